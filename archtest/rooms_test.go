@@ -1,0 +1,163 @@
+package archtest
+
+import (
+	"go/ast"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// adapters are the packages that reach outside; only activities use them.
+var adapters = []string{"secrets", "maas", "bmc", "ssh"}
+
+func TestLinesLieInTheirRooms(t *testing.T) {
+	for _, s := range sources(t) {
+		own := slice(s.path)
+		if own == "" || s.test || s.made || rungs[own] < 2 {
+			continue
+		}
+		for _, i := range s.imports {
+			web := strings.HasPrefix(i, "github.com/danielgtaylor/huma") || i == internal("httpapi")
+			database := strings.HasPrefix(i, "github.com/jackc/pgx")
+			adapter := slices.Contains(adapters, slice(i))
+			switch {
+			case web && !strings.HasPrefix(s.name(), "api"):
+				t.Errorf("%s imports %s: HTTP belongs in api.go", s.path, i)
+			case strings.HasPrefix(s.name(), "workflow") && (database || adapter || i == "net/http" || i == internal("postgres")):
+				t.Errorf("%s imports %s: a workflow only orchestrates", s.path, i)
+			case adapter && s.name() != "activities.go":
+				t.Errorf("%s imports %s: effects belong in activities.go", s.path, i)
+			case strings.HasPrefix(i, "go.temporal.io") && !strings.HasPrefix(s.name(), "workflow") && s.name() != "activities.go":
+				t.Errorf("%s imports %s: Temporal belongs in workflow.go and activities.go", s.path, i)
+			}
+		}
+	}
+}
+
+func TestOnlyTheLauncherAndTheAgentStartPrograms(t *testing.T) {
+	for _, s := range sources(t) {
+		allowed := strings.HasPrefix(s.dir(), "stack") || s.dir() == "agent/internal/hostexec" || s.test
+		if !allowed && slices.Contains(s.imports, "os/exec") {
+			t.Errorf("%s imports os/exec", s.path)
+		}
+		if regexp.MustCompile(`"(?:/bin/)?(?:ba)?sh",\s*"-c"`).MatchString(s.text) && s.dir() != "archtest" {
+			t.Errorf("%s runs a shell string", s.path)
+		}
+	}
+}
+
+func TestNamesSayWhatThingsAre(t *testing.T) {
+	banned := regexp.MustCompile(`^(utils?|common|helpers?|models?|types|managers?|misc)$`)
+	for _, s := range sources(t) {
+		for _, part := range strings.Split(strings.TrimSuffix(s.path, ".go"), "/") {
+			if banned.MatchString(strings.TrimSuffix(part, "_test")) && !s.made {
+				t.Errorf("%s: the name %q says nothing", s.path, part)
+			}
+		}
+	}
+}
+
+func TestFilesAreShort(t *testing.T) {
+	const most = 500
+	for _, s := range sources(t) {
+		if !s.made && s.lines > most {
+			t.Errorf("%s has %d lines, more than %d", s.path, s.lines, most)
+		}
+	}
+}
+
+func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
+	documented, packages := map[string]bool{}, map[string]bool{}
+	for _, s := range sources(t) {
+		if s.test || s.made {
+			continue
+		}
+		packages[s.dir()] = true
+		if s.file.Doc != nil && (strings.HasPrefix(s.file.Doc.Text(), "Package "+s.file.Name.Name) || s.file.Name.Name == "main") {
+			documented[s.dir()] = true
+		}
+	}
+	for p := range packages {
+		if !documented[p] {
+			t.Errorf("package %s has no doc comment", p)
+		}
+	}
+}
+
+func TestTestsNeitherSleepNorSkip(t *testing.T) {
+	for _, s := range sources(t) {
+		if !s.test {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			sel, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			x, ok := sel.X.(*ast.Ident)
+			if ok && (x.Name == "time" && sel.Sel.Name == "Sleep" || (x.Name == "t" || x.Name == "tb" || x.Name == "b") && strings.HasPrefix(sel.Sel.Name, "Skip")) {
+				t.Errorf("%s uses %s.%s", s.path, x.Name, sel.Sel.Name)
+			}
+			return true
+		})
+	}
+}
+
+// A table has one writer: the slice whose queries change it.
+func TestOneWriterPerTable(t *testing.T) {
+	change := regexp.MustCompile(`(?im)^\s*(?:WITH[^;]*?)?(?:INSERT\s+INTO|UPDATE|DELETE\s+FROM)\s+([a-z_]+)`)
+	writers := map[string]map[string]bool{}
+	note := func(table, writer string) {
+		if writers[table] == nil {
+			writers[table] = map[string]bool{}
+		}
+		writers[table][writer] = true
+	}
+	walk(t, func(path string) {
+		own := slice(path)
+		if own == "" || own == "postgres" || !strings.HasSuffix(path, "queries.sql") {
+			return
+		}
+		b, err := os.ReadFile(filepath.Join("..", path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range change.FindAllStringSubmatch(string(b), -1) {
+			note(strings.ToLower(m[1]), own)
+		}
+	})
+	if len(writers) < 5 {
+		t.Fatalf("only %d tables found: the rule is broken", len(writers))
+	}
+	for table, by := range writers {
+		if len(by) > 1 {
+			t.Errorf("table %s is changed by %v: it must have one owner", table, by)
+		}
+	}
+}
+
+// The project speaks of itself alone: nothing outside the repository is needed
+// or named.
+func TestNothingPointsOutsideTheRepository(t *testing.T) {
+	outside := regexp.MustCompile(`\.\./shared|/work/(?:main|shared|\.library)|/root/(?:go|\.)|proxy\.golang\.org|registry\.npmjs`)
+	walk(t, func(path string) {
+		switch filepath.Ext(path) {
+		case ".go", ".md", ".sql", ".sh", ".yaml", ".yml", ".hcl", ".mod", ".ts", ".tsx", ".json", "":
+		default:
+			return
+		}
+		if strings.HasPrefix(path, "archtest/") {
+			return
+		}
+		b, err := os.ReadFile(filepath.Join("..", path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m := outside.Find(b); m != nil {
+			t.Errorf("%s names %s", path, m)
+		}
+	})
+}

@@ -1,0 +1,103 @@
+package archtest
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "gpuaas"
+
+// source is one Go file of the project, as the rules see it.
+type source struct {
+	path    string // from the root of the repository
+	imports []string
+	lines   int
+	test    bool
+	made    bool // by a generator
+	file    *ast.File
+	text    string
+}
+
+func (s source) dir() string  { return filepath.ToSlash(filepath.Dir(s.path)) }
+func (s source) name() string { return filepath.Base(s.path) }
+
+// sources reads every Go file of the product's module.
+func sources(t *testing.T) []source {
+	t.Helper()
+	var out []source
+	walk(t, func(path string) {
+		if !strings.HasSuffix(path, ".go") {
+			return
+		}
+		b, err := os.ReadFile(filepath.Join("..", path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, b, parser.ParseComments)
+		if err != nil {
+			t.Fatalf("parse %s: %v", path, err)
+		}
+		s := source{
+			path: path, file: f, text: string(b), lines: strings.Count(string(b), "\n"),
+			test: strings.HasSuffix(path, "_test.go"), made: ast.IsGenerated(f),
+		}
+		for _, i := range f.Imports {
+			p, err := strconv.Unquote(i.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.imports = append(s.imports, p)
+		}
+		out = append(out, s)
+	})
+	if len(out) < 20 {
+		t.Fatalf("only %d Go files found: the walk is broken", len(out))
+	}
+	return out
+}
+
+// walk visits every file that belongs to the project, whatever its kind.
+func walk(t *testing.T, visit func(path string)) {
+	t.Helper()
+	err := filepath.WalkDir("..", func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel("..", p)
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			switch d.Name() {
+			case ".git", ".gpuaas", "bin", "node_modules", "dist":
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		visit(filepath.ToSlash(rel))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func internal(pkg string) string { return module + "/controlplane/internal/" + pkg }
+
+// slice is the package below controlplane/internal that a path or import lies
+// in; empty when it lies elsewhere.
+func slice(path string) string {
+	rest, ok := strings.CutPrefix(strings.TrimPrefix(path, module+"/"), "controlplane/internal/")
+	if !ok {
+		return ""
+	}
+	first, _, _ := strings.Cut(rest, "/")
+	return first
+}
