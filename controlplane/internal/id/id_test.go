@@ -1,0 +1,51 @@
+package id_test
+
+import (
+	"encoding/json"
+	"regexp"
+	"testing"
+
+	"gpuaas/controlplane/internal/id"
+)
+
+func TestNewIsVersion7AndUnique(t *testing.T) {
+	form := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
+	seen := map[string]bool{}
+	for range 1000 {
+		s := id.NewString()
+		if !form.MatchString(s) || seen[s] {
+			t.Fatalf("bad or repeated id %s", s)
+		}
+		seen[s] = true
+	}
+}
+
+func TestRoundTrips(t *testing.T) {
+	want := id.New[id.Project]()
+	var scanned, parsed id.Project
+	if err := scanned.Scan(want.String()); err != nil || scanned != want {
+		t.Errorf("Scan: %v %v", scanned, err)
+	}
+	b, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(b, &parsed); err != nil || parsed != want {
+		t.Errorf("JSON: %v %v", parsed, err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("0199a8c4-8a40-7000-8000-000000000000")
+	f.Add("not-an-id")
+	f.Fuzz(func(t *testing.T, s string) {
+		u, err := id.Parse[id.Project](s)
+		if err != nil {
+			return
+		}
+		again, err := id.Parse[id.Project](u.String())
+		if err != nil || again != u {
+			t.Fatalf("%q parsed to %s, which does not parse back", s, u)
+		}
+	})
+}
