@@ -1,0 +1,125 @@
+package stack
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/openbao/openbao/api/v2"
+
+	"gpuaas/deploy/openbao"
+)
+
+// caLifetime is that of the embedded node CA.
+const caLifetime = "87600h"
+
+// ensureContents does with the root token what an operator does on an OpenBao
+// of his own: mounts, node CA, policy, AppRole. Each part is made when missing
+// and brought up to date otherwise.
+func (b *bao) ensureContents(ctx context.Context, c *api.Client, say func(string)) error {
+	fresh, err := ensureMounts(ctx, c)
+	if err != nil {
+		return err
+	}
+	if fresh {
+		say("making mounts, the node CA and the AppRole")
+	}
+	if err := ensureNodeCA(ctx, c); err != nil {
+		return err
+	}
+	if err := c.Sys().PutPolicyWithContext(ctx, openbao.PolicyName, openbao.Policy); err != nil {
+		return fmt.Errorf("load policy %s: %w", openbao.PolicyName, err)
+	}
+	return b.ensureAppRole(ctx, c)
+}
+
+func ensureMounts(ctx context.Context, c *api.Client) (fresh bool, err error) {
+	present, err := c.Sys().ListMountsWithContext(ctx)
+	if err != nil {
+		return false, fmt.Errorf("list mounts: %w", err)
+	}
+	for path, input := range map[string]*api.MountInput{
+		openbao.KVMount:      {Type: "kv", Options: map[string]string{"version": "2"}},
+		openbao.PKIMount:     {Type: "pki", Config: api.MountConfigInput{MaxLeaseTTL: caLifetime}},
+		openbao.TransitMount: {Type: "transit"},
+	} {
+		if present[path+"/"] != nil {
+			continue
+		}
+		fresh = true
+		if err := c.Sys().MountWithContext(ctx, path, input); err != nil {
+			return fresh, fmt.Errorf("mount %s: %w", path, err)
+		}
+	}
+	return fresh, nil
+}
+
+func ensureNodeCA(ctx context.Context, c *api.Client) error {
+	issuers, err := c.Logical().ListWithContext(ctx, openbao.PKIMount+"/issuers")
+	if err != nil {
+		return fmt.Errorf("look for node CA: %w", err)
+	}
+	if issuers == nil {
+		_, err := c.Logical().WriteWithContext(ctx, openbao.PKIMount+"/root/generate/internal", map[string]any{
+			"common_name": "gpuaas node CA", "key_type": "ec", "key_bits": 256, "ttl": caLifetime,
+		})
+		if err != nil {
+			return fmt.Errorf("make node CA: %w", err)
+		}
+	}
+	role := openbao.PKIMount + "/roles/" + openbao.NodeRole
+	if _, err := c.Logical().WriteWithContext(ctx, role, openbao.NodeRoleParameters()); err != nil {
+		return fmt.Errorf("set up %s: %w", role, err)
+	}
+	return nil
+}
+
+// ensureAppRole registers the secret id that the state folder holds. The file
+// comes first, so a launcher that is killed in between registers the same one
+// the next time.
+func (b *bao) ensureAppRole(ctx context.Context, c *api.Client) error {
+	present, err := c.Sys().ListAuthWithContext(ctx)
+	if err != nil {
+		return fmt.Errorf("list logins: %w", err)
+	}
+	if present["approle/"] == nil {
+		err := c.Sys().EnableAuthWithOptionsWithContext(ctx, "approle", &api.EnableAuthOptions{Type: "approle"})
+		if err != nil {
+			return fmt.Errorf("enable AppRole login: %w", err)
+		}
+	}
+	role := "auth/approle/role/" + openbao.AppRole
+	if _, err := c.Logical().WriteWithContext(ctx, role, openbao.AppRoleParameters()); err != nil {
+		return fmt.Errorf("set up %s: %w", role, err)
+	}
+	id, err := c.Logical().ReadWithContext(ctx, role+"/role-id")
+	if err != nil {
+		return fmt.Errorf("read id of %s: %w", role, err)
+	}
+	roleID, ok := id.Data["role_id"].(string)
+	if !ok {
+		return fmt.Errorf("read id of %s: the answer holds none", role)
+	}
+	if err := b.nursery.folder.saveSecret(baoRoleIDFile, roleID); err != nil {
+		return err
+	}
+	return b.ensureSecretID(ctx, c, role)
+}
+
+func (b *bao) ensureSecretID(ctx context.Context, c *api.Client, role string) error {
+	secret, err := b.nursery.folder.secret(baoSecretIDFile)
+	if err != nil {
+		return err
+	}
+	given := map[string]any{"secret_id": secret}
+	known, err := c.Logical().WriteWithContext(ctx, role+"/secret-id/lookup", given)
+	if err != nil {
+		return fmt.Errorf("look up secret id of %s: %w", role, err)
+	}
+	if known != nil {
+		return nil
+	}
+	if _, err := c.Logical().WriteWithContext(ctx, role+"/custom-secret-id", given); err != nil {
+		return fmt.Errorf("register secret id of %s: %w", role, err)
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+package stack
+
+import (
+	"fmt"
+	"log/slog"
+	"net/url"
+)
+
+// Endpoints are what a client of the stack needs to know. The PostgreSQL URLs
+// hold passwords: print Endpoints only through String or a logger, which hide
+// them.
+type Endpoints struct {
+	PostgresURL         string `json:"postgres_url"`         // login of the running product; member of gpuaas_app
+	PostgresMigrateURL  string `json:"postgres_migrate_url"` // login that owns the database and runs migrations
+	TemporalAddress     string `json:"temporal_address"`
+	TemporalNamespace   string `json:"temporal_namespace"`
+	NATSURL             string `json:"nats_url"`
+	NATSTokenFile       string `json:"nats_token_file"`
+	SecretsAddress      string `json:"secrets_address"`
+	SecretsRoleIDFile   string `json:"secrets_role_id_file"`
+	SecretsSecretIDFile string `json:"secrets_secret_id_file"`
+}
+
+// Has says whether the endpoints of an engine are known.
+func (p Endpoints) Has(e Engine) bool {
+	switch e {
+	case Postgres:
+		return p.PostgresURL != ""
+	case Temporal:
+		return p.TemporalAddress != ""
+	case OpenBao:
+		return p.SecretsAddress != ""
+	case NATS:
+		return p.NATSURL != ""
+	}
+	return false
+}
+
+// Endpoints of everything that runs: the operator's where named, the stack's
+// own otherwise, empty for engines that were not asked for.
+func (s *Stack) Endpoints() Endpoints {
+	p := s.options.External
+	for _, e := range stopOrder {
+		if sup := s.supervisor(e); sup != nil && !s.options.External.Has(e) {
+			sup.engine.describe(&p)
+		}
+	}
+	return p
+}
+
+// SuperuserURL opens the private PostgreSQL with every right. It exists for
+// test code that makes and drops databases; the product never gets it.
+func (s *Stack) SuperuserURL() string {
+	if p := s.postgres(); p != nil {
+		return p.url(superuser, p.passwords[superuser], superuserDatabase)
+	}
+	return ""
+}
+
+// String shows the endpoints without passwords.
+func (p Endpoints) String() string {
+	return fmt.Sprintf("postgres %s, migrations %s, temporal %s/%s, nats %s, secrets %s",
+		redacted(p.PostgresURL), redacted(p.PostgresMigrateURL), p.TemporalAddress, p.TemporalNamespace,
+		redacted(p.NATSURL), p.SecretsAddress)
+}
+
+// GoString keeps %#v from printing what String hides.
+func (p Endpoints) GoString() string { return p.String() }
+
+// LogValue keeps passwords out of structured logs.
+func (p Endpoints) LogValue() slog.Value { return slog.StringValue(p.String()) }
+
+func redacted(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return "(not a URL)"
+	}
+	return u.Redacted()
+}

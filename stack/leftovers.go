@@ -1,0 +1,108 @@
+package stack
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A child of a killed launcher was told to end by the kernel. PostgreSQL gets
+// the time to write its checkpoint; the others lose nothing when they are
+// killed, and Temporal dawdles once its database is gone.
+const (
+	postgresPatience = 15 * time.Second
+	leftoverPatience = 2 * time.Second
+)
+
+// endLeftovers waits for the children of an earlier, killed launcher and ends
+// those that do not. A process counts only when the record names it and its
+// command line names this state folder: process ids are used again.
+func endLeftovers(ctx context.Context, f folder, r *record) error {
+	for engine, pid := range r.pids() {
+		ours := func() []int {
+			if belongsTo(pid, f) {
+				return []int{pid}
+			}
+			return nil
+		}
+		patience := leftoverPatience
+		if engine == Postgres {
+			patience = postgresPatience
+		}
+		if err := outlast(ctx, patience, ours); err != nil {
+			return fmt.Errorf("end %s of the last run: %w", engine, err)
+		}
+	}
+	return r.forgetPIDs()
+}
+
+// outlast returns when find finds no process any more; those that it still finds
+// when patience ends are killed.
+func outlast(ctx context.Context, patience time.Duration, find func() []int) error {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	for {
+		left := find()
+		if len(left) == 0 {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			for _, pid := range left {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+			deadline.Reset(patience)
+		case <-ctx.Done():
+			return fmt.Errorf("wait for processes %v: %w", left, ctx.Err())
+		}
+	}
+}
+
+func belongsTo(pid int, f folder) bool {
+	return f.namedIn(commandLine(pid))
+}
+
+func (f folder) namedIn(line []string) bool {
+	return slices.ContainsFunc(line, func(arg string) bool {
+		return arg == string(f) || strings.HasPrefix(arg, string(f)+"/")
+	})
+}
+
+// processesWhere finds processes by their command lines, which everybody may
+// read; a zombie has none.
+func processesWhere(matches func(line []string) bool) []int {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	var found []int
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		if line := commandLine(pid); len(line) > 0 && matches(line) {
+			found = append(found, pid)
+		}
+	}
+	return found
+}
+
+// commandLine is empty for a process that does not exist or is a zombie.
+func commandLine(pid int) []string {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	b = bytes.TrimRight(b, "\x00")
+	if err != nil || len(b) == 0 {
+		return nil
+	}
+	return strings.Split(string(b), "\x00")
+}

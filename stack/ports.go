@@ -1,0 +1,102 @@
+package stack
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"strconv"
+	"sync"
+)
+
+const loopback = "127.0.0.1"
+
+// portBook picks the ports of the engines and remembers them.
+type portBook struct {
+	record        *record
+	avoidDefaults bool // throwaway stacks leave them to the real one
+
+	mu   sync.Mutex
+	held []net.Listener
+}
+
+// take picks the default port when it is free, else the one of the last run,
+// else any.
+func (b *portBook) take(name string, usual int) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	candidates := []int{b.record.port(name)}
+	if !b.avoidDefaults {
+		candidates = []int{usual, b.record.port(name)}
+	}
+	for _, port := range candidates {
+		if port != 0 && b.reserve(port) {
+			return port, b.record.setPort(name, port)
+		}
+	}
+	low, high := unassigned()
+	for range 200 {
+		if port := low + rand.IntN(high-low); b.reserve(port) { //nolint:gosec // a port is no secret
+			return port, b.record.setPort(name, port)
+		}
+	}
+	return 0, fmt.Errorf("find a free port for %s: 200 ports between %d and %d on %s are taken", name, low, high, loopback)
+}
+
+// reserve takes a port against other launchers (the abstract socket vanishes
+// with this process and has the scope of a port, the network namespace) and
+// checks that nobody else listens on it.
+func (b *portBook) reserve(port int) bool {
+	name := &net.UnixAddr{Net: "unix", Name: "@gpuaas-port-" + strconv.Itoa(port)}
+	hold, err := net.ListenUnix("unix", name)
+	if err != nil {
+		return false
+	}
+	probe, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port})
+	if err != nil {
+		_ = hold.Close()
+		return false
+	}
+	_ = probe.Close()
+	b.held = append(b.held, hold)
+	return true
+}
+
+func (b *portBook) release() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, hold := range b.held {
+		_ = hold.Close()
+	}
+	b.held = nil
+}
+
+// unassigned is the range below the one from which the kernel gives ports to
+// outgoing connections. A port from that upper range could be taken while its
+// engine is down for a moment, even by a client that is trying to reconnect to
+// it.
+func unassigned() (low, high int) {
+	low, high = 16000, 32768
+	b, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
+	if err != nil {
+		return low, high
+	}
+	var first int
+	if _, err := fmt.Sscan(string(b), &first); err == nil && first > 4096 {
+		low, high = first/2, first
+	}
+	return low, high
+}
+
+func hostPort(port int) string { return net.JoinHostPort(loopback, strconv.Itoa(port)) }
+
+// listening succeeds when somebody accepts connections there.
+func listening(ctx context.Context, address string) error {
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	return c.Close()
+}
