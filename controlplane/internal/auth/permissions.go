@@ -1,0 +1,72 @@
+package auth
+
+import "slices"
+
+// Permission is the right to do one kind of thing. Every operation of the API
+// declares the one it needs.
+type Permission string
+
+// The permissions. Reading and changing are always separate.
+const (
+	AuditRead            Permission = "audit:read"
+	EventRead            Permission = "event:read"
+	LifecycleRead        Permission = "lifecycle:read"
+	MemberRead           Permission = "member:read"
+	MemberManage         Permission = "member:manage"
+	OutboxRead           Permission = "outbox:read"
+	OutboxManage         Permission = "outbox:manage"
+	ProjectCreate        Permission = "project:create"
+	ProjectRead          Permission = "project:read"
+	ProjectUpdate        Permission = "project:update"
+	SelfCheckRead        Permission = "self_check:read"
+	SelfCheckRun         Permission = "self_check:run"
+	ServiceAccountRead   Permission = "service_account:read"
+	ServiceAccountManage Permission = "service_account:manage"
+	SystemRead           Permission = "system:read"
+	TenantCreate         Permission = "tenant:create"
+	TenantRead           Permission = "tenant:read"
+	TenantUpdate         Permission = "tenant:update"
+	UserRead             Permission = "user:read"
+	UserManage           Permission = "user:manage"
+)
+
+var (
+	viewerMay = []Permission{TenantRead, ProjectRead, MemberRead, EventRead, LifecycleRead}
+	memberMay = slices.Concat(viewerMay, []Permission{ServiceAccountRead})
+	adminMay  = slices.Concat(memberMay, []Permission{ProjectUpdate, MemberManage, ServiceAccountManage})
+	tenantMay = slices.Concat(adminMay, []Permission{TenantUpdate, ProjectCreate, AuditRead})
+	auditMay  = []Permission{
+		AuditRead, EventRead, LifecycleRead, MemberRead, OutboxRead, ProjectRead, SelfCheckRead,
+		ServiceAccountRead, SystemRead, TenantRead, UserRead,
+	}
+	platformMay = slices.Concat(tenantMay, auditMay, []Permission{
+		OutboxManage, SelfCheckRun, TenantCreate, UserManage,
+	})
+)
+
+var grants = map[Role]map[Permission]bool{
+	PlatformAdmin: set(platformMay),
+	Auditor:       set(auditMay),
+	TenantAdmin:   set(tenantMay),
+	ProjectAdmin:  set(adminMay),
+	ProjectMember: set(memberMay),
+	ProjectViewer: set(viewerMay),
+}
+
+func set(list []Permission) map[Permission]bool {
+	m := make(map[Permission]bool, len(list))
+	for _, p := range list {
+		m[p] = true
+	}
+	return m
+}
+
+// Grants reports whether a role includes a permission.
+func Grants(role Role, p Permission) bool { return grants[role][p] }
+
+// Permissions lists every permission anybody can hold, sorted.
+func Permissions() []Permission {
+	out := slices.Clone(platformMay)
+	slices.Sort(out)
+	return slices.Compact(out)
+}
