@@ -1,0 +1,37 @@
+-- name: ClaimKey :one
+-- Takes a key that is new, or whose holder died without having done anything.
+INSERT INTO idempotency_keys (caller, key, request_hash, locked_until)
+VALUES (@caller, @key, @request_hash, clock_timestamp() + make_interval(secs => @lease_seconds::double precision))
+ON CONFLICT (caller, key) DO UPDATE
+SET locked_until = EXCLUDED.locked_until, attempt = idempotency_keys.attempt + 1
+WHERE idempotency_keys.request_hash = EXCLUDED.request_hash
+  AND idempotency_keys.status IS NULL
+  AND NOT idempotency_keys.effect_committed
+  AND idempotency_keys.locked_until < clock_timestamp()
+RETURNING attempt;
+
+-- name: KeyState :one
+SELECT request_hash, (locked_until >= clock_timestamp())::boolean AS locked, effect_committed, status, headers, body, body_withheld
+FROM idempotency_keys WHERE caller = @caller AND key = @key;
+
+-- name: MarkEffect :execrows
+-- Part of the transaction that has the effect.
+UPDATE idempotency_keys SET effect_committed = true
+WHERE caller = @caller AND key = @key AND attempt = @attempt AND status IS NULL;
+
+-- name: StoreAnswer :execrows
+UPDATE idempotency_keys
+SET status = @status, headers = @headers, body = @body, body_withheld = @body_withheld, locked_until = clock_timestamp()
+WHERE caller = @caller AND key = @key AND attempt = @attempt;
+
+-- name: ReleaseKey :execrows
+-- Waits for a transaction that may still be committing before it looks.
+DELETE FROM idempotency_keys
+WHERE caller = @caller AND key = @key AND attempt = @attempt AND NOT effect_committed;
+
+-- name: UnlockKey :execrows
+UPDATE idempotency_keys SET locked_until = clock_timestamp()
+WHERE caller = @caller AND key = @key AND attempt = @attempt;
+
+-- name: SweepKeys :execrows
+DELETE FROM idempotency_keys WHERE created_at < clock_timestamp() - make_interval(secs => @older_than_seconds::double precision);

@@ -1,0 +1,19 @@
+package httpapi
+
+import (
+	"net/http"
+	"time"
+)
+
+// Server is an HTTP server that no slow or greedy caller can hold up. How long
+// a body may take and an answer may last is the business of each operation,
+// because streams have no end.
+func Server(handler http.Handler, addr string) *http.Server {
+	return &http.Server{
+		Addr:              addr,
+		Handler:           handler,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+	}
+}
