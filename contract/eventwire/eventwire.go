@@ -1,0 +1,60 @@
+// Package eventwire is what the control plane and the readers of its events
+// agree on: the envelope, the event types with their payloads, and the NATS
+// subjects. It depends on nothing but the standard library, so that any
+// program can import it.
+//
+// Payloads carry identifiers and names, never secrets. Fields are added, never
+// renamed or removed, within one major version of the envelope: readers must
+// ignore fields that they do not know.
+package eventwire
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+)
+
+// Version is the version of the envelope and of the payloads within it.
+const Version = "1.0"
+
+// DefaultPrefix stands before every subject unless an operator configures
+// another one.
+const DefaultPrefix = "gpuaas"
+
+// Headers of a message, beside Nats-Msg-Id, which holds the event id.
+const (
+	HeaderCorrelationID = "Correlation-Id"
+	HeaderTraceParent   = "traceparent"
+)
+
+// Type names what happened: an aggregate and a verb in the past tense.
+type Type string
+
+// Envelope surrounds every event.
+type Envelope struct {
+	EventID       string          `json:"event_id" format:"uuid" doc:"the same for every copy of an event: readers drop what they have seen"`
+	EventType     Type            `json:"event_type" doc:"what happened"`
+	OccurredAt    time.Time       `json:"occurred_at" doc:"when it happened, in UTC"`
+	Version       string          `json:"version" doc:"version of the envelope and its payload"`
+	CorrelationID string          `json:"correlation_id" doc:"ties the event to the request that caused it"`
+	OrgID         string          `json:"org_id,omitempty" format:"uuid" doc:"the tenant it concerns; absent for events of the platform"`
+	Payload       json.RawMessage `json:"payload" doc:"facts of the event"`
+}
+
+// Subject is where an event is published: gpuaas.tenant.created.
+func Subject(prefix string, t Type) string {
+	if prefix == "" {
+		prefix = DefaultPrefix
+	}
+	return prefix + "." + string(t)
+}
+
+// Subjects is the pattern that matches the subjects of all events.
+func Subjects(prefix string) string { return Subject(prefix, ">") }
+
+// TypeOf is the event type of a subject; false when the subject is not one of
+// this prefix.
+func TypeOf(prefix, subject string) (Type, bool) {
+	t, ok := strings.CutPrefix(subject, Subject(prefix, ""))
+	return Type(t), ok && t != ""
+}

@@ -1,0 +1,160 @@
+package outbox
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"gpuaas/contract/eventwire"
+)
+
+// object keeps the order of keys out of the question: the encoder sorts them.
+type object = map[string]any
+
+// AsyncAPI is the description of all events, made from their Go types.
+func AsyncAPI() ([]byte, error) {
+	channels, operations, messages, schemas := object{}, object{}, object{}, object{}
+	for _, d := range eventwire.Events() {
+		name := pascal(string(d.Type))
+		payload := reflect.TypeOf(d.Payload)
+		schemas[payload.Name()] = schemaOf(payload)
+		messages[name] = message(d, payload.Name())
+		channels[name] = object{
+			"address":     "{prefix}." + string(d.Type),
+			"description": d.Description,
+			"parameters":  object{"prefix": object{"$ref": "#/components/parameters/prefix"}},
+			"messages":    object{name: object{"$ref": "#/components/messages/" + name}},
+		}
+		operations["publish"+name] = object{
+			"action":   "send",
+			"summary":  d.Description,
+			"channel":  object{"$ref": "#/channels/" + name},
+			"messages": []any{object{"$ref": "#/channels/" + name + "/messages/" + name}},
+		}
+	}
+	envelope := schemaOf(reflect.TypeFor[eventwire.Envelope]())
+	schemas["Envelope"] = envelope
+	return encode(object{
+		"asyncapi": "3.0.0",
+		"info": object{
+			"title":   "gpuaas events",
+			"version": eventwire.Version,
+			"description": "What the control plane tells the outside, on the NATS JetStream stream " + StreamName + ".\n" +
+				"Delivery is at least once; every copy of an event has the same event_id (header Nats-Msg-Id).\n" +
+				"Events of one aggregate arrive in the order in which they were committed.\n" +
+				"Readers must ignore fields that they do not know.",
+		},
+		"defaultContentType": "application/json",
+		"channels":           channels,
+		"operations":         operations,
+		"components": object{
+			"parameters": object{"prefix": object{
+				"description": "What the operator put before all subjects.", "default": eventwire.DefaultPrefix,
+			}},
+			"messages": messages,
+			"schemas":  schemas,
+		},
+	})
+}
+
+func message(d eventwire.Definition, payload string) object {
+	return object{
+		"name":        string(d.Type),
+		"summary":     d.Description,
+		"contentType": "application/json",
+		"headers": object{
+			"type":     "object",
+			"required": []string{eventwire.HeaderCorrelationID, "Nats-Msg-Id"},
+			"properties": object{
+				"Nats-Msg-Id":                 object{"type": "string", "format": "uuid", "description": "the event_id"},
+				eventwire.HeaderCorrelationID: object{"type": "string"},
+				eventwire.HeaderTraceParent:   object{"type": "string", "description": "W3C trace context of the cause"},
+			},
+		},
+		"payload": object{"allOf": []any{
+			object{"$ref": "#/components/schemas/Envelope"},
+			object{"type": "object", "properties": object{
+				"event_type": object{"const": string(d.Type)},
+				"payload":    object{"$ref": "#/components/schemas/" + payload},
+			}},
+		}},
+	}
+}
+
+// schemaOf describes a Go type as it is encoded to JSON.
+func schemaOf(t reflect.Type) object {
+	switch {
+	case t == reflect.TypeFor[time.Time]():
+		return object{"type": "string", "format": "date-time"}
+	case t == reflect.TypeFor[json.RawMessage]():
+		return object{"type": "object"}
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return object{"type": "string"}
+	case reflect.Bool:
+		return object{"type": "boolean"}
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		return object{"type": "integer", "format": "int64"}
+	case reflect.Float64:
+		return object{"type": "number", "format": "double"}
+	case reflect.Slice:
+		return object{"type": "array", "items": schemaOf(t.Elem())}
+	case reflect.Map:
+		return object{"type": "object", "additionalProperties": schemaOf(t.Elem())}
+	case reflect.Pointer:
+		return schemaOf(t.Elem())
+	case reflect.Struct:
+		return structSchema(t)
+	default:
+		panic(fmt.Sprintf("outbox: a payload cannot hold a %s", t))
+	}
+}
+
+func structSchema(t reflect.Type) object {
+	properties, required := object{}, []string{}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		property := schemaOf(f.Type)
+		if doc := f.Tag.Get("doc"); doc != "" {
+			property["description"] = doc
+		}
+		if format := f.Tag.Get("format"); format != "" {
+			property["format"] = format
+		}
+		if enum := f.Tag.Get("enum"); enum != "" {
+			property["enum"] = strings.Split(enum, ",")
+		}
+		properties[name] = property
+		if !strings.Contains(options, "omitempty") {
+			required = append(required, name)
+		}
+	}
+	return object{"type": "object", "required": required, "properties": properties}
+}
+
+// pascal turns service_account.created into ServiceAccountCreated.
+func pascal(eventType string) string {
+	words := strings.FieldsFunc(eventType, func(r rune) bool { return r == '.' || r == '_' })
+	for i, w := range words {
+		words[i] = strings.ToUpper(w[:1]) + w[1:]
+	}
+	return strings.Join(words, "")
+}
+
+func encode(document object) ([]byte, error) {
+	var out bytes.Buffer
+	out.WriteString("# Generated from contract/eventwire by make gen; do not edit.\n")
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(document); err != nil {
+		return nil, fmt.Errorf("encode asyncapi document: %w", err)
+	}
+	return out.Bytes(), encoder.Close()
+}

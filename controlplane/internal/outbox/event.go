@@ -1,0 +1,133 @@
+package outbox
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"reflect"
+	"time"
+
+	"go.opentelemetry.io/otel/propagation"
+
+	"gpuaas/contract/eventwire"
+	"gpuaas/controlplane/internal/fault"
+	"gpuaas/controlplane/internal/id"
+	"gpuaas/controlplane/internal/telemetry"
+)
+
+// The destinations of messages.
+const (
+	DestinationNATS     = "nats"
+	DestinationTemporal = "temporal"
+)
+
+// Event is something that happened to an aggregate, to be told to readers of
+// the event stream.
+type Event struct {
+	Type          eventwire.Type
+	AggregateKind string
+	AggregateID   string
+	Org           id.Org // zero for events of the platform
+	Payload       any    // the payload struct that eventwire.Events lists for the type
+}
+
+// WorkflowStart is a workflow to be started. The id makes the start idempotent;
+// the input must be encodable as JSON and must not hold a secret.
+type WorkflowStart struct {
+	Type  string `json:"type"`
+	ID    string `json:"id"`
+	Queue string `json:"queue"`
+	Input any    `json:"input"`
+}
+
+// Message is what a Deliverer carries to its destination.
+type Message struct {
+	ID            id.Event // the same at every attempt
+	Seq           int64
+	Type          string // event type or workflow type
+	AggregateKind string
+	AggregateID   string
+	Org           id.Org
+	CorrelationID string
+	TraceParent   string
+	Attempt       int // 1 at the first
+	CreatedAt     time.Time
+	Body          json.RawMessage // an eventwire.Envelope or a WorkflowStart
+}
+
+// Context adds the correlation id and the trace of whoever appended the message.
+func (m Message) Context(ctx context.Context) context.Context {
+	ctx = telemetry.WithCorrelation(ctx, m.CorrelationID)
+	return propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{eventwire.HeaderTraceParent: m.TraceParent})
+}
+
+// WorkflowStart decodes the body of a message for Temporal. Its input is a
+// json.RawMessage, which Temporal's JSON converter passes on unchanged.
+func (m Message) WorkflowStart() (WorkflowStart, error) {
+	var raw struct {
+		WorkflowStart
+		Input json.RawMessage `json:"input"`
+	}
+	if err := json.Unmarshal(m.Body, &raw); err != nil {
+		return WorkflowStart{}, fmt.Errorf("decode workflow start: %w", err)
+	}
+	raw.WorkflowStart.Input = raw.Input
+	return raw.WorkflowStart, nil
+}
+
+var payloadTypes = func() map[eventwire.Type]reflect.Type {
+	types := map[eventwire.Type]reflect.Type{}
+	for _, d := range eventwire.Events() {
+		types[d.Type] = reflect.TypeOf(d.Payload)
+	}
+	return types
+}()
+
+// validate holds the code to the contract that readers were given.
+func (e Event) validate() error {
+	want, known := payloadTypes[e.Type]
+	switch {
+	case !known:
+		return fault.New(fault.Internal, "event_type_unknown", "event type %q is not in the contract", e.Type)
+	case reflect.TypeOf(e.Payload) != want:
+		return fault.New(fault.Internal, "event_payload_mismatch", "event %s carries %T, its contract says %s", e.Type, e.Payload, want)
+	case e.AggregateKind == "" || e.AggregateID == "":
+		return fault.New(fault.Internal, "event_aggregate_missing", "event %s names no aggregate", e.Type)
+	}
+	return nil
+}
+
+func (e Event) envelope(eventID id.Event, correlationID string, now time.Time) (json.RawMessage, error) {
+	payload, err := json.Marshal(e.Payload)
+	if err != nil {
+		return nil, fmt.Errorf("encode payload of %s: %w", e.Type, err)
+	}
+	envelope := eventwire.Envelope{
+		EventID: eventID.String(), EventType: e.Type, OccurredAt: now.UTC(), Version: eventwire.Version,
+		CorrelationID: correlationID, Payload: payload,
+	}
+	if !e.Org.IsZero() {
+		envelope.OrgID = e.Org.String()
+	}
+	body, err := json.Marshal(envelope)
+	if err != nil {
+		return nil, fmt.Errorf("encode envelope of %s: %w", e.Type, err)
+	}
+	return body, nil
+}
+
+const partitions = 16
+
+// aggregateHash names an aggregate in the lock table and chooses its partition.
+func aggregateHash(kind, aggregateID string) uint64 {
+	h := fnv.New64a()
+	_, _ = fmt.Fprintf(h, "outbox\x00%s\x00%s", kind, aggregateID) // a hash never fails to take bytes
+	return h.Sum64()
+}
+
+func traceParent(ctx context.Context) string {
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, carrier)
+	return carrier[eventwire.HeaderTraceParent]
+}

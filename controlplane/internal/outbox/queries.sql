@@ -1,0 +1,112 @@
+-- name: LockAndNotify :exec
+-- The locks last until the end of the transaction, so that within an aggregate
+-- the order of seq is the order of commits. The notification leaves with the commit.
+SELECT pg_notify(sqlc.arg(channel)::text, ''),
+       (SELECT count(pg_advisory_xact_lock(key)) FROM unnest(sqlc.arg(keys)::bigint[]) AS key);
+
+-- name: Notify :exec
+SELECT pg_notify(sqlc.arg(channel)::text, '');
+
+-- name: Insert :exec
+INSERT INTO outbox_events (id, destination, partition, aggregate_kind, aggregate_id, event_type, envelope,
+                           org_id, correlation_id, trace_parent)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
+
+-- name: ClaimPartition :one
+SELECT p.partition FROM outbox_partitions p
+WHERE p.destination = sqlc.arg(destination)
+  AND EXISTS (
+    SELECT FROM outbox_events e
+    WHERE e.destination = p.destination AND e.partition = p.partition AND e.status = 'pending'
+      AND e.next_attempt_at <= statement_timestamp()
+      AND NOT EXISTS (
+        SELECT FROM outbox_events w
+        WHERE w.status = 'pending' AND w.attempt_count > 0 AND w.destination = e.destination
+          AND w.aggregate_kind = e.aggregate_kind AND w.aggregate_id = e.aggregate_id
+          AND w.seq < e.seq AND w.next_attempt_at > statement_timestamp()))
+ORDER BY random()
+LIMIT 1
+FOR UPDATE OF p SKIP LOCKED;
+
+-- name: DueEvents :many
+-- One moment must decide for all rows, or an event could come due between the
+-- look at it and the look at its successor: hence statement_timestamp().
+SELECT e.* FROM outbox_events e
+WHERE e.destination = sqlc.arg(destination) AND e.partition = sqlc.arg(partition) AND e.status = 'pending'
+  AND e.next_attempt_at <= statement_timestamp()
+  AND NOT EXISTS (
+    SELECT FROM outbox_events w
+    WHERE w.status = 'pending' AND w.attempt_count > 0 AND w.destination = e.destination
+      AND w.aggregate_kind = e.aggregate_kind AND w.aggregate_id = e.aggregate_id
+      AND w.seq < e.seq AND w.next_attempt_at > statement_timestamp())
+ORDER BY e.seq
+LIMIT sqlc.arg(batch_size);
+
+-- name: MarkPublished :exec
+UPDATE outbox_events
+SET status = sqlc.arg(status), attempt_count = attempt_count + 1, last_error = '', finished_at = clock_timestamp()
+WHERE seq = ANY (sqlc.arg(seqs)::bigint[]);
+
+-- name: MarkAttempt :exec
+UPDATE outbox_events
+SET status = sqlc.arg(status), attempt_count = attempt_count + 1, last_error = sqlc.arg(last_error),
+    next_attempt_at = clock_timestamp() + make_interval(secs => sqlc.arg(delay_seconds)::float8)
+WHERE seq = sqlc.arg(seq);
+
+-- name: Outlook :one
+-- What a relay that found nothing to claim may expect: work that another relay
+-- holds, and how long until the next waiting event comes due.
+SELECT EXISTS (
+         SELECT FROM outbox_events f
+         WHERE f.destination = sqlc.arg(destination) AND f.status = 'pending' AND f.attempt_count = 0)::boolean AS held_elsewhere,
+       COALESCE((
+         SELECT EXTRACT(EPOCH FROM min(w.next_attempt_at) - statement_timestamp())
+         FROM outbox_events w
+         WHERE w.destination = sqlc.arg(destination) AND w.status = 'pending' AND w.attempt_count > 0), 'infinity')::float8 AS due_in_seconds;
+
+-- name: DeleteFinished :execrows
+DELETE FROM outbox_events WHERE seq IN (
+    SELECT seq FROM outbox_events
+    WHERE status IN ('published', 'discarded')
+      AND finished_at < clock_timestamp() - make_interval(secs => sqlc.arg(retention_seconds)::float8)
+    ORDER BY finished_at
+    LIMIT sqlc.arg(batch_size)
+    FOR UPDATE SKIP LOCKED);
+
+-- name: ListFailed :many
+SELECT * FROM outbox_events
+WHERE status = 'failed' AND (sqlc.narg(before)::bigint IS NULL OR seq < sqlc.narg(before))
+ORDER BY seq DESC
+LIMIT sqlc.arg(page_size);
+
+-- name: LockEvent :one
+SELECT * FROM outbox_events WHERE id = $1 FOR UPDATE;
+
+-- name: Requeue :one
+UPDATE outbox_events
+SET status = sqlc.arg(status), attempt_count = 0, next_attempt_at = clock_timestamp()
+WHERE seq = sqlc.arg(seq)
+RETURNING *;
+
+-- name: Discard :one
+UPDATE outbox_events
+SET status = sqlc.arg(status), finished_at = clock_timestamp()
+WHERE seq = sqlc.arg(seq)
+RETURNING *;
+
+-- name: Stats :many
+SELECT d.destination,
+       (SELECT count(*) FROM outbox_events e
+        WHERE e.destination = d.destination AND e.status = 'pending')::bigint AS pending,
+       (SELECT count(*) FROM outbox_events e
+        WHERE e.destination = d.destination AND e.status = 'failed')::bigint AS failed,
+       COALESCE((SELECT EXTRACT(EPOCH FROM statement_timestamp() - min(e.created_at)) FROM outbox_events e
+        WHERE e.destination = d.destination AND e.status = 'pending'), 0)::float8 AS oldest_pending_seconds
+FROM (SELECT DISTINCT destination FROM outbox_partitions) d
+ORDER BY d.destination;
+
+-- name: Undelivered :one
+SELECT (EXISTS (SELECT FROM outbox_events p WHERE p.destination = 'nats' AND p.aggregate_kind = sqlc.arg(aggregate_kind)
+                 AND p.aggregate_id = sqlc.arg(aggregate_id) AND p.status = 'pending')
+    OR EXISTS (SELECT FROM outbox_events f WHERE f.destination = 'nats' AND f.aggregate_kind = sqlc.arg(aggregate_kind)
+                 AND f.aggregate_id = sqlc.arg(aggregate_id) AND f.status = 'failed'))::boolean AS undelivered;
