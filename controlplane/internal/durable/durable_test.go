@@ -1,0 +1,141 @@
+package durable_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"gpuaas/controlplane/internal/auth"
+	"gpuaas/controlplane/internal/durable"
+	"gpuaas/controlplane/internal/fault"
+	"gpuaas/controlplane/internal/id"
+	"gpuaas/controlplane/internal/outbox"
+	"gpuaas/controlplane/internal/telemetry"
+	"gpuaas/stack/stacktest"
+)
+
+type probe struct {
+	runs        atomic.Int32
+	correlation atomic.Value
+	actor       atomic.Value
+}
+
+func (p *probe) Observe(ctx context.Context) error {
+	p.runs.Add(1)
+	p.correlation.Store(telemetry.Correlation(ctx))
+	p.actor.Store(auth.From(ctx).ID)
+	return nil
+}
+
+func observe(ctx workflow.Context, text string) (string, error) {
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: 10 * time.Second})
+	return text, workflow.ExecuteActivity(ctx, "observe").Get(ctx, nil)
+}
+
+func start(t *testing.T, workflowType, queue, workflowID string, input any) outbox.Message {
+	t.Helper()
+	body, err := json.Marshal(outbox.WorkflowStart{Type: workflowType, ID: workflowID, Queue: queue, Input: input})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return outbox.Message{ID: id.New[id.Event](), CorrelationID: "corr-7", Body: body}
+}
+
+func TestARecordedStartRunsOnceWithItsCorrelation(t *testing.T) {
+	address, namespace := stacktest.Temporal(t)
+	logger := slog.New(slog.DiscardHandler)
+	c, err := durable.Open(durable.Config{Address: address, Namespace: namespace}, logger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p, kind := &probe{}, "observe-"+id.NewString() // the queue is shared with other tests
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- c.RunWorker(ctx, time.Second, func(w worker.Registry) {
+			w.RegisterWorkflowWithOptions(observe, workflow.RegisterOptions{Name: kind})
+			w.RegisterActivityWithOptions(p.Observe, activity.RegisterOptions{Name: "observe"})
+		})
+	}()
+	m := start(t, kind, durable.TaskQueue, "wf-"+id.NewString(), "hello")
+	for range 3 { // the relay delivers at least once
+		if errs := (durable.Starts{Client: c}).Deliver(t.Context(), []outbox.Message{m}); errs[0] != nil {
+			t.Fatal(errs[0])
+		}
+	}
+	raw, err := client.Dial(client.Options{HostPort: address, Namespace: namespace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer raw.Close()
+	decoded, err := m.WorkflowStart()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got string
+	if err := raw.GetWorkflow(t.Context(), decoded.ID, "").Get(t.Context(), &got); err != nil || got != "hello" {
+		t.Fatalf("%q %v", got, err)
+	}
+	if errs := (durable.Starts{Client: c}).Deliver(t.Context(), []outbox.Message{m}); errs[0] != nil {
+		t.Errorf("start of a workflow that has ended: %v", errs[0])
+	}
+	if p.runs.Load() != 1 || p.correlation.Load() != "corr-7" || p.actor.Load() != "system:workflow:"+decoded.ID {
+		t.Errorf("runs %d, correlation %v, actor %v", p.runs.Load(), p.correlation.Load(), p.actor.Load())
+	}
+	if err := c.Cancel(t.Context(), "no-such-workflow"); err != nil {
+		t.Errorf("cancel of what is not there: %v", err)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTemporalThatIsNotThereIsUnavailable(t *testing.T) {
+	c, err := durable.Open(durable.Config{Address: "127.0.0.1:1", Namespace: "x"}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	for what, err := range map[string]error{
+		"check": c.Check(ctx), "cancel": c.Cancel(ctx, "x"),
+		"start": (durable.Starts{Client: c}).Deliver(ctx, []outbox.Message{start(t, "k", "q", "i", nil)})[0],
+	} {
+		if fault.CodeOf(err) != "temporal_unavailable" {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if err := c.RunWorker(ctx, time.Second); err != nil && !errors.Is(err, context.Canceled) {
+		t.Errorf("a worker that is told to stop while it waits: %v", err)
+	}
+}
+
+func TestAMissingNamespaceSaysHowToMakeIt(t *testing.T) {
+	address, _ := stacktest.Temporal(t)
+	c, err := durable.Open(durable.Config{Address: address, Namespace: "missing"}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	f, ok := fault.As(c.Check(t.Context()))
+	if !ok || f.Code != "temporal_namespace_missing" || f.Remedy == "" {
+		t.Errorf("%+v", f)
+	}
+}

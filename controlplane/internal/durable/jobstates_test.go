@@ -1,0 +1,40 @@
+package durable_test
+
+import (
+	"testing"
+
+	"gpuaas/controlplane/internal/durable"
+)
+
+func TestEveryOperatorActionLeavesAParkedJob(t *testing.T) {
+	for _, err := range durable.JobLifecycle.Validate() {
+		t.Error(err)
+	}
+	for _, parked := range []durable.JobStatus{durable.JobFailedRetryable, durable.JobFailedManualIntervention} {
+		for _, action := range []durable.JobEvent{
+			durable.JobRetryStage, durable.JobResume, durable.JobRerun, durable.JobRestartClean, durable.JobCancel,
+			durable.JobAdoptObserved,
+		} {
+			if _, err := durable.JobLifecycle.Next(parked, action); err != nil {
+				t.Errorf("%s of a job that is %s: %v", action, parked, err)
+			}
+		}
+	}
+}
+
+func TestAFailedJobIsParkedNeverClosed(t *testing.T) {
+	terminal := map[durable.JobStatus]bool{durable.JobCompleted: true, durable.JobCancelled: true, durable.JobReconciled: true}
+	for _, s := range durable.JobLifecycle.States {
+		if s.Terminal != terminal[s.Name] {
+			t.Errorf("%s: terminal = %v", s.Name, s.Terminal)
+		}
+	}
+	for _, from := range durable.JobLifecycle.States {
+		for _, event := range durable.JobLifecycle.AllEvents() {
+			to, err := durable.JobLifecycle.Next(from.Name, event)
+			if err == nil && to == durable.JobReconciled && from.Name != durable.JobFailedRetryable && from.Name != durable.JobFailedManualIntervention {
+				t.Errorf("%s leads from %s to reconciled", event, from.Name)
+			}
+		}
+	}
+}
