@@ -1,0 +1,76 @@
+package identity
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"gpuaas/controlplane/internal/httpapi"
+	"gpuaas/controlplane/internal/redact"
+)
+
+// MethodsView says how callers can prove who they are.
+type MethodsView struct {
+	Methods []string `json:"methods" nullable:"false" enum:"token,oidc" doc:"The ways that work here."`
+	Issuer  string   `json:"issuer,omitempty" doc:"The identity provider, where oidc is one of them."`
+}
+
+// StartSignInBody begins a sign-in.
+type StartSignInBody struct {
+	RedirectURI   string `json:"redirect_uri" maxLength:"2000" doc:"Where the person comes back to: a loopback address or a configured one." example:"http://127.0.0.1:43117/callback"`
+	CodeChallenge string `json:"code_challenge" minLength:"43" maxLength:"43" pattern:"^[A-Za-z0-9_-]{43}$" doc:"SHA-256 of the code verifier, base64url (PKCE, S256)."`
+}
+
+// StartedSignInView is a sign-in that has begun.
+type StartedSignInView struct {
+	AuthorizationURL string `json:"authorization_url" doc:"Where the person signs in."`
+	State            string `json:"state" doc:"Comes back with the person; works once, for ten minutes."`
+}
+
+// FinishSignInBody ends a sign-in.
+type FinishSignInBody struct {
+	Code         string `json:"code" minLength:"1" maxLength:"4096" doc:"What the identity provider sent back."`
+	State        string `json:"state" minLength:"1" maxLength:"200" doc:"The state that came back with it."`
+	CodeVerifier string `json:"code_verifier" minLength:"43" maxLength:"128" pattern:"^[A-Za-z0-9._~-]+$" doc:"What the code challenge was made of."`
+}
+
+// SessionView is a session just opened, the only time its token is shown.
+type SessionView struct {
+	Token     string    `json:"token" doc:"The token of the session. It is shown this once."`
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+func (s *Service) registerSignIn(api *httpapi.API) {
+	const tag = "Sign-in"
+	httpapi.Register(api, httpapi.Operation{
+		ID: "list-auth-methods", Method: http.MethodGet, Path: "/api/v1/auth/methods", Tag: tag,
+		Summary: "List the ways to sign in", Access: httpapi.Public(),
+	}, func(context.Context, *struct{}) (*plainly[MethodsView], error) {
+		view := MethodsView{Methods: []string{"token"}}
+		if s.oidc.Enabled() {
+			view.Methods, view.Issuer = append(view.Methods, "oidc"), s.oidc.Issuer
+		}
+		return &plainly[MethodsView]{view}, nil
+	})
+	httpapi.Register(api, httpapi.Operation{
+		ID: "start-oidc-sign-in", Method: http.MethodPost, Path: "/api/v1/auth/oidc/authorize", Tag: tag,
+		Summary: "Begin a sign-in through the identity provider", Access: httpapi.Public(), SecretResponse: true,
+	}, func(ctx context.Context, in *struct{ Body StartSignInBody }) (*plainly[StartedSignInView], error) {
+		started, err := s.StartSignIn(ctx, in.Body.RedirectURI, in.Body.CodeChallenge)
+		return &plainly[StartedSignInView]{StartedSignInView{AuthorizationURL: started.AuthorizationURL, State: started.State.Reveal()}}, err
+	})
+	httpapi.Register(api, httpapi.Operation{
+		ID: "finish-oidc-sign-in", Method: http.MethodPost, Path: "/api/v1/auth/oidc/exchange", Tag: tag,
+		Summary: "Finish a sign-in through the identity provider", Description: "The token of the session is shown once, in this answer.",
+		Access: httpapi.Public(), SecretResponse: true,
+	}, func(ctx context.Context, in *struct{ Body FinishSignInBody }) (*plainly[SessionView], error) {
+		session, plain, err := s.FinishSignIn(ctx, redact.New(in.Body.Code), redact.New(in.Body.State), redact.New(in.Body.CodeVerifier))
+		return &plainly[SessionView]{SessionView{Token: plain.Reveal(), ExpiresAt: session.ExpiresAt.UTC()}}, err
+	})
+	httpapi.Register(api, httpapi.Operation{
+		ID: "sign-out", Method: http.MethodPost, Path: "/api/v1/auth/logout", Tag: tag,
+		Summary: "Revoke the token that this request comes with", Access: httpapi.Authenticated(),
+	}, func(ctx context.Context, _ *struct{}) (*nothing, error) {
+		return nil, s.SignOut(ctx)
+	})
+}
