@@ -1,0 +1,123 @@
+// Package system answers questions about the control plane itself: what runs,
+// what it depends on, and which lifecycles its nouns have.
+package system
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"gpuaas/controlplane/internal/auth"
+	"gpuaas/controlplane/internal/health"
+	"gpuaas/controlplane/internal/httpapi"
+	"gpuaas/controlplane/internal/lifecycle"
+	"gpuaas/controlplane/internal/outbox"
+	"gpuaas/controlplane/internal/telemetry"
+)
+
+// Source is where the answers come from.
+type Source struct {
+	Version    string
+	Roles      []string
+	Monitor    *health.Monitor
+	Outbox     func(ctx context.Context) ([]outbox.DestinationStats, error)
+	Metrics    func(io.Writer) error
+	Lifecycles []lifecycle.Description
+}
+
+// Status is the state of the control plane as this replica sees it.
+type Status struct {
+	Version      string         `json:"version"`
+	Roles        []string       `json:"roles" doc:"what this replica does"`
+	Ready        bool           `json:"ready" doc:"whether every dependency is up"`
+	Dependencies []health.State `json:"dependencies"`
+	Outbox       []Backlog      `json:"outbox" doc:"what waits to be delivered; empty while the database is down"`
+}
+
+// Backlog is what waits for one destination.
+type Backlog struct {
+	Destination      string  `json:"destination" enum:"nats,temporal"`
+	Pending          int64   `json:"pending"`
+	Failed           int64   `json:"failed" doc:"dead letters; see list-failed-outbox-events"`
+	OldestAgeSeconds float64 `json:"oldest_age_seconds" doc:"age of the oldest pending message"`
+}
+
+type statusOutput struct {
+	Body Status
+}
+
+type metricsOutput struct {
+	ContentType string `header:"Content-Type"`
+	Body        []byte `contentType:"text/plain"`
+}
+
+type lifecyclesOutput struct {
+	Body httpapi.List[lifecycle.Description]
+}
+
+// Register adds the operations about the control plane itself.
+func (s Source) Register(api *httpapi.API) {
+	httpapi.Register(api, httpapi.Operation{
+		ID: "get-system-status", Method: http.MethodGet, Path: "/api/v1/admin/system", Tag: "System",
+		Summary: "Read the state of the control plane and its dependencies", Access: httpapi.Platform(auth.SystemRead),
+	}, s.status)
+	httpapi.Register(api, httpapi.Operation{
+		ID: "list-lifecycles", Method: http.MethodGet, Path: "/api/v1/lifecycles", Tag: "System",
+		Summary:     "List the lifecycles of all nouns",
+		Description: "States, what may happen in each, who may do it, and after how long a noun counts as stuck.",
+		Access:      httpapi.Anywhere(auth.LifecycleRead),
+	}, func(context.Context, *struct{}) (*lifecyclesOutput, error) {
+		return &lifecyclesOutput{Body: httpapi.List[lifecycle.Description]{Items: s.Lifecycles}}, nil
+	})
+	httpapi.Register(api, httpapi.Operation{
+		ID: "get-metrics", Method: http.MethodGet, Path: "/metrics", Tag: "System",
+		Summary: "Read the metrics of this replica, in the text format of Prometheus", Access: httpapi.Platform(auth.SystemRead),
+	}, s.metrics)
+	for _, l := range s.Lifecycles {
+		var names []string
+		for _, state := range l.States {
+			names = append(names, state.Name)
+		}
+		api.Schema(schemaName(l.Noun), names)
+	}
+}
+
+// schemaName turns self_check into SelfCheckState.
+func schemaName(noun string) string {
+	var b strings.Builder
+	for _, word := range strings.Split(noun, "_") {
+		b.WriteString(strings.ToUpper(word[:1]) + word[1:])
+	}
+	return b.String() + "State"
+}
+
+func (s Source) metrics(context.Context, *struct{}) (*metricsOutput, error) {
+	var text bytes.Buffer
+	if err := s.Metrics(&text); err != nil {
+		return nil, err
+	}
+	return &metricsOutput{ContentType: telemetry.MetricsType, Body: text.Bytes()}, nil
+}
+
+func (s Source) status(ctx context.Context, _ *struct{}) (*statusOutput, error) {
+	out := &statusOutput{Body: Status{
+		Version: s.Version, Roles: s.Roles, Ready: true, Dependencies: s.Monitor.States(ctx), Outbox: []Backlog{},
+	}}
+	for _, d := range out.Body.Dependencies {
+		out.Body.Ready = out.Body.Ready && d.Up
+	}
+	stats, err := s.Outbox(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, st := range stats {
+		out.Body.Outbox = append(out.Body.Outbox, Backlog{
+			Destination: st.Destination, Pending: st.Pending, Failed: st.Failed,
+			OldestAgeSeconds: st.Lag.Round(time.Millisecond).Seconds(),
+		})
+	}
+	return out, nil
+}
