@@ -1,0 +1,52 @@
+package controlplane_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"gpuaas/controlplane"
+)
+
+var update = flag.Bool("update", false, "write the generated files")
+
+// The generated contracts and pages are committed: a change of the code that
+// changes them must be seen in review.
+func TestGeneratedFilesAreUpToDate(t *testing.T) {
+	openapi, err := controlplane.OpenAPI()
+	if err != nil {
+		t.Fatal(err)
+	}
+	asyncapi, err := controlplane.AsyncAPI()
+	if err != nil {
+		t.Fatal(err)
+	}
+	generated := map[string]string{
+		"contract/openapi.yaml": string(openapi), "contract/asyncapi.yaml": string(asyncapi),
+	}
+	for name, page := range controlplane.Lifecycles() {
+		generated["docs/lifecycles/"+name] = page
+	}
+	for name, want := range generated {
+		path := filepath.Join("..", name)
+		if *update {
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		got, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(got), want); diff != "" {
+			t.Errorf("%s is stale; run make gen (- committed, + generated):\n%s", name, diff)
+		}
+	}
+}

@@ -1,0 +1,207 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"gpuaas/controlplane/internal/durable"
+	"gpuaas/controlplane/internal/httpapi"
+	"gpuaas/controlplane/internal/id"
+	"gpuaas/controlplane/internal/outbox"
+	"gpuaas/controlplane/internal/postgres"
+	"gpuaas/controlplane/internal/selfcheck"
+	"gpuaas/controlplane/internal/telemetry"
+)
+
+// Options is what a process gives the control plane besides its configuration.
+type Options struct {
+	Version string
+	Log     io.Writer
+	// Listener replaces the configured address; the control plane closes it.
+	Listener net.Listener
+	// KeepAdminToken is called on the first start of all, with the only copy
+	// of the first administrator's token. Nil: no administrator is made.
+	KeepAdminToken func(Secret) error
+	// Ready is called once everything the process needs has answered.
+	Ready func(address string)
+}
+
+// Run does the configured roles until the context ends, then finishes what is
+// in flight. A dependency that is not there yet, or goes away, is waited for.
+func Run(ctx context.Context, cfg Config, opts Options) error {
+	tel, err := telemetry.Start(ctx, telemetry.Config{
+		LogFormat: cfg.Log.Format, LogLevel: cfg.Log.Level, OTLPEndpoint: cfg.OTLP.Endpoint, Version: opts.Version,
+	}, opts.Log)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tel.Stop(context.WithoutCancel(ctx)) }()
+	p, err := newParts(cfg, opts, tel)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	listener := opts.Listener
+	if listener == nil {
+		if listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Listen); err != nil {
+			return fmt.Errorf("listen on %s: %w", cfg.Listen, err)
+		}
+	}
+	return p.run(ctx, listener)
+}
+
+func (p *parts) run(ctx context.Context, listener net.Listener) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return p.serve(ctx, listener) })
+	group.Go(func() error {
+		if err := p.prepare(ctx); err != nil {
+			return err
+		}
+		p.prepared.Store(true)
+		if p.has(RoleWorker) {
+			group.Go(func() error {
+				return p.temporal.RunWorker(ctx, p.cfg.Limits.ShutdownTimeout, p.workflows()...)
+			})
+		}
+		if p.has(RoleRelay) {
+			group.Go(func() error { p.relay().Run(ctx); return nil })
+		}
+		group.Go(func() error { p.keepHouse(ctx); return nil })
+		p.announce(ctx, listener.Addr().String())
+		return nil
+	})
+	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+func (p *parts) has(r Role) bool { return slices.Contains(p.cfg.Roles, r) }
+
+// serve answers HTTP, also while everything else is still being waited for: a
+// process that cannot be asked what it is waiting for is of no use at night.
+func (p *parts) serve(ctx context.Context, listener net.Listener) error {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", p.live)
+	mux.HandleFunc("GET /readyz", p.ready)
+	mux.Handle("/", p.api.Handler())
+	server := httpapi.Server(mux, listener.Addr().String())
+	server.ErrorLog = slog.NewLogLogger(p.logger.Handler(), slog.LevelWarn)
+	done := make(chan error, 1)
+	go func() {
+		<-ctx.Done()
+		p.api.CloseStreams()
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.cfg.Limits.ShutdownTimeout)
+		defer cancel()
+		done <- server.Shutdown(grace)
+	}()
+	var err error
+	if p.cfg.TLS.CertFile != "" {
+		err = server.ServeTLS(listener, p.cfg.TLS.CertFile, p.cfg.TLS.KeyFile)
+	} else {
+		err = server.Serve(listener)
+	}
+	if !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve HTTP on %s: %w", listener.Addr(), err)
+	}
+	if err := <-done; err != nil {
+		return fmt.Errorf("finish requests in flight: %w", err)
+	}
+	return nil
+}
+
+// prepare waits for the database, brings its schema forward and makes the first
+// administrator, as configured.
+func (p *parts) prepare(ctx context.Context) error {
+	ctx = telemetry.WithCorrelation(ctx, id.NewString())
+	return p.insist(ctx, "prepare database", func() error {
+		if p.cfg.Postgres.MigrateOnStart {
+			applied, err := postgres.Migrate(ctx, p.cfg.Postgres.MigrateURL)
+			for _, a := range applied {
+				p.logger.InfoContext(ctx, "migration applied", "version", a.Version, "name", a.Name)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if err := p.db.CheckSchema(ctx); err != nil {
+			return err
+		}
+		if p.opts.KeepAdminToken == nil {
+			return nil
+		}
+		_, _, err := p.identity.Bootstrap(ctx, p.opts.KeepAdminToken)
+		return err
+	})
+}
+
+// announce says that the process is of use, once all it depends on has answered.
+func (p *parts) announce(ctx context.Context, address string) {
+	err := p.insist(ctx, "reach all dependencies", func() error {
+		for _, s := range p.monitor.States(ctx) {
+			if !s.Up {
+				return fmt.Errorf("%s: %s", s.Code, s.Message)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return
+	}
+	p.logger.InfoContext(ctx, "ready", "address", address, "roles", p.cfg.Roles)
+	if p.opts.Ready != nil {
+		p.opts.Ready(address)
+	}
+}
+
+// insist repeats what must work sooner or later, saying why it waits.
+func (p *parts) insist(ctx context.Context, what string, try func() error) error {
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		err := try()
+		if err == nil || ctx.Err() != nil {
+			return ctx.Err()
+		}
+		p.logger.WarnContext(ctx, "waiting", "for", what, "because", err, "retry_in", wait.String())
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+}
+
+func (p *parts) relay() *outbox.Relay {
+	return outbox.NewRelay(outbox.RelayConfig{
+		DB: p.db, Logger: p.logger,
+		Destinations: map[string]outbox.Deliverer{
+			outbox.DestinationNATS: p.nats, outbox.DestinationTemporal: durable.Starts{Client: p.temporal},
+		},
+	})
+}
+
+func (p *parts) workflows() []durable.Registration {
+	return []durable.Registration{selfcheck.Register(p.selfCheckActivities())}
+}
+
+// keepHouse removes what has served its time.
+func (p *parts) keepHouse(ctx context.Context) {
+	for {
+		if _, err := p.api.Sweep(ctx); err != nil && ctx.Err() == nil {
+			p.logger.WarnContext(ctx, "old idempotency keys could not be removed", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(10 * time.Minute):
+		}
+	}
+}

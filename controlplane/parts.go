@@ -1,0 +1,173 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"strings"
+	"sync/atomic"
+
+	"gpuaas/controlplane/internal/audit"
+	"gpuaas/controlplane/internal/durable"
+	"gpuaas/controlplane/internal/fault"
+	"gpuaas/controlplane/internal/health"
+	"gpuaas/controlplane/internal/httpapi"
+	"gpuaas/controlplane/internal/identity"
+	"gpuaas/controlplane/internal/lifecycle"
+	"gpuaas/controlplane/internal/node"
+	"gpuaas/controlplane/internal/outbox"
+	"gpuaas/controlplane/internal/postgres"
+	"gpuaas/controlplane/internal/secrets"
+	"gpuaas/controlplane/internal/selfcheck"
+	"gpuaas/controlplane/internal/system"
+	"gpuaas/controlplane/internal/telemetry"
+)
+
+// parts is everything a process is made of. None of it connects when made.
+type parts struct {
+	cfg       Config
+	opts      Options
+	logger    *slog.Logger
+	telemetry *telemetry.Telemetry
+	db        *postgres.DB
+	temporal  *durable.Client
+	nats      *outbox.NATS
+	secrets   *secrets.Engine
+	identity  *identity.Service
+	monitor   *health.Monitor
+	api       *httpapi.API
+	prepared  atomic.Bool
+}
+
+func newParts(cfg Config, opts Options, tel *telemetry.Telemetry) (*parts, error) {
+	p := &parts{cfg: cfg, opts: opts, logger: tel.Logger, telemetry: tel}
+	oidcSecret, err := fileSecret(cfg.OIDC.ClientSecretFile)
+	if err != nil {
+		return nil, err
+	}
+	if p.db, err = postgres.Open(postgres.Config{URL: cfg.Postgres.URL, MaxConns: int32(cfg.Postgres.MaxConns)}); err != nil { //nolint:gosec // validated
+		return nil, err
+	}
+	if p.temporal, err = durable.Open(durable.Config(cfg.Temporal), p.logger); err != nil {
+		return nil, err
+	}
+	if p.nats, err = outbox.ConnectNATS(outbox.NATSConfig{
+		URL: cfg.NATS.URL, TokenFile: cfg.NATS.TokenFile, CredentialsFile: cfg.NATS.CredentialsFile, CAFile: cfg.NATS.CAFile,
+		Prefix: cfg.NATS.SubjectPrefix, Replicas: cfg.NATS.Replicas, Logger: p.logger,
+	}); err != nil {
+		return nil, err
+	}
+	if p.secrets, err = secrets.Open(secrets.Config(cfg.Secrets)); err != nil {
+		return nil, err
+	}
+	p.identity = identity.New(identity.Config{DB: p.db, Logger: p.logger, OIDC: identity.OIDCConfig{
+		Issuer: cfg.OIDC.Issuer, ClientID: cfg.OIDC.ClientID, ClientSecret: oidcSecret, RedirectURIs: cfg.OIDC.RedirectURIs,
+		AllowUnknownUsers: cfg.OIDC.AllowUnknownUsers, SessionTTL: cfg.OIDC.SessionTTL,
+	}})
+	p.monitor = health.NewMonitor(p.dependencies()...)
+	p.api = p.newAPI()
+	if _, err := outbox.ObserveStats(p.db); err != nil {
+		return nil, fmt.Errorf("observe the outbox: %w", err)
+	}
+	return p, nil
+}
+
+func fileSecret(file string) (Secret, error) {
+	if file == "" {
+		return Secret{}, nil
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return Secret{}, fmt.Errorf("read secret: %w", err)
+	}
+	return NewSecret(strings.TrimSpace(string(b))), nil
+}
+
+// dependencies are what the roles of this process cannot do without. The API
+// alone needs only the database: whatever it is asked to do, it records.
+func (p *parts) dependencies() []health.Dependency {
+	out := []health.Dependency{{Name: "postgres", Probe: p.db.CheckSchema}}
+	if p.has(RoleWorker) || p.has(RoleRelay) {
+		out = append(out, health.Dependency{Name: "temporal", Probe: p.temporal.Check})
+	}
+	if p.has(RoleRelay) {
+		out = append(out, health.Dependency{Name: "nats", Probe: p.nats.Check})
+	}
+	if p.has(RoleWorker) {
+		out = append(out, health.Dependency{Name: "secrets", Probe: p.secrets.Check})
+	}
+	return out
+}
+
+// lifecycles are the tables of all nouns.
+func lifecycles() []lifecycle.Description {
+	return []lifecycle.Description{
+		node.Lifecycle.Describe(), durable.JobLifecycle.Describe(), selfcheck.Lifecycle.Describe(), outbox.Lifecycle.Describe(),
+	}
+}
+
+func (p *parts) newAPI() *httpapi.API {
+	api := httpapi.New(httpapi.Config{
+		Title: "gpuaas", Version: apiVersion, Logger: p.logger, DB: p.db,
+		Auth: p.identity, Projects: p.identity, Denials: audit.Denials{DB: p.db}, Gate: p.gate,
+		Limits: httpapi.Limits{
+			RequestsPerSecond: p.cfg.Limits.RequestsPerSecond, Burst: p.cfg.Limits.Burst,
+			MaxBodyBytes: p.cfg.Limits.MaxBodyBytes, RequestTimeout: p.cfg.Limits.RequestTimeout,
+		},
+	})
+	p.registerSystem(api)
+	if p.has(RoleAPI) {
+		p.registerSlices(api)
+	}
+	return api
+}
+
+// apiVersion is the version of the contract, not of the program.
+const apiVersion = "1.0.0"
+
+func (p *parts) registerSystem(api *httpapi.API) {
+	roles := make([]string, len(p.cfg.Roles))
+	for i, r := range p.cfg.Roles {
+		roles[i] = string(r)
+	}
+	system.Source{
+		Version: p.opts.Version, Roles: roles, Monitor: p.monitor, Metrics: p.telemetry.WriteMetrics, Lifecycles: lifecycles(),
+		Outbox: func(ctx context.Context) ([]outbox.DestinationStats, error) { return outbox.Stats(ctx, p.db) },
+	}.Register(api)
+}
+
+func (p *parts) registerSlices(api *httpapi.API) {
+	p.identity.Register(api)
+	audit.Register(api, p.db)
+	outbox.Register(api, outbox.NewDeadLetters(p.db), outbox.NewFeed(p.nats))
+	p.selfChecks().RegisterAPI(api)
+}
+
+func (p *parts) selfChecks() selfcheck.Commands {
+	return selfcheck.Commands{DB: p.db, Workflows: p.temporal}
+}
+
+func (p *parts) selfCheckActivities() *selfcheck.Activities {
+	return &selfcheck.Activities{Commands: p.selfChecks(), Secrets: p.secrets, Events: outbox.Deliveries{DB: p.db}}
+}
+
+// gate holds requests back until the database is prepared.
+func (p *parts) gate() error {
+	if p.prepared.Load() {
+		return nil
+	}
+	return fault.New(fault.Unavailable, "starting", "the control plane is starting and waits for its database").
+		WithRemedy("repeat the request in a moment; /readyz says what is missing")
+}
+
+func (p *parts) live(w http.ResponseWriter, r *http.Request) { health.Live(w, r) }
+
+func (p *parts) ready(w http.ResponseWriter, r *http.Request) { p.monitor.Ready(w, r) }
+
+func (p *parts) close() {
+	p.temporal.Close()
+	p.nats.Close()
+	p.db.Close()
+}
