@@ -1,0 +1,63 @@
+# Everything a newcomer, a contributor and the build need; `make help` lists it.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+export CGO_ENABLED ?= 0
+
+VERSION := $(shell git describe --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+TOOL     = go tool -modfile=tools/$(1)/go.mod
+STATE   ?= .gpuaas
+
+.PHONY: help up build deps servers test unit e2e race lint gen gen-check contract-diff bench fuzz clean
+
+help: ## list what make can do
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+up: deps build servers ## bring the whole control plane up on this machine (ARGS="--listen ...")
+	@exec bin/gpuaas up --state "$(STATE)" $(ARGS)
+
+deps: ## install what is missing from the system's packages
+	@tools/install-deps.sh
+
+build: ## build bin/gpuaas
+	@echo "building bin/gpuaas"
+	@go build -trimpath -ldflags "$(LDFLAGS)" -o bin/gpuaas ./cmd/gpuaas
+
+servers: ## build the embedded servers once (several minutes), then take them from the cache
+	@tools/build-servers.sh >/dev/null
+
+test: deps build servers lint gen-check contract-diff ## the whole suite: lint, contracts, architecture, unit, store, workflow, API, end to end
+	@$(MAKE) --no-print-directory unit
+
+unit: ## all Go tests with the race detector, on one private stack
+	@go build -o bin/withstack ./stack/cmd/withstack
+	bin/withstack -- env CGO_ENABLED=1 go test -race -count=1 -timeout 20m ./...
+
+e2e: deps build servers ## only the end-to-end tests
+	@go build -o bin/withstack ./stack/cmd/withstack
+	bin/withstack -- go test -count=1 -timeout 20m -v ./e2e/...
+
+lint: ## golangci-lint with the strict set, go vet, formatting
+	@$(call TOOL,lint) golangci-lint run ./...
+
+gen: ## regenerate typed SQL, contracts, client, lifecycle pages, golden files
+	@$(call TOOL,sqlc) sqlc generate
+	@go test ./controlplane -run TestGeneratedFilesAreUpToDate -update >/dev/null
+	@$(call TOOL,oapi) oapi-codegen -config contract/apiclient/oapi-codegen.yaml contract/openapi.yaml
+	@go test ./cli -run Help -update >/dev/null
+
+gen-check: ## fail when something generated is stale
+	@tools/gen-check.sh
+
+contract-diff: ## report changes of the API contract that would break clients
+	@tools/contract-diff.sh
+
+bench: deps build servers ## measure what docs/benchmarks.md reports
+	@go build -o bin/withstack ./stack/cmd/withstack
+	@tools/bench.sh
+
+fuzz: ## run each fuzz target for a while (FUZZTIME=30s)
+	@tools/fuzz.sh
+
+clean: ## remove what was built; the state folder stays
+	@rm -rf bin
