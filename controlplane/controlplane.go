@@ -93,6 +93,7 @@ func (p *parts) serve(ctx context.Context, listener net.Listener) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", p.live)
 	mux.HandleFunc("GET /readyz", p.ready)
+	mux.Handle("GET /{$}", http.RedirectHandler("/docs", http.StatusSeeOther))
 	mux.Handle("/", p.api.Handler())
 	server := httpapi.Server(mux, listener.Addr().String())
 	server.ErrorLog = slog.NewLogLogger(p.logger.Handler(), slog.LevelWarn)

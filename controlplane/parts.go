@@ -110,7 +110,7 @@ func lifecycles() []lifecycle.Description {
 
 func (p *parts) newAPI() *httpapi.API {
 	api := httpapi.New(httpapi.Config{
-		Title: "gpuaas", Version: apiVersion, Logger: p.logger, DB: p.db,
+		Title: "gpuaas", Version: apiVersion, Description: description, Logger: p.logger, DB: p.db,
 		Auth: p.identity, Projects: p.identity, Denials: audit.Denials{DB: p.db}, Gate: p.gate,
 		Limits: httpapi.Limits{
 			RequestsPerSecond: p.cfg.Limits.RequestsPerSecond, Burst: p.cfg.Limits.Burst,
@@ -123,6 +123,11 @@ func (p *parts) newAPI() *httpapi.API {
 	}
 	return api
 }
+
+const description = "Turns racks of bare GPU servers into a dependable service. " +
+	"Authorise with a bearer token: `gpuaas login` gets one, and the first start of a control plane makes one for its administrator. " +
+	"Errors are problem details with a stable `code`, a `remedy` and the `correlation_id` to quote. " +
+	"Changes take an `Idempotency-Key`, updates need `If-Match`, lists continue with `next_cursor`."
 
 // apiVersion is the version of the contract, not of the program.
 const apiVersion = "1.0.0"

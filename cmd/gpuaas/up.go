@@ -1,0 +1,167 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gpuaas/controlplane"
+	"gpuaas/stack"
+)
+
+func upCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "up", Short: "Bring the whole control plane up on this machine, engines included", Args: cobra.NoArgs,
+		Long: "Starts a private PostgreSQL, Temporal, OpenBao and NATS, then the control plane, and stays in the\n" +
+			"foreground until Ctrl-C. Everything that lasts is in the state folder. Services that are named in\n" +
+			"the settings (such as --temporal-address) are used instead of private ones.",
+	}
+	var u up
+	u.settings = addSettings(cmd)
+	cmd.Flags().StringVar(&u.state, "state", cmp.Or(os.Getenv("GPUAAS_STATE"), ".gpuaas"), "folder for everything that lasts (GPUAAS_STATE)")
+	cmd.Flags().StringVar(&u.servers, "servers", "", "path of the gpuaas-servers program (GPUAAS_SERVERS)")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		u.out = cmd.OutOrStdout()
+		return u.run(cmd)
+	}
+	return cmd
+}
+
+type up struct {
+	settings *settings
+	state    string
+	servers  string
+	out      io.Writer
+}
+
+func (u *up) run(cmd *cobra.Command) error {
+	ctx, began := cmd.Context(), time.Now()
+	state, err := filepath.Abs(u.state)
+	if err != nil {
+		return fmt.Errorf("find state folder: %w", err)
+	}
+	u.state = state
+	// What the operator named outside is asked for before anything is started.
+	named, _ := u.settings.load(cmd, controlplane.Defaults())
+	u.say("state folder %s", u.state)
+	engines, err := stack.Start(ctx, stack.Options{
+		State: u.state, Servers: u.servers, Progress: u.progress, External: external(named),
+	})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		u.say("stopping engines")
+		if err := engines.Stop(context.WithoutCancel(ctx)); err != nil {
+			u.say("could not stop cleanly: %v", err)
+		}
+		u.say("stopped; everything is kept in %s", u.state)
+	}()
+	cfg, problems := u.settings.load(cmd, embedded(engines.Endpoints()))
+	if len(problems) > 0 {
+		return fmt.Errorf("the configuration has %d problem(s):\n%w", len(problems), errors.Join(problems...))
+	}
+	listener, err := listen(ctx, cfg.Listen, cmd.Flags().Changed("listen"))
+	if err != nil {
+		return err
+	}
+	log, err := os.OpenFile(filepath.Join(u.state, "logs", "controlplane.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("open log: %w", err)
+	}
+	defer func() { _ = log.Close() }()
+	u.say("control plane starting")
+	return controlplane.Run(ctx, cfg, controlplane.Options{
+		Version: version, Log: log, Listener: listener, KeepAdminToken: u.keepToken,
+		Ready: func(address string) { u.ready(engines, cfg, address, time.Since(began)) },
+	})
+}
+
+func (u *up) say(format string, args ...any) { _, _ = fmt.Fprintf(u.out, "  "+format+"\n", args...) }
+
+func (u *up) progress(p stack.Progress) {
+	line := fmt.Sprintf("%-9s %-10s %5.1fs  %s", p.Engine, p.Phase, p.Elapsed.Seconds(), p.Detail)
+	u.say("%s", strings.TrimRight(line, " "))
+}
+
+func (u *up) tokenFile() string { return filepath.Join(u.state, "admin-token") }
+
+func (u *up) keepToken(token controlplane.Secret) error {
+	return os.WriteFile(u.tokenFile(), []byte(token.Reveal()+"\n"), 0o600)
+}
+
+func (u *up) ready(engines *stack.Stack, cfg controlplane.Config, address string, took time.Duration) {
+	scheme := "http"
+	if cfg.TLS.CertFile != "" {
+		scheme = "https"
+	}
+	url := scheme + "://" + address
+	if err := engines.Announce(url); err != nil {
+		u.say("could not note the address in the state folder: %v", err)
+	}
+	_, _ = fmt.Fprintf(u.out, `
+gpuaas is ready after %.1f s
+
+  API          %s   (documentation: %s/docs)
+  admin token  %s   (made on the first start; keep it safe)
+  logs         %s
+
+Try, in another terminal:
+
+  bin/gpuaas login --url %s --token-file %s
+  bin/gpuaas self-check run --wait
+  bin/gpuaas audit list
+
+Ctrl-C stops everything and keeps the state.
+`, took.Seconds(), url, url, u.tokenFile(), filepath.Join(u.state, "logs"), url, u.tokenFile())
+}
+
+// external picks the services that the operator named.
+func external(cfg controlplane.Config) stack.Endpoints {
+	return stack.Endpoints{
+		PostgresURL: cfg.Postgres.URL.Reveal(), PostgresMigrateURL: cfg.Postgres.MigrateURL.Reveal(),
+		TemporalAddress: cfg.Temporal.Address, TemporalNamespace: cfg.Temporal.Namespace,
+		NATSURL: cfg.NATS.URL, NATSTokenFile: cfg.NATS.TokenFile,
+		SecretsAddress: cfg.Secrets.Address, SecretsRoleIDFile: cfg.Secrets.RoleIDFile, SecretsSecretIDFile: cfg.Secrets.SecretIDFile,
+	}
+}
+
+// embedded is the configuration of a control plane on a private stack.
+func embedded(e stack.Endpoints) controlplane.Config {
+	cfg := controlplane.Defaults()
+	cfg.Postgres.URL, cfg.Postgres.MigrateURL = controlplane.NewSecret(e.PostgresURL), controlplane.NewSecret(e.PostgresMigrateURL)
+	cfg.Postgres.MigrateOnStart = e.PostgresMigrateURL != ""
+	cfg.Temporal.Address, cfg.Temporal.Namespace = e.TemporalAddress, e.TemporalNamespace
+	cfg.NATS.URL, cfg.NATS.TokenFile = e.NATSURL, e.NATSTokenFile
+	cfg.Secrets.Address = e.SecretsAddress
+	cfg.Secrets.RoleIDFile, cfg.Secrets.SecretIDFile = e.SecretsRoleIDFile, e.SecretsSecretIDFile
+	return cfg
+}
+
+// listen takes the configured address, or any free port next to it when it is
+// the default that is taken. An address that somebody asked for is not changed.
+func listen(ctx context.Context, address string, asked bool) (net.Listener, error) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", address)
+	if err == nil || asked {
+		return l, err
+	}
+	host, _, splitErr := net.SplitHostPort(address)
+	if splitErr != nil {
+		return nil, fmt.Errorf("listen on %s: %w", address, err)
+	}
+	l, err = lc.Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", host, err)
+	}
+	return l, nil
+}

@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# Measures what docs/benchmarks.md reports, on this machine, and prints it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+work=$(mktemp -d)
+launcher=
+finish() {
+    if [ -n "$launcher" ]; then
+        kill -INT "$launcher" 2>/dev/null || true
+        wait "$launcher" 2>/dev/null || true
+    fi
+    rm -rf "$work"
+}
+trap finish EXIT
+
+# up starts a control plane in the background and waits until it is ready.
+up() {
+    bin/gpuaas up --state "$work/state" >"$work/up.log" 2>&1 &
+    launcher=$!
+    until grep -q 'gpuaas is ready' "$work/up.log"; do
+        kill -0 "$launcher" 2>/dev/null || { cat "$work/up.log" >&2; exit 1; }
+        sleep 0.1
+    done
+    grep -o 'ready after.*' "$work/up.log"
+}
+down() {
+    kill -INT "$launcher"
+    wait "$launcher" || true
+    launcher=
+}
+rss() { awk '/^VmRSS/{print $2}' "/proc/$1/status"; }
+# pss counts shared pages once among the processes that share them.
+pss() { awk '/^Pss:/{print $2}' "/proc/$1/smaps_rollup" 2>/dev/null || echo 0; }
+family() {
+    echo "$1"
+    local child
+    for child in $(cat /proc/"$1"/task/*/children 2>/dev/null); do family "$child"; done
+}
+
+echo "machine: $(nproc) cores, $(awk '/MemTotal/{printf "%.0f GiB", $2/1048576}' /proc/meminfo), $(go version | cut -d' ' -f3), $(date -u +%F)"
+echo
+echo "== start"
+echo -n "first start, empty state folder: "; up
+down
+echo -n "warm start, engines and control plane: "; up
+sleep 20 # idle, so that memory settles
+total=0
+for pid in $(family "$launcher"); do total=$((total + $(pss "$pid"))); done
+echo "memory after 20 s idle: whole stack $((total / 1024)) MiB (proportional set size), launcher with control plane and NATS $(($(rss "$launcher") / 1024)) MiB (resident)"
+url=$(grep -o 'http://[0-9.:]*' "$work/up.log" | tail -1)
+echo
+echo "== API under load: 200 requests/s for 15 s"
+GPUAAS_URL=$url GPUAAS_BENCH_TOKEN_FILE=$work/state/admin-token \
+    go test ./e2e/load -run '^$' -bench BenchmarkGet -benchtime 3000x | grep Benchmark
+down
+echo
+echo "== outbox, authentication, test databases"
+bin/withstack -- go test -run '^$' -bench 'BenchmarkRelay$' -benchtime 50000x ./controlplane/internal/outbox | grep Benchmark
+bin/withstack -- go test -run '^$' -bench 'BenchmarkCommit' -benchtime 2000x ./controlplane/internal/outbox | grep Benchmark
+bin/withstack -- go test -run '^$' -bench 'BenchmarkAuthenticate' ./controlplane/internal/identity | grep Benchmark
+bin/withstack -- go test -run '^$' -bench 'BenchmarkClone' ./stack/stacktest | grep Benchmark
