@@ -48,6 +48,20 @@ func (a *account) own(path string) error {
 	return nil
 }
 
+// mustOwn refuses data of another user, which PostgreSQL would not open: a state
+// folder is used by root or by an ordinary user, not by turns.
+func (a *account) mustOwn(path string, info os.FileInfo) error {
+	want := uint32(os.Geteuid()) //nolint:gosec // a user id
+	if a != nil {
+		want = a.uid
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || owner.Uid == want {
+		return nil
+	}
+	return fmt.Errorf("open database cluster %s: it belongs to user id %d and PostgreSQL would run as %d; start as the user that made it, or name another state folder", path, owner.Uid, want)
+}
+
 // access is the identity of a child and what it may do beyond it. The zero
 // value is the launcher's own.
 type access struct {

@@ -80,6 +80,22 @@ func TestOrdinaryUserRunsTheStack(t *testing.T) {
 	}
 }
 
+func TestClusterOfAnotherUserIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	info, err := os.Stat(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine := &account{name: "me", uid: uint32(os.Geteuid())}
+	if err := mine.mustOwn(dir, info); err != nil {
+		t.Errorf("my own folder: %v", err)
+	}
+	theirs := &account{name: "them", uid: uint32(os.Geteuid()) + 1}
+	if err := theirs.mustOwn(dir, info); err == nil || !strings.Contains(err.Error(), "name another state folder") {
+		t.Errorf("somebody else's folder: %v, want what to do", err)
+	}
+}
+
 func TestDatabaseReachesAFolderBelowAClosedOne(t *testing.T) {
 	closed := filepath.Join(filepath.Dir(state(t)), "closed")
 	if err := os.Mkdir(closed, 0o700); err != nil {

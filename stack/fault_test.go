@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -69,25 +70,33 @@ func TestKillHoldsUntilResume(t *testing.T) {
 }
 
 func TestKilledLauncherTakesItsChildrenAlong(t *testing.T) {
-	o := Options{State: state(t), Servers: servers(t), Throwaway: true}
-	l := startLauncher(t, testBinary(t), nil, o)
-	l.await("all ready")
-	record, err := loadRecord(folder(o.State))
-	if err != nil {
+	closed := filepath.Join(filepath.Dir(state(t)), "closed")
+	if err := os.Mkdir(closed, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if children := record.pids(); len(children) != 3 {
-		t.Fatalf("the record names %v, want three children", children)
-	}
-	l.kill()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.After(30 * time.Second); len(processesWhere(folder(o.State).namedIn)) > 0; {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("processes %v outlive their launcher", processesWhere(folder(o.State).namedIn))
-		}
+	for name, o := range map[string]Options{
+		"all":                      {State: state(t)},
+		"database with capability": {State: filepath.Join(closed, "state"), Only: []Engine{Postgres}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o.Servers, o.Throwaway = servers(t), true
+			l := startLauncher(t, testBinary(t), nil, o)
+			l.await("all ready")
+			children := func() []int { return processesWhere(folder(o.State).namedIn) }
+			if len(children()) == 0 {
+				t.Fatal("the launcher has no children")
+			}
+			l.kill()
+			tick := time.NewTicker(10 * time.Millisecond)
+			defer tick.Stop()
+			for deadline := time.After(30 * time.Second); len(children()) > 0; {
+				select {
+				case <-tick.C:
+				case <-deadline:
+					t.Fatalf("processes %v outlive their launcher", children())
+				}
+			}
+		})
 	}
 }
 

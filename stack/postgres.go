@@ -76,12 +76,6 @@ func (p *postgres) url(role, password, database string) string {
 }
 
 func (p *postgres) launch(ctx context.Context, say func(string)) (instance, error) {
-	if err := os.MkdirAll(p.home(), 0o700); err != nil {
-		return nil, fmt.Errorf("make database folder: %w", err)
-	}
-	if err := p.account.own(p.home()); err != nil {
-		return nil, err
-	}
 	if err := p.clearWay(ctx); err != nil {
 		return nil, err
 	}
@@ -137,10 +131,20 @@ func (p *postgres) clearWay(ctx context.Context) error {
 // ensureCluster runs initdb into a folder of its own and renames it: the data
 // folder is either absent or complete.
 func (p *postgres) ensureCluster(ctx context.Context, say func(string)) error {
-	if _, err := os.Stat(filepath.Join(p.data(), "PG_VERSION")); !errors.Is(err, fs.ErrNotExist) {
-		return err
+	info, err := os.Stat(p.data())
+	if err == nil {
+		return p.account.mustOwn(p.data(), info)
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("look for database cluster: %w", err)
 	}
 	say("making the database cluster (first start)")
+	if err := os.MkdirAll(p.home(), 0o700); err != nil {
+		return fmt.Errorf("make database folder: %w", err)
+	}
+	if err := p.account.own(p.home()); err != nil {
+		return err
+	}
 	stale, err := filepath.Glob(filepath.Join(p.home(), "initdb-*"))
 	if err != nil {
 		return fmt.Errorf("find unfinished clusters: %w", err)

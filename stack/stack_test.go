@@ -206,6 +206,13 @@ func TestMissingServersAreExplained(t *testing.T) {
 	}
 }
 
+func TestUnknownEngineIsRefused(t *testing.T) {
+	_, err := Start(t.Context(), Options{State: state(t), Throwaway: true, Only: []Engine{"redis"}})
+	if err == nil || !strings.Contains(err.Error(), `no engine "redis"`) {
+		t.Errorf("start gave %v", err)
+	}
+}
+
 func TestOldClusterAsksForItsVersion(t *testing.T) {
 	data := t.TempDir()
 	if err := os.WriteFile(data+"/PG_VERSION", []byte("9\n"), 0o600); err != nil {
