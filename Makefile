@@ -8,7 +8,7 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 TOOL     = go tool -modfile=tools/$(1)/go.mod
 STATE   ?= .gpuaas
 
-.PHONY: help up build deps servers test unit e2e race lint gen gen-check contract-diff bench fuzz clean
+.PHONY: help up build deps test-deps servers test unit e2e race lint gen gen-check contract-diff bench fuzz clean
 
 help: ## list what make can do
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,6 +19,9 @@ up: deps build servers ## bring the whole control plane up on this machine (ARGS
 deps: ## install what is missing from the system's packages
 	@tools/install-deps.sh
 
+test-deps:
+	@tools/install-deps.sh test
+
 build: ## build bin/gpuaas
 	@echo "building bin/gpuaas"
 	@go build -trimpath -ldflags "$(LDFLAGS)" -o bin/gpuaas ./cmd/gpuaas
@@ -26,7 +29,7 @@ build: ## build bin/gpuaas
 servers: ## build the embedded servers once (several minutes), then take them from the cache
 	@tools/build-servers.sh >/dev/null
 
-test: deps build servers lint gen-check contract-diff ## the whole suite: lint, contracts, architecture, unit, store, workflow, API, end to end
+test: test-deps build servers lint gen-check contract-diff ## the whole suite: lint, contracts, architecture, unit, store, workflow, API, end to end
 	@$(MAKE) --no-print-directory unit
 
 unit: ## all Go tests with the race detector, on one private stack
@@ -43,6 +46,7 @@ lint: ## golangci-lint with the strict set, go vet, formatting
 gen: ## regenerate typed SQL, contracts, client, lifecycle pages, golden files
 	@$(call TOOL,sqlc) sqlc generate
 	@go test ./controlplane -run TestGeneratedFilesAreUpToDate -update >/dev/null
+	@go test ./controlplane -run TestEveryOperationInEveryRole -update >/dev/null
 	@$(call TOOL,oapi) oapi-codegen -config contract/apiclient/oapi-codegen.yaml contract/openapi.yaml
 	@go test ./cli -run Help -update >/dev/null
 

@@ -2,7 +2,6 @@ package controlplane
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -116,8 +115,6 @@ func (h *house) call(t *testing.T, role auth.Role, op httpapi.Operation, org id.
 	return w.Code, w.Body.String()
 }
 
-var updateAccess = flag.Bool("update-access", false, "write docs/access.md")
-
 // Every operation is called in every role. What happens must be what the page
 // docs/access.md says, which is reviewed like code.
 func TestEveryOperationInEveryRole(t *testing.T) {
@@ -153,7 +150,7 @@ func TestEveryOperationInEveryRole(t *testing.T) {
 
 func comparePage(t *testing.T, path, want string) {
 	t.Helper()
-	if *updateAccess {
+	if *update {
 		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -31,15 +31,17 @@ func Migrate(ctx context.Context, cfg Config) ([]string, error) {
 }
 
 // BootstrapAdmin makes the first administrator of a control plane that has
-// none, and hands out the only copy of its token.
-func BootstrapAdmin(ctx context.Context, cfg Config) (token Secret, created bool, err error) {
+// none. The only copy of its token is given to keep before anything is
+// committed: a token that could not be kept was never made.
+func BootstrapAdmin(ctx context.Context, cfg Config, keep func(Secret) error) (created bool, err error) {
 	db, err := postgres.Open(postgres.Config{URL: cfg.Postgres.URL})
 	if err != nil {
-		return Secret{}, false, err
+		return false, err
 	}
 	defer db.Close()
 	ctx = telemetry.WithCorrelation(ctx, id.NewString())
-	return identity.New(identity.Config{DB: db, Logger: slog.New(slog.DiscardHandler)}).Bootstrap(ctx)
+	_, created, err = identity.New(identity.Config{DB: db, Logger: slog.New(slog.DiscardHandler)}).Bootstrap(ctx, keep)
+	return created, err
 }
 
 // OpenAPI is the contract of the API. It needs nothing but the program itself.

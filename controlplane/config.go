@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"net/url"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
+	"gpuaas/controlplane/internal/identity"
 	"gpuaas/controlplane/internal/redact"
 )
 
@@ -34,7 +36,8 @@ const (
 // defaults, a YAML file, GPUAAS_* variables and flags, later ones winning.
 type Config struct {
 	Roles    []Role         `koanf:"roles" doc:"what this process does: api, worker, relay"`
-	Listen   string         `koanf:"listen" doc:"address of the API and console"`
+	Listen   string         `koanf:"listen" doc:"address of the API"`
+	Proxies  []string       `koanf:"trusted_proxies" doc:"networks of proxies that are believed about the address of a caller (X-Forwarded-For)"`
 	TLS      TLSConfig      `koanf:"tls"`
 	Log      LogConfig      `koanf:"log"`
 	OTLP     OTLPConfig     `koanf:"otlp"`
@@ -173,16 +176,33 @@ func (c Config) Validate() []error {
 	}
 	badURL(bad, "nats.url", c.NATS.URL, "nats", "tls")
 	badURL(bad, "secrets.address", c.Secrets.Address, "http", "https")
-	if c.OIDC.Issuer != "" {
-		badURL(bad, "oidc.issuer", c.OIDC.Issuer, "http", "https")
-		if c.OIDC.ClientID == "" {
-			bad("oidc.client_id", "is missing, but oidc.issuer is set")
-		}
+	errs = append(errs, c.OIDC.identity(Secret{}).Validate()...)
+	if _, err := c.proxies(); err != nil {
+		bad("trusted_proxies", "%v", err)
 	}
 	if c.OTLP.Endpoint != "" {
 		badURL(bad, "otlp.endpoint", c.OTLP.Endpoint, "http", "https")
 	}
 	return append(errs, append(c.badFiles(), c.badNumbers()...)...)
+}
+
+func (c OIDCConfig) identity(clientSecret Secret) identity.OIDCConfig {
+	return identity.OIDCConfig{
+		Issuer: c.Issuer, ClientID: c.ClientID, ClientSecret: clientSecret, RedirectURIs: c.RedirectURIs,
+		AllowUnknownUsers: c.AllowUnknownUsers, SessionTTL: c.SessionTTL,
+	}
+}
+
+func (c Config) proxies() ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	for _, p := range c.Proxies {
+		prefix, err := netip.ParsePrefix(p)
+		if err != nil {
+			return nil, fmt.Errorf("%q is not a network such as 10.0.0.0/8", p)
+		}
+		out = append(out, prefix)
+	}
+	return out, nil
 }
 
 func badURL(bad func(string, string, ...any), key, value string, schemes ...string) {

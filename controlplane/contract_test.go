@@ -1,4 +1,4 @@
-package controlplane_test
+package controlplane
 
 import (
 	"flag"
@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"gpuaas/controlplane"
 )
 
 var update = flag.Bool("update", false, "write the generated files")
@@ -16,18 +14,18 @@ var update = flag.Bool("update", false, "write the generated files")
 // The generated contracts and pages are committed: a change of the code that
 // changes them must be seen in review.
 func TestGeneratedFilesAreUpToDate(t *testing.T) {
-	openapi, err := controlplane.OpenAPI()
+	openapi, err := OpenAPI()
 	if err != nil {
 		t.Fatal(err)
 	}
-	asyncapi, err := controlplane.AsyncAPI()
+	asyncapi, err := AsyncAPI()
 	if err != nil {
 		t.Fatal(err)
 	}
 	generated := map[string]string{
 		"contract/openapi.yaml": string(openapi), "contract/asyncapi.yaml": string(asyncapi),
 	}
-	for name, page := range controlplane.Lifecycles() {
+	for name, page := range Lifecycles() {
 		generated["docs/lifecycles/"+name] = page
 	}
 	for name, want := range generated {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -62,12 +63,13 @@ func newParts(cfg Config, opts Options, tel *telemetry.Telemetry) (*parts, error
 	if p.secrets, err = secrets.Open(secrets.Config(cfg.Secrets)); err != nil {
 		return nil, err
 	}
-	p.identity = identity.New(identity.Config{DB: p.db, Logger: p.logger, OIDC: identity.OIDCConfig{
-		Issuer: cfg.OIDC.Issuer, ClientID: cfg.OIDC.ClientID, ClientSecret: oidcSecret, RedirectURIs: cfg.OIDC.RedirectURIs,
-		AllowUnknownUsers: cfg.OIDC.AllowUnknownUsers, SessionTTL: cfg.OIDC.SessionTTL,
-	}})
+	p.identity = identity.New(identity.Config{DB: p.db, Logger: p.logger, OIDC: cfg.OIDC.identity(oidcSecret)})
 	p.monitor = health.NewMonitor(p.dependencies()...)
-	p.api = p.newAPI()
+	proxies, err := cfg.proxies()
+	if err != nil {
+		return nil, err
+	}
+	p.api = p.newAPI(proxies)
 	if _, err := outbox.ObserveStats(p.db); err != nil {
 		return nil, fmt.Errorf("observe the outbox: %w", err)
 	}
@@ -105,13 +107,14 @@ func (p *parts) dependencies() []health.Dependency {
 func lifecycles() []lifecycle.Description {
 	return []lifecycle.Description{
 		node.Lifecycle.Describe(), durable.JobLifecycle.Describe(), selfcheck.Lifecycle.Describe(), outbox.Lifecycle.Describe(),
+		identity.ServiceAccountLifecycle.Describe(),
 	}
 }
 
-func (p *parts) newAPI() *httpapi.API {
+func (p *parts) newAPI(proxies []netip.Prefix) *httpapi.API {
 	api := httpapi.New(httpapi.Config{
 		Title: "gpuaas", Version: apiVersion, Description: description, Logger: p.logger, DB: p.db,
-		Auth: p.identity, Projects: p.identity, Denials: audit.Denials{DB: p.db}, Gate: p.gate,
+		Auth: p.identity, Projects: p.identity, Denials: audit.Denials{DB: p.db}, Gate: p.gate, TrustedProxies: proxies,
 		Limits: httpapi.Limits{
 			RequestsPerSecond: p.cfg.Limits.RequestsPerSecond, Burst: p.cfg.Limits.Burst,
 			MaxBodyBytes: p.cfg.Limits.MaxBodyBytes, RequestTimeout: p.cfg.Limits.RequestTimeout,

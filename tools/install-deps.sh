@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what `make up` needs from the system: PostgreSQL's server programs and
-# git. Says nothing when nothing is missing.
+# git; with the word "test" also a C compiler, which the race detector needs.
+# Says nothing when nothing is missing.
 set -euo pipefail
 
 say() { printf 'install-deps: %s\n' "$*" >&2; }
@@ -16,6 +17,9 @@ have_postgres() {
 missing=()
 have_postgres || missing+=(postgresql)
 command -v git >/dev/null || missing+=(git)
+if [[ ${1:-} == test ]]; then
+  command -v "${CC:-gcc}" >/dev/null || missing+=(gcc libc6-dev)
+fi
 if ((${#missing[@]} == 0)); then
   exit 0
 fi

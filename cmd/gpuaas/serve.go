@@ -123,14 +123,13 @@ func adminCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		token, created, err := controlplane.BootstrapAdmin(cmd.Context(), cfg)
-		if err != nil {
+		created, err := controlplane.BootstrapAdmin(cmd.Context(), cfg, func(token controlplane.Secret) error {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), token.Reveal())
 			return err
+		})
+		if err == nil && !created {
+			err = errors.New("there is an administrator already; ask them for a token, or sign in with: gpuaas login")
 		}
-		if !created {
-			return errors.New("there is an administrator already; ask them for a token, or sign in with: gpuaas login")
-		}
-		_, err = fmt.Fprintln(cmd.OutOrStdout(), token.Reveal())
 		return err
 	}
 	cmd.AddCommand(bootstrap)

@@ -70,7 +70,7 @@ func (u *up) run(cmd *cobra.Command) error {
 	if len(problems) > 0 {
 		return fmt.Errorf("the configuration has %d problem(s):\n%w", len(problems), errors.Join(problems...))
 	}
-	listener, err := listen(ctx, cfg.Listen, cmd.Flags().Changed("listen"))
+	listener, err := listen(ctx, cfg.Listen)
 	if err != nil {
 		return err
 	}
@@ -149,10 +149,10 @@ func embedded(e stack.Endpoints) controlplane.Config {
 
 // listen takes the configured address, or any free port next to it when it is
 // the default that is taken. An address that somebody asked for is not changed.
-func listen(ctx context.Context, address string, asked bool) (net.Listener, error) {
+func listen(ctx context.Context, address string) (net.Listener, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", address)
-	if err == nil || asked {
+	if err == nil || address != controlplane.Defaults().Listen {
 		return l, err
 	}
 	host, _, splitErr := net.SplitHostPort(address)

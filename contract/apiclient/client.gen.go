@@ -630,6 +630,27 @@ func (e SelfcheckStepName) Valid() bool {
 	}
 }
 
+// Defines values for ServiceAccountState.
+const (
+	ServiceAccountStateActive   ServiceAccountState = "active"
+	ServiceAccountStateDeleted  ServiceAccountState = "deleted"
+	ServiceAccountStateDisabled ServiceAccountState = "disabled"
+)
+
+// Valid indicates whether the value is a known member of the ServiceAccountState enum.
+func (e ServiceAccountState) Valid() bool {
+	switch e {
+	case ServiceAccountStateActive:
+		return true
+	case ServiceAccountStateDeleted:
+		return true
+	case ServiceAccountStateDisabled:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SystemBacklogDestination.
 const (
 	SystemBacklogDestinationNats     SystemBacklogDestination = "nats"
@@ -1442,6 +1463,9 @@ type SelfcheckStep struct {
 // SelfcheckStepName defines model for SelfcheckStep.Name.
 type SelfcheckStepName string
 
+// ServiceAccountState defines model for ServiceAccountState.
+type ServiceAccountState string
+
 // SystemBacklog defines model for SystemBacklog.
 type SystemBacklog struct {
 	Destination SystemBacklogDestination `json:"destination"`
@@ -1461,7 +1485,7 @@ type SystemBacklogDestination string
 type SystemStatus struct {
 	Dependencies *[]HealthState `json:"dependencies"`
 
-	// Outbox what waits to be delivered; empty while the database is down
+	// Outbox what waits to be delivered
 	Outbox *[]SystemBacklog `json:"outbox"`
 
 	// Ready whether every dependency is up

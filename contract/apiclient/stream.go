@@ -51,8 +51,8 @@ type StreamItem struct {
 }
 
 // Stream tells everything that happens until the context ends, which is no error, or tell
-// fails. A stream that breaks is opened again where it broke. It fails only when the control
-// plane refuses: with a *Problem.
+// fails. A stream that breaks is opened again where it broke. It fails when it cannot be
+// opened the first time, and when the control plane refuses to go on: with a *Problem.
 func Stream(ctx context.Context, client ClientInterface, r StreamRequest, tell func(StreamItem) error) error {
 	if r.Wait == nil {
 		r.Wait = wait
@@ -71,7 +71,7 @@ func Stream(ctx context.Context, client ClientInterface, r StreamRequest, tell f
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // the caller has seen enough
 		}
-		if final(err) {
+		if final(err) || !s.opened {
 			return err
 		}
 		if s.count > seen {
@@ -95,7 +95,7 @@ func final(err error) bool {
 	}
 	switch p.Status {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
-		http.StatusInternalServerError, http.StatusRequestTimeout:
+		http.StatusRequestTimeout:
 		return false
 	}
 	return true
@@ -115,6 +115,7 @@ type follower struct {
 	last    string
 	asked   time.Duration // how long the sender wants us to wait
 	count   int
+	opened  bool
 }
 
 func (s *follower) pause(failures int) time.Duration {
@@ -171,6 +172,7 @@ func (s *follower) open(ctx context.Context) (*http.Response, error) {
 		_ = resp.Body.Close()
 		return nil, foreignAnswer(resp, "an event stream was expected")
 	}
+	s.opened = true
 	return resp, nil
 }
 

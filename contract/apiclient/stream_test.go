@@ -127,3 +127,11 @@ func TestStreamHonoursRetry(t *testing.T) {
 		t.Error(err, s.pauses)
 	}
 }
+
+// A mistake in the URL must be seen at once, not tried for ever.
+func TestStreamThatNeverOpens(t *testing.T) {
+	s := &script{t: t, answers: []http.HandlerFunc{problem(503, "x")}}
+	if _, err := follow(t, s, StreamRequest{}, 1); err == nil || len(s.pauses) > 0 {
+		t.Error(err, s.pauses)
+	}
+}

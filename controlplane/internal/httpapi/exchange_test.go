@@ -173,7 +173,7 @@ func TestMetricsAndSpans(t *testing.T) {
 
 func label(set attribute.Set, key attribute.Key) string {
 	v, _ := set.Value(key)
-	return v.Emit()
+	return v.String()
 }
 
 func TestServerIsGuarded(t *testing.T) {

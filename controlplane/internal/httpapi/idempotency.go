@@ -147,7 +147,7 @@ func (i *idempotency) begin(ctx context.Context, c *claim, hash []byte) (*answer
 }
 
 func inProgress() error {
-	return &retryLater{after: time.Second, fault: fault.New(fault.Conflict, "idempotency_in_progress",
+	return &retryLaterError{after: time.Second, fault: fault.New(fault.Conflict, "idempotency_in_progress",
 		"the first request with this %s is still being carried out", keyHeader).
 		WithRemedy("repeat the same request in a moment")}
 }

@@ -47,7 +47,7 @@ func (l *limiter) take(key string) error {
 		return nil
 	}
 	reservation.CancelAt(now)
-	return &retryLater{after: wait, fault: fault.New(fault.RateLimited, "rate_limit_exceeded",
+	return &retryLaterError{after: wait, fault: fault.New(fault.RateLimited, "rate_limit_exceeded",
 		"more than %.4g requests a second from this caller", float64(l.rate)).
 		WithRemedy("wait as long as Retry-After says, and spread requests out")}
 }

@@ -19,7 +19,7 @@ import (
 const problemType = "application/problem+json"
 
 // Problem is what every failure is answered with (RFC 9457).
-type Problem struct {
+type Problem struct { //nolint:errname // the name of the standard, and of the schema
 	Type          string       `json:"type" format:"uri-reference" doc:"Names the kind of problem." example:"urn:gpuaas:problem:not_found"`
 	Title         string       `json:"title" doc:"The status in words." example:"Not Found"`
 	Status        int          `json:"status" doc:"The HTTP status." example:"404"`
@@ -108,15 +108,15 @@ func statusOf(e *fault.Error) int {
 	return statusOfKind[e.Kind]
 }
 
-// retryLater is a failure that knows when to try again.
-type retryLater struct {
+// retryLaterError is a failure that knows when to try again.
+type retryLaterError struct {
 	fault *fault.Error
 	after time.Duration
 }
 
-func (r *retryLater) Error() string { return r.fault.Error() }
+func (r *retryLaterError) Error() string { return r.fault.Error() }
 
-func (r *retryLater) Unwrap() error { return r.fault }
+func (r *retryLaterError) Unwrap() error { return r.fault }
 
 // problem turns any error into what the caller is shown, and logs what the
 // caller must not see.
@@ -140,7 +140,7 @@ func problemOf(ctx context.Context, err error) *Problem {
 	}
 	p := describeFault(asFault(err))
 	p.CorrelationID = telemetry.Correlation(ctx)
-	var later *retryLater
+	var later *retryLaterError
 	if errors.As(err, &later) {
 		p.retryAfter = later.after
 	}

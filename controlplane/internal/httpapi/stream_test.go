@@ -94,7 +94,7 @@ func TestStream(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := listen(t, f, c.path, "viewer", c.options...)
-			if l.StatusCode != 200 || l.Header.Get("Content-Type") != "text/event-stream" || l.Header.Get("Cache-Control") != "no-store" {
+			if l.StatusCode != http.StatusOK || l.Header.Get("Content-Type") != "text/event-stream" || l.Header.Get("Cache-Control") != "no-store" {
 				t.Errorf("%d %v", l.StatusCode, l.Header)
 			}
 			for i, want := range []string{`|event: tick|data: {"n":0}`, `|event: tick|data: {"n":1}`, ""} {

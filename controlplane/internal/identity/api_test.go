@@ -218,27 +218,6 @@ func TestListsComeInPages(t *testing.T) {
 	wantProblem(t, s.call(t, root, http.MethodGet, all+"&cursor=x", "", nil), http.StatusUnprocessableEntity, "cursor_invalid")
 }
 
-// The states of the table are those that the database admits.
-func TestServiceAccountStatesOfTheDatabase(t *testing.T) {
-	w := newWorld(t, identity.OIDCConfig{})
-	var check string
-	err := w.db.QueryRow(t.Context(),
-		"SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = 'service_accounts_status_check'").Scan(&check)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var states []string
-	for _, m := range regexp.MustCompile(`'([a-z_]+)'`).FindAllStringSubmatch(check, -1) {
-		states = append(states, m[1])
-	}
-	want := identity.ServiceAccountLifecycle.Values()
-	slices.Sort(states)
-	slices.Sort(want)
-	if !slices.Equal(states, want) {
-		t.Errorf("the database admits %v, the table has %v", states, want)
-	}
-}
-
 // Authenticate runs with every request.
 func BenchmarkAuthenticate(b *testing.B) {
 	w := newWorld(b, identity.OIDCConfig{})

@@ -26,7 +26,7 @@ const (
 // one stays in the database, because the audit log speaks of it.
 var ServiceAccountLifecycle = lifecycle.Table[ServiceAccountStatus, ServiceAccountEvent]{
 	Noun:    "service_account",
-	Title:   "Service account",
+	Title:   "Service account lifecycle",
 	Initial: []ServiceAccountStatus{ServiceAccountActive},
 	States: []lifecycle.State[ServiceAccountStatus]{
 		{Name: ServiceAccountActive, Meaning: "its tokens are accepted"},

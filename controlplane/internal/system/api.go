@@ -34,7 +34,7 @@ type Status struct {
 	Roles        []string       `json:"roles" doc:"what this replica does"`
 	Ready        bool           `json:"ready" doc:"whether every dependency is up"`
 	Dependencies []health.State `json:"dependencies"`
-	Outbox       []Backlog      `json:"outbox" doc:"what waits to be delivered; empty while the database is down"`
+	Outbox       []Backlog      `json:"outbox" doc:"what waits to be delivered"`
 }
 
 // Backlog is what waits for one destination.

@@ -5,6 +5,8 @@ CREATE DOMAIN node_status AS text CONSTRAINT node_status_check CHECK (VALUE IN (
     'bootstrap_issued', 'enrolling', 'active', 'offline', 'quarantined', 'draining', 'retired', 'removing', 'deleted'));
 CREATE DOMAIN job_status AS text CONSTRAINT job_status_check CHECK (VALUE IN (
     'pending', 'running', 'completed', 'failed_retryable', 'failed_manual_intervention', 'cancelled', 'compensating', 'reconciled'));
+CREATE DOMAIN service_account_status AS text CONSTRAINT service_account_status_check CHECK (VALUE IN (
+    'active', 'disabled', 'deleted'));
 CREATE DOMAIN self_check_status AS text CONSTRAINT self_check_status_check CHECK (VALUE IN (
     'pending', 'running', 'passed', 'failed', 'cancelled'));
 CREATE DOMAIN outbox_event_status AS text CONSTRAINT outbox_event_status_check CHECK (VALUE IN (

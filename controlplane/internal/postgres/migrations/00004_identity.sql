@@ -59,7 +59,7 @@ CREATE TABLE service_accounts (
     project_id uuid NOT NULL REFERENCES projects,
     name       text NOT NULL,
     role       text NOT NULL CHECK (role IN ('project_admin', 'project_member', 'project_viewer')),
-    status     text NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'disabled', 'deleted')),
+    status     service_account_status NOT NULL DEFAULT 'active',
     version    bigint NOT NULL DEFAULT 1,
     created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     updated_at timestamptz NOT NULL DEFAULT clock_timestamp()
