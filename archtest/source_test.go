@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -28,8 +29,22 @@ type source struct {
 func (s source) dir() string  { return filepath.ToSlash(filepath.Dir(s.path)) }
 func (s source) name() string { return filepath.Base(s.path) }
 
-// sources reads every Go file of the product's module.
+var (
+	once   sync.Once
+	parsed []source
+)
+
+// sources reads every Go file of the product's module, once for all rules.
 func sources(t *testing.T) []source {
+	t.Helper()
+	once.Do(func() { parsed = read(t) })
+	if len(parsed) < 20 {
+		t.Fatalf("only %d Go files found: the walk is broken", len(parsed))
+	}
+	return parsed
+}
+
+func read(t *testing.T) []source {
 	t.Helper()
 	var out []source
 	walk(t, func(path string) {
@@ -57,9 +72,6 @@ func sources(t *testing.T) []source {
 		}
 		out = append(out, s)
 	})
-	if len(out) < 20 {
-		t.Fatalf("only %d Go files found: the walk is broken", len(out))
-	}
 	return out
 }
 
