@@ -212,7 +212,7 @@ func TestForeignAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &script{t: t, answers: []http.HandlerFunc{c.answer}}
-			_, err := Read(s.client(Config{Token: canary}).GetMe(t.Context()))
+			_, err := Read(s.client(Config{Token: canary}).GetMeWithResponse(t.Context()))
 			var p *Problem
 			if !errors.As(err, &p) || p.Code != CodeNotTheAPI || !strings.Contains(*p.Detail, c.detail) {
 				t.Error(err)

@@ -1,7 +1,6 @@
 package apiclient
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"mime"
@@ -48,52 +47,48 @@ func problemOf(resp *http.Response, body []byte) *Problem {
 			return &p
 		}
 	}
-	return foreignAnswer(resp, "this is not how the API answers")
+	return foreignAnswer(resp.StatusCode, resp.Header, "this is not how the API answers")
 }
 
-// NotTheAPI is the problem of a successful answer that the API would not have given.
-func NotTheAPI(resp *http.Response) *Problem { return foreignAnswer(resp, "the API answers in JSON") }
-
-func foreignAnswer(resp *http.Response, why string) *Problem {
-	detail := fmt.Sprintf("the answer was %d %s (%s): %s", resp.StatusCode, http.StatusText(resp.StatusCode),
-		contentTypeOr(resp, "no content type"), why)
+// foreignAnswer is the problem of an answer that the API would not have given.
+func foreignAnswer(status int, header http.Header, why string) *Problem {
+	kind := strings.TrimSpace(header.Get("Content-Type"))
+	if kind == "" {
+		kind = "no content type"
+	}
+	detail := fmt.Sprintf("the answer was %d %s (%s): %s", status, http.StatusText(status), kind, why)
 	remedy := "check that the URL is that of the control plane and what stands between: a proxy, a sign-in page"
-	if location := resp.Header.Get("Location"); location != "" && resp.StatusCode/100 == 3 {
+	if location := header.Get("Location"); location != "" && status/100 == 3 {
 		detail = fmt.Sprintf("the answer was a redirection to %s, which is not followed: it could carry the token elsewhere", location)
 		remedy = "use the URL of the control plane itself"
 	}
 	p := &Problem{
-		Type: "urn:gpuaas:problem:" + CodeNotTheAPI, Title: http.StatusText(resp.StatusCode), Status: int64(resp.StatusCode),
+		Type: "urn:gpuaas:problem:" + CodeNotTheAPI, Title: http.StatusText(status), Status: int64(status),
 		Code: CodeNotTheAPI, Detail: &detail, Remedy: &remedy,
 	}
-	if id := resp.Header.Get(headerCorrelation); id != "" {
+	if id := header.Get(headerCorrelation); id != "" {
 		p.CorrelationId = &id
 	}
 	return p
 }
 
-func contentTypeOr(resp *http.Response, otherwise string) string {
-	if v := strings.TrimSpace(resp.Header.Get("Content-Type")); v != "" {
-		return v
-	}
-	return otherwise
+// Answer is what every call that ends with WithResponse returns.
+type Answer interface {
+	StatusCode() int
+	ContentType() string
+	GetBody() []byte
 }
 
-// Read is the JSON of an answer: it takes what a call of ClientInterface returns.
-func Read(resp *http.Response, err error) (json.RawMessage, error) {
+// Read is the JSON of an answer, as it came; nil when the answer has no content.
+func Read(a Answer, err error) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = resp.Body.Close() }() // it is in memory
-	var body bytes.Buffer
-	if _, err := body.ReadFrom(resp.Body); err != nil {
-		return nil, fmt.Errorf("read answer: %w", err)
-	}
-	if resp.StatusCode == http.StatusNoContent {
+	if a.StatusCode() == http.StatusNoContent {
 		return nil, nil
 	}
-	if !json.Valid(body.Bytes()) {
-		return nil, NotTheAPI(resp)
+	if !json.Valid(a.GetBody()) {
+		return nil, foreignAnswer(a.StatusCode(), http.Header{"Content-Type": {a.ContentType()}}, "the API answers in JSON")
 	}
-	return body.Bytes(), nil
+	return a.GetBody(), nil
 }

@@ -170,7 +170,7 @@ func (s *follower) open(ctx context.Context) (*http.Response, error) {
 	}
 	if got := resp.Header.Get("Content-Type"); len(got) < len(streamType) || got[:len(streamType)] != streamType {
 		_ = resp.Body.Close()
-		return nil, foreignAnswer(resp, "an event stream was expected")
+		return nil, foreignAnswer(resp.StatusCode, resp.Header, "an event stream was expected")
 	}
 	s.opened = true
 	return resp, nil

@@ -79,11 +79,17 @@ func (e *Error) WithFields(fields ...Field) *Error {
 	return &c
 }
 
+// Error is for logs and for whoever runs the program: it holds everything,
+// what to do included.
 func (e *Error) Error() string {
+	text := e.Code + ": " + e.Message
 	if e.cause != nil {
-		return fmt.Sprintf("%s: %s: %v", e.Code, e.Message, e.cause)
+		text += ": " + e.cause.Error()
 	}
-	return e.Code + ": " + e.Message
+	if e.Remedy != "" {
+		text += " (" + e.Remedy + ")"
+	}
+	return text
 }
 
 func (e *Error) Unwrap() error { return e.cause }

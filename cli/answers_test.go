@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"io"
+	"net/http"
+	"strings"
+)
+
+const times = `"created_at":"2026-03-04T05:06:07Z","updated_at":"2026-03-04T05:06:07Z","version":7`
+
+const (
+	tenantJSON  = `{"org_id":"` + orgID + `","slug":"acme","name":"Acme Inc.",` + times + `}`
+	projectJSON = `{"project_id":"` + projectID + `","org_id":"` + orgID + `","slug":"training","name":"Training",` + times + `}`
+	userJSON    = `{"user_id":"` + userID + `","email":"ada@example.com","name":"Ada","platform_role":"none","disabled":false,"linked":true,` + times + `}`
+	memberJSON  = `{"user_id":"` + userID + `","email":"ada@example.com","name":"Ada","role":"project_member","created_at":"2026-03-04T05:06:07Z"}`
+	accountJSON = `{"service_account_id":"` + accountID + `","project_id":"` + projectID + `","name":"ci","role":"project_member","status":"active",` + times + `}`
+	tokenPart   = `"token_id":"` + tokenID + `","kind":"api","name":"nightly","scopes":["project:read"],"expires_at":"2026-04-03T05:06:07Z","created_at":"2026-03-04T05:06:07Z"`
+	auditJSON   = `{"id":"` + eventID + `","occurred_at":"2026-03-04T05:06:07Z","actor_kind":"user","actor_id":"` + userID +
+		`","actor_name":"Ada","actor_role":"platform_admin","action":"tenant.create","target_kind":"tenant","target_id":"` + orgID +
+		`","result":"success","correlation_id":"0190-corr","metadata":{"slug":"acme"}}`
+	outboxJSON = `{"event_id":"` + eventID + `","destination":"nats","event_type":"tenant.created","aggregate_kind":"tenant","aggregate_id":"` + orgID +
+		`","correlation_id":"0190-corr","status":"failed","attempts":12,"last_error":"nats: no responders","created_at":"2026-03-04T05:06:07Z"}`
+	checkPart  = `"id":"` + checkID + `","requested_by":"Ada","correlation_id":"0190-corr","created_at":"2026-03-04T05:06:07Z"`
+	pending    = `{` + checkPart + `,"status":"pending","steps":[]}`
+	running    = `{` + checkPart + `,"status":"running","waiting_for":"events","steps":[{"name":"database","ok":true,"duration_ms":3}]}`
+	passed     = `{` + checkPart + `,"status":"passed","finished_at":"2026-03-04T05:06:08Z","steps":[{"name":"database","ok":true,"duration_ms":3},{"name":"events","ok":true,"duration_ms":14}]}`
+	failed     = `{` + checkPart + `,"status":"failed","finished_at":"2026-03-04T05:06:08Z","steps":[{"name":"database","ok":true,"duration_ms":3},{"name":"events","ok":false,"duration_ms":5000,"code":"nats_unavailable","message":"NATS does not answer","remedy":"check that NATS runs"}]}`
+	statusJSON = `{"version":"1.2.3","roles":["api","worker"],"ready":false,"dependencies":[{"name":"postgres","up":true,"checked_at":"2026-03-04T05:09:00Z","took_ms":2},` +
+		`{"name":"nats","up":false,"checked_at":"2026-03-04T05:09:00Z","took_ms":5000,"code":"nats_unavailable","message":"no servers available","remedy":"check that NATS runs"}],` +
+		`"outbox":[{"destination":"nats","pending":12,"failed":1,"oldest_age_seconds":75.5},{"destination":"temporal","pending":0,"failed":0,"oldest_age_seconds":0}]}`
+	lifecycleJSON = `{"noun":"self_check","title":"Self-check","states":[{"name":"pending","meaning":"waits for a worker","initial":true,"terminal":false,"stuck_after_seconds":300,"events":["start"]},` +
+		`{"name":"running","meaning":"is at work","initial":false,"terminal":false,"events":["pass"]},{"name":"passed","meaning":"all is well","initial":false,"terminal":true,"events":[]}],` +
+		`"edges":[{"from":"pending","event":"start","to":"running","owner":"SelfCheckWorkflow"},{"from":"running","event":"pass","to":"passed","owner":"SelfCheckWorkflow"}]}`
+	meJSON = `{"kind":"user","id":"` + userID + `","name":"Ada","platform_role":"platform_admin","tenants":[{"org_id":"` + orgID + `","role":"tenant_admin"}],` +
+		`"projects":[{"project_id":"` + projectID + `","org_id":"` + orgID + `","role":"project_admin"}],"scopes":[],"token_id":"` + tokenID + `"}`
+	newToken   = "gpuaas_once_b2f4"
+	eventsText = "id: 41\nevent: position\ndata: {\"position\":41}\n\n: alive\n\nid: 42\nevent: event\ndata: {\"event_id\":\"" + eventID +
+		"\",\"event_type\":\"tenant.created\",\"occurred_at\":\"2026-03-04T05:06:07Z\",\"version\":\"1.0\",\"correlation_id\":\"0190-corr\",\"org_id\":\"" + orgID +
+		"\",\"payload\":{\"slug\":\"acme\"}}\n\nevent: error\ndata: {\"type\":\"t\",\"title\":\"Unauthorized\",\"status\":401,\"code\":\"token_revoked\",\"detail\":\"the token was revoked\"}\n\n"
+)
+
+func pageOf(items ...string) http.HandlerFunc {
+	return answer(http.StatusOK, `{"items":[`+strings.Join(items, ",")+`]}`)
+}
+
+// cannedAnswers has an answer for every operation.
+func cannedAnswers() map[string]http.HandlerFunc {
+	nothing := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
+	text := func(kind, body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", kind)
+			_, _ = io.WriteString(w, body)
+		}
+	}
+	shown := answer(http.StatusCreated, `{"token":"`+newToken+`",`+tokenPart+`}`)
+	return map[string]http.HandlerFunc{
+		"create-tenant": answer(201, tenantJSON), "list-tenants": pageOf(tenantJSON), "get-tenant": answer(200, tenantJSON), "update-tenant": answer(200, tenantJSON),
+		"create-project": answer(201, projectJSON), "list-projects": pageOf(projectJSON), "get-project": answer(200, projectJSON), "update-project": answer(200, projectJSON),
+		"list-tenant-members": pageOf(memberJSON), "put-tenant-member": answer(200, memberJSON), "remove-tenant-member": nothing,
+		"list-project-members": pageOf(memberJSON), "put-project-member": answer(200, memberJSON), "remove-project-member": nothing,
+		"create-user": answer(201, userJSON), "list-users": pageOf(userJSON), "get-user": answer(200, userJSON), "update-user": answer(200, userJSON),
+		"create-service-account": answer(201, accountJSON), "list-service-accounts": pageOf(accountJSON), "get-service-account": answer(200, accountJSON),
+		"update-service-account": answer(200, accountJSON), "delete-service-account": nothing,
+		"create-my-token": shown, "list-my-tokens": pageOf(`{` + tokenPart + `}`), "revoke-my-token": nothing,
+		"create-service-account-token": shown, "list-service-account-tokens": pageOf(`{` + tokenPart + `}`), "revoke-service-account-token": nothing,
+		"list-audit-logs": pageOf(auditJSON), "stream-events": text("text/event-stream", eventsText),
+		"list-failed-outbox-events": pageOf(outboxJSON), "requeue-outbox-event": answer(200, outboxJSON), "discard-outbox-event": answer(200, outboxJSON),
+		"create-self-check": answer(202, pending), "list-self-checks": pageOf(passed, failed), "get-self-check": answer(200, failed), "cancel-self-check": answer(202, running),
+		"get-system-status": answer(200, statusJSON), "get-metrics": text("text/plain; version=0.0.4", "# HELP up is it\nup 1\n"),
+		"list-lifecycles": pageOf(lifecycleJSON), "get-me": answer(200, meJSON), "sign-out": nothing,
+		"list-auth-methods":  answer(200, `{"methods":["token","oidc"],"issuer":"https://id.example.com"}`),
+		"start-oidc-sign-in": answer(500, `{}`), "finish-oidc-sign-in": answer(200, `{"token":"`+canary+`","expires_at":"2026-03-05T05:06:07Z"}`),
+	}
+}

@@ -1,0 +1,249 @@
+package cli
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// errands run every command against the fake API. The answers are golden files; which
+// operations were called is compared with what the commands say they use.
+var errands = []struct {
+	name string // of the golden file
+	args string
+}{
+	{"tenant-create", "tenant create acme --name Acme"},
+	{"tenant-list", "tenant list"},
+	{"tenant-list-no-headers", "tenant list --no-headers"},
+	{"tenant-list-json", "tenant list -o json"},
+	{"tenant-list-yaml", "tenant list -o yaml"},
+	{"tenant-get", "tenant get acme"},
+	{"tenant-get-json", "tenant get " + orgID + " -o json"},
+	{"tenant-get-yaml", "tenant get " + orgID + " -o yaml"},
+	{"tenant-update", "tenant update acme --name Other"},
+	{"project-create", "project create training --tenant acme"},
+	{"project-list", "project list --tenant acme"},
+	{"project-get", "project get acme/training"},
+	{"project-update", "project update training --tenant acme --name Other"},
+	{"member-list-tenant", "member list --tenant acme"},
+	{"member-list-project", "member list --project acme/training"},
+	{"member-set-tenant", "member set ada@example.com --tenant acme --role tenant_admin"},
+	{"member-set-project", "member set " + userID + " --tenant acme --project training --role project_member"},
+	{"member-remove-tenant", "member remove ada@example.com --tenant acme"},
+	{"member-remove-project", "member remove ADA@example.com --project " + projectID},
+	{"user-create", "user create ada@example.com --name Ada --platform-role auditor"},
+	{"user-list", "user list --email ada@example.com"},
+	{"user-get", "user get ada@example.com"},
+	{"user-update", "user update ada@example.com --disable"},
+	{"service-account-create", "service-account create ci --project acme/training --role project_member"},
+	{"service-account-list", "sa list --project acme/training"},
+	{"service-account-get", "service-account get ci --project acme/training"},
+	{"service-account-update", "service-account update ci --project acme/training --enable --role project_viewer"},
+	{"service-account-delete", "service-account delete ci --project acme/training"},
+	{"token-create", "token create nightly --expires-in 30d --scope project:read"},
+	{"token-create-json", "token create nightly -o json"},
+	{"token-create-account", "token create nightly --service-account ci --project acme/training"},
+	{"token-list", "token list"},
+	{"token-list-account", "token list --service-account " + accountID + " --project " + projectID},
+	{"token-revoke", "token revoke " + tokenID},
+	{"token-revoke-account", "token revoke " + tokenID + " --service-account ci --project acme/training"},
+	{"audit-list", "audit list --since 24h --action tenant.create --result success"},
+	{"audit-list-json", "audit list -o json"},
+	{"events", "events --type tenant --from 40"},
+	{"events-json", "events -o json"},
+	{"events-yaml", "events -o yaml"},
+	{"outbox-failed", "outbox failed"},
+	{"outbox-requeue", "outbox requeue " + eventID},
+	{"outbox-discard", "outbox discard " + eventID + " --reason gone"},
+	{"self-check-run", "self-check run"},
+	{"self-check-run-wait", "self-check run --wait"},
+	{"self-check-list", "self-check list --status failed"},
+	{"self-check-get", "self-check get " + checkID},
+	{"self-check-cancel", "self-check cancel " + checkID + " --reason slow"},
+	{"system-status", "system status"},
+	{"system-status-json", "system status -o json"},
+	{"system-metrics", "system metrics"},
+	{"lifecycle-list", "lifecycle list"},
+	{"lifecycle-show", "lifecycle show self_check"},
+	{"auth-methods", "auth methods"},
+	{"whoami", "whoami"},
+	{"version", "version"},
+	{"version-json", "version -o json"},
+}
+
+// resolving are the operations that turn names into ids, which any command may use.
+var resolving = []string{"list-tenants", "list-projects", "list-users", "list-service-accounts", "list-tenant-members", "list-project-members"}
+
+func TestErrands(t *testing.T) {
+	called := map[string][]string{} // by command
+	for _, e := range errands {
+		t.Run(e.name, func(t *testing.T) {
+			f := newFakeAPI(t)
+			got := signedIn(t, f).run(strings.Fields(e.args)...)
+			golden(t, "output/"+e.name+".golden", "$ gpuaas "+e.args+"\n"+got.stdout+"-- stderr --\n"+got.err+"-- exit code --\n"+string(rune('0'+got.exit))+"\n")
+			for _, line := range strings.Split(got.stdout, "\n") {
+				if strings.TrimRight(line, " ") != line {
+					t.Errorf("space at the end of %q", line)
+				}
+			}
+			path := pathOf(t, strings.Fields(e.args))
+			for _, c := range f.received() {
+				called[path] = append(called[path], c.operation)
+				checkRequest(t, c)
+			}
+		})
+	}
+	for path, declared := range declaredOperations(t) {
+		if path == "gpuaas login" || path == "gpuaas logout" { // have tests of their own
+			continue
+		}
+		for _, op := range declared {
+			if !slices.Contains(called[path], op) {
+				t.Errorf("%s says that it uses %s but no errand shows it", path, op)
+			}
+		}
+		for _, op := range called[path] {
+			if !slices.Contains(declared, op) && !slices.Contains(resolving, op) {
+				t.Errorf("%s uses %s and does not say so", path, op)
+			}
+		}
+	}
+}
+
+func checkRequest(t *testing.T, c received) {
+	t.Helper()
+	if c.header.Get("Authorization") != "Bearer "+canary || c.header.Get("User-Agent") != "gpuaas/1.2.3" || c.header.Get("X-Correlation-Id") == "" {
+		t.Errorf("%s: %v", c.operation, c.header)
+	}
+	verb, _, _ := strings.Cut(c.operation, "-")
+	reading := slices.Contains([]string{"get", "list", "stream"}, verb)
+	if key := c.header.Get("Idempotency-Key"); (key == "") != reading {
+		t.Errorf("%s has the key %q", c.operation, key)
+	}
+	if verb == "update" && c.header.Get("If-Match") != `"7"` {
+		t.Errorf("%s is based on %q", c.operation, c.header.Get("If-Match"))
+	}
+}
+
+// pathOf is the command that arguments lead to.
+func pathOf(t *testing.T, args []string) string {
+	t.Helper()
+	cmd, _, err := testRoot(t).Find(args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cmd.CommandPath()
+}
+
+func testRoot(t *testing.T) *cobra.Command {
+	t.Helper()
+	b := newBench(t)
+	return newApp(Program{Version: "1.2.3", Server: serverCommands()}, b.around).root()
+}
+
+func declaredOperations(t *testing.T) map[string][]string {
+	t.Helper()
+	out := map[string][]string{}
+	walk(testRoot(t), func(cmd *cobra.Command) {
+		if text := cmd.Annotations[operations]; text != "" {
+			out[cmd.CommandPath()] = strings.Fields(text)
+		}
+	})
+	return out
+}
+
+func walk(cmd *cobra.Command, visit func(*cobra.Command)) {
+	visit(cmd)
+	for _, c := range cmd.Commands() {
+		walk(c, visit)
+	}
+}
+
+// A new operation needs a command.
+func TestEveryOperationHasACommand(t *testing.T) {
+	declared := map[string]bool{}
+	for _, ops := range declaredOperations(t) {
+		for _, op := range ops {
+			declared[op] = true
+		}
+	}
+	for _, r := range contractRoutes(t) {
+		if !declared[r.id] {
+			t.Errorf("operation %s (%s %s) has no command: see docs/how-to/add-a-cli-command.md", r.id, r.method, strings.Join(r.parts, "/"))
+		}
+		delete(declared, r.id)
+	}
+	for op := range declared {
+		t.Errorf("a command says that it uses %s, which is not in the contract", op)
+	}
+}
+
+func TestBodies(t *testing.T) {
+	for args, want := range map[string]string{
+		"tenant create acme":                                          `{"name":"acme","slug":"acme"}`,
+		"user update " + userID + " --enable":                         `{"disabled":false}`,
+		"user update " + userID + " --name A --platform-role x":       `{"name":"A","platform_role":"x"}`,
+		"user create a@example.com":                                   `{"email":"a@example.com"}`,
+		"token create t --expires-in 12h --scope a,b --scope c":       `{"expires_in":43200,"name":"t","scopes":["a","b","c"]}`,
+		"token create t --expires-in 2d":                              `{"expires_in":172800,"name":"t"}`,
+		"service-account update ci --project acme/training --disable": `{"status":"disabled"}`,
+		"self-check cancel " + checkID + " --reason slow":             `{"reason":"slow"}`,
+	} {
+		f := newFakeAPI(t)
+		if got := signedIn(t, f).run(strings.Fields(args)...); got.exit != exitOK {
+			t.Errorf("%s: %v", args, got)
+			continue
+		}
+		calls := f.received()
+		if got := calls[len(calls)-1].body; got != want {
+			t.Errorf("%s: sent %s, want %s", args, got, want)
+		}
+	}
+}
+
+func TestAuditFilters(t *testing.T) {
+	f := newFakeAPI(t)
+	signedIn(t, f).run("audit", "list", "--action", "a.b", "--actor", "x", "--target-kind", "k", "--target", "t", "--result", "denied",
+		"--correlation-id", "c", "--since", "1h", "--until", "2026-01-01T00:00:00Z", "--limit", "7")
+	want := "action=a.b&actor_id=x&correlation_id=c&page_size=7&result=denied&since=2026-03-04T04%3A09%3A07Z&target_id=t&target_kind=k&until=2026-01-01T00%3A00%3A00Z"
+	if got := f.received()[0].query; !sameQuery(got, want) {
+		t.Errorf("asked %s, want %s", got, want)
+	}
+}
+
+func sameQuery(a, b string) bool {
+	x, y := strings.Split(a, "&"), strings.Split(b, "&")
+	slices.Sort(x)
+	slices.Sort(y)
+	return slices.Equal(x, y)
+}
+
+func TestPagesAreFollowed(t *testing.T) {
+	second := strings.Replace(tenantJSON, "acme", "other", 1)
+	byCursor := func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("cursor") == "" {
+			answer(200, `{"items":[`+tenantJSON+`],"next_cursor":"n1"}`)(w, r)
+			return
+		}
+		pageOf(second)(w, r)
+	}
+	f := newFakeAPI(t)
+	f.on("list-tenants", byCursor)
+	b := signedIn(t, f)
+	if got := b.run("tenant", "list"); !strings.Contains(got.stdout, "other") || strings.Contains(got.err, "more") {
+		t.Error(got)
+	}
+	if got := b.run("tenant", "get", "other"); got.exit != exitOK {
+		t.Error("a slug on the second page was not found:", got)
+	}
+	if got := b.run("tenant", "list", "--limit", "1"); strings.Contains(got.stdout, "other") || !strings.Contains(got.err, "there are more") {
+		t.Error(got)
+	}
+	f.on("list-tenants", answer(200, `{"items":[],"next_cursor":"n1"}`))
+	if got := b.run("tenant", "list"); got.exit != exitUnexpected {
+		t.Error("an endless list must end:", got)
+	}
+}
