@@ -36,7 +36,7 @@ const (
 	newToken   = "gpuaas_once_b2f4"
 	eventsText = "id: 41\nevent: position\ndata: {\"position\":41}\n\n: alive\n\nid: 42\nevent: event\ndata: {\"event_id\":\"" + eventID +
 		"\",\"event_type\":\"tenant.created\",\"occurred_at\":\"2026-03-04T05:06:07Z\",\"version\":\"1.0\",\"correlation_id\":\"0190-corr\",\"org_id\":\"" + orgID +
-		"\",\"payload\":{\"slug\":\"acme\"}}\n\nevent: error\ndata: {\"type\":\"t\",\"title\":\"Unauthorized\",\"status\":401,\"code\":\"token_revoked\",\"detail\":\"the token was revoked\"}\n\n"
+		"\",\"payload\":{\"slug\":\"acme\"}}\n\nevent: problem\ndata: {\"type\":\"t\",\"title\":\"Unauthorized\",\"status\":401,\"code\":\"token_revoked\",\"detail\":\"the token was revoked\"}\n\n"
 )
 
 func pageOf(items ...string) http.HandlerFunc {

@@ -152,7 +152,7 @@ func TestSelfCheckWaitInterrupted(t *testing.T) {
 
 func TestEventsEndWithCtrlC(t *testing.T) {
 	f := newFakeAPI(t)
-	quiet, _, _ := strings.Cut(eventsText, "event: error")
+	quiet, _, _ := strings.Cut(eventsText, "event: problem")
 	gap := "id: 50\nevent: gap\ndata: {\"requested_after\":42,\"continues_from\":51}\n\n"
 	stream := func(text string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {

@@ -184,7 +184,7 @@ func (p *parts) relay() *outbox.Relay {
 	return outbox.NewRelay(outbox.RelayConfig{
 		DB: p.db, Logger: p.logger,
 		Destinations: map[string]outbox.Deliverer{
-			outbox.DestinationNATS: p.nats, outbox.DestinationTemporal: durable.Starts{Client: p.temporal},
+			outbox.DestinationNATS: p.nats, outbox.DestinationTemporal: durable.Intents{Client: p.temporal},
 		},
 	})
 }

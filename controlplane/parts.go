@@ -90,7 +90,12 @@ func fileSecret(file string) (Secret, error) {
 // dependencies are what the roles of this process cannot do without. The API
 // alone needs only the database: whatever it is asked to do, it records.
 func (p *parts) dependencies() []health.Dependency {
-	out := []health.Dependency{{Name: "postgres", Probe: p.db.CheckSchema}}
+	out := []health.Dependency{{Name: "postgres", Probe: func(ctx context.Context) error {
+		if err := p.db.CheckSchema(ctx); err != nil {
+			return err
+		}
+		return p.gate() // what is not served yet is not ready
+	}}}
 	if p.has(RoleWorker) || p.has(RoleRelay) {
 		out = append(out, health.Dependency{Name: "temporal", Probe: p.temporal.Check})
 	}
@@ -154,7 +159,7 @@ func (p *parts) registerSlices(api *httpapi.API) {
 }
 
 func (p *parts) selfChecks() selfcheck.Commands {
-	return selfcheck.Commands{DB: p.db, Workflows: p.temporal}
+	return selfcheck.Commands{DB: p.db}
 }
 
 func (p *parts) selfCheckActivities() *selfcheck.Activities {

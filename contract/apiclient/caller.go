@@ -87,6 +87,8 @@ func (c *caller) sign(req *http.Request) string {
 	return req.Header.Get(headerKey)
 }
 
+const codeInProgress = "idempotency_in_progress"
+
 // again says whether a failure may be gone next time, and when to find out.
 func again(req *http.Request, err error, attempt int) (time.Duration, bool) {
 	if req.Context().Err() != nil || req.Body != nil && req.GetBody == nil {
@@ -101,7 +103,10 @@ func again(req *http.Request, err error, attempt int) (time.Duration, bool) {
 		switch refusal.problem.Status {
 		case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable:
 		default:
-			return 0, false
+			// An earlier try of ours may still be at work under the same key.
+			if refusal.problem.Code != codeInProgress {
+				return 0, false
+			}
 		}
 		if refusal.after > longestPause {
 			return 0, false

@@ -20,7 +20,7 @@ const (
 	kindEvent         = "event"
 	kindGap           = "gap"
 	kindPosition      = "position"
-	kindError         = "error"
+	kindError         = "problem"
 	retryAfterTooLong = 10 * time.Minute
 )
 

@@ -55,7 +55,7 @@ func TestStreamResumes(t *testing.T) {
 	s := &script{t: t, answers: []http.HandlerFunc{
 		stream(mark41 + ": alive\n\n" + event("42", "tenant.created")),
 		hangUp,
-		stream("event: error\ndata: {\"type\":\"t\",\"title\":\"t\",\"status\":503,\"code\":\"server_shutting_down\"}\n\n"),
+		stream("event: problem\ndata: {\"type\":\"t\",\"title\":\"t\",\"status\":503,\"code\":\"server_shutting_down\"}\n\n"),
 		problem(503, "x"),
 		stream(event("43", "tenant.updated") + "event: something_new\ndata: {}\n\nid: 44\nevent: gap\ndata: {\"requested_after\":43,\"continues_from\":44}\n\n" + event("44", "project.created")),
 	}}
@@ -84,7 +84,7 @@ func TestStreamResumes(t *testing.T) {
 func TestStreamIsRefused(t *testing.T) {
 	for name, a := range map[string]http.HandlerFunc{
 		"at once":         problem(403, "forbidden"),
-		"later":           stream(mark41 + "event: error\ndata: {\"type\":\"t\",\"title\":\"t\",\"status\":401,\"code\":\"token_revoked\"}\n\n"),
+		"later":           stream(mark41 + "event: problem\ndata: {\"type\":\"t\",\"title\":\"t\",\"status\":401,\"code\":\"token_revoked\"}\n\n"),
 		"no event stream": answer(`{}`),
 	} {
 		t.Run(name, func(t *testing.T) {

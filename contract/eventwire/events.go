@@ -19,6 +19,11 @@ const (
 	TokenRevoked          Type = "token.revoked"
 	SelfCheckRequested    Type = "self_check.requested"
 	SelfCheckFinished     Type = "self_check.finished"
+
+	SiteCreated            Type = "site.created"
+	SiteUpdated            Type = "site.updated"
+	SiteDeleted            Type = "site.deleted"
+	SiteCredentialsRotated Type = "site.credentials_rotated"
 )
 
 // Tenant is the payload of tenant events.
@@ -85,6 +90,25 @@ type SelfCheck struct {
 	RequestedBy string `json:"requested_by" doc:"id of the principal who asked for it"`
 }
 
+// Site is the payload of site events.
+type Site struct {
+	SiteID     string `json:"site_id" format:"uuid"`
+	Name       string `json:"name"`
+	RegionCode string `json:"region_code"`
+	Status     string `json:"status" enum:"active,disabled" doc:"a disabled site takes no new work"`
+	Changed    string `json:"changed" enum:"site,profile,power_override,roce_assignments" doc:"which part of the site the event is about"`
+	Version    int64  `json:"version" doc:"grows with every change of the site itself"`
+}
+
+// SiteCredentials is the payload of the event about new credentials. It never
+// holds one of them.
+type SiteCredentials struct {
+	SiteID          string    `json:"site_id" format:"uuid"`
+	Credentials     []string  `json:"credentials" doc:"which were written: api_token, power, deploy_password or power_override"`
+	PowerOverrideID string    `json:"power_override_id,omitempty" format:"uuid" doc:"the override whose credentials were written"`
+	RotatedAt       time.Time `json:"rotated_at"`
+}
+
 // Definition is one event of the contract.
 type Definition struct {
 	Type        Type
@@ -111,5 +135,9 @@ func Events() []Definition {
 		{TokenRevoked, "A token was revoked before its expiry.", Token{}},
 		{SelfCheckRequested, "An operator asked for a round trip through the control plane.", SelfCheck{}},
 		{SelfCheckFinished, "A self-check came to its end.", SelfCheck{}},
+		{SiteCreated, "A MAAS site was created.", Site{}},
+		{SiteUpdated, "A MAAS site, or what belongs to it, was changed.", Site{}},
+		{SiteDeleted, "A MAAS site was deleted.", Site{}},
+		{SiteCredentialsRotated, "Credentials of a MAAS site were written; the next use takes them.", SiteCredentials{}},
 	}
 }

@@ -22,6 +22,8 @@ const (
 	SelfCheckRun         Permission = "self_check:run"
 	ServiceAccountRead   Permission = "service_account:read"
 	ServiceAccountManage Permission = "service_account:manage"
+	SiteRead             Permission = "site:read"
+	SiteManage           Permission = "site:manage"
 	SystemRead           Permission = "system:read"
 	TenantCreate         Permission = "tenant:create"
 	TenantRead           Permission = "tenant:read"
@@ -37,10 +39,10 @@ var (
 	tenantMay = slices.Concat(adminMay, []Permission{TenantUpdate, ProjectCreate, AuditRead})
 	auditMay  = []Permission{
 		AuditRead, EventRead, LifecycleRead, MemberRead, OutboxRead, ProjectRead, SelfCheckRead,
-		ServiceAccountRead, SystemRead, TenantRead, UserRead,
+		ServiceAccountRead, SiteRead, SystemRead, TenantRead, UserRead,
 	}
 	platformMay = slices.Concat(tenantMay, auditMay, []Permission{
-		OutboxManage, SelfCheckRun, TenantCreate, UserManage,
+		OutboxManage, SelfCheckRun, SiteManage, TenantCreate, UserManage,
 	})
 )
 

@@ -104,9 +104,9 @@ func (c *Client) Check(ctx context.Context) error {
 	return c.classify(err)
 }
 
-// Cancel asks a workflow to stop. One that has ended already is not an error:
+// cancel asks a workflow to stop. One that has ended already is not an error:
 // its owner's row says how it ended.
-func (c *Client) Cancel(ctx context.Context, workflowID string) error {
+func (c *Client) cancel(ctx context.Context, workflowID string) error {
 	err := c.temporal.CancelWorkflow(ctx, workflowID, "")
 	var gone *serviceerror.NotFound
 	if errors.As(err, &gone) {

@@ -50,6 +50,49 @@ func start(t *testing.T, workflowType, queue, workflowID string, input any) outb
 	return outbox.Message{ID: id.New[id.Event](), CorrelationID: "corr-7", Body: body}
 }
 
+func cancellation(t *testing.T, workflowID string) outbox.Message {
+	t.Helper()
+	body, err := json.Marshal(outbox.WorkflowCancel{ID: workflowID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return outbox.Message{ID: id.New[id.Event](), Type: outbox.WorkflowCancelType, Body: body}
+}
+
+func waitForCancel(ctx workflow.Context) error {
+	ctx.Done().Receive(ctx, nil)
+	return nil
+}
+
+func TestARecordedCancellationReachesTheWorkflow(t *testing.T) {
+	address, namespace := stacktest.Temporal(t)
+	c, err := durable.Open(durable.Config{Address: address, Namespace: namespace}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	raw, err := client.Dial(client.Options{HostPort: address, Namespace: namespace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer raw.Close()
+	queue, workflowID := "queue-"+id.NewString(), "wf-"+id.NewString()
+	w := worker.New(raw, queue, worker.Options{})
+	w.RegisterWorkflowWithOptions(waitForCancel, workflow.RegisterOptions{Name: "wait"})
+	if err := w.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	for _, m := range []outbox.Message{start(t, "wait", queue, workflowID, nil), cancellation(t, workflowID), cancellation(t, workflowID)} {
+		if errs := (durable.Intents{Client: c}).Deliver(t.Context(), []outbox.Message{m}); errs[0] != nil {
+			t.Fatal(errs[0])
+		}
+	}
+	if err := raw.GetWorkflow(t.Context(), workflowID, "").Get(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestARecordedStartRunsOnceWithItsCorrelation(t *testing.T) {
 	address, namespace := stacktest.Temporal(t)
 	logger := slog.New(slog.DiscardHandler)
@@ -72,7 +115,7 @@ func TestARecordedStartRunsOnceWithItsCorrelation(t *testing.T) {
 	}()
 	m := start(t, kind, durable.TaskQueue, "wf-"+id.NewString(), "hello")
 	for range 3 { // the relay delivers at least once
-		if errs := (durable.Starts{Client: c}).Deliver(t.Context(), []outbox.Message{m}); errs[0] != nil {
+		if errs := (durable.Intents{Client: c}).Deliver(t.Context(), []outbox.Message{m}); errs[0] != nil {
 			t.Fatal(errs[0])
 		}
 	}
@@ -89,14 +132,14 @@ func TestARecordedStartRunsOnceWithItsCorrelation(t *testing.T) {
 	if err := raw.GetWorkflow(t.Context(), decoded.ID, "").Get(t.Context(), &got); err != nil || got != "hello" {
 		t.Fatalf("%q %v", got, err)
 	}
-	if errs := (durable.Starts{Client: c}).Deliver(t.Context(), []outbox.Message{m}); errs[0] != nil {
+	if errs := (durable.Intents{Client: c}).Deliver(t.Context(), []outbox.Message{m}); errs[0] != nil {
 		t.Errorf("start of a workflow that has ended: %v", errs[0])
 	}
 	if p.runs.Load() != 1 || p.correlation.Load() != "corr-7" || p.actor.Load() != "system:workflow:"+decoded.ID {
 		t.Errorf("runs %d, correlation %v, actor %v", p.runs.Load(), p.correlation.Load(), p.actor.Load())
 	}
-	if err := c.Cancel(t.Context(), "no-such-workflow"); err != nil {
-		t.Errorf("cancel of what is not there: %v", err)
+	if errs := (durable.Intents{Client: c}).Deliver(t.Context(), []outbox.Message{cancellation(t, "no-such-workflow")}); errs[0] != nil {
+		t.Errorf("cancel of what is not there: %v", errs[0])
 	}
 	stop()
 	if err := <-ended; err != nil {
@@ -113,8 +156,8 @@ func TestTemporalThatIsNotThereIsUnavailable(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	for what, err := range map[string]error{
-		"check": c.Check(ctx), "cancel": c.Cancel(ctx, "x"),
-		"start": (durable.Starts{Client: c}).Deliver(ctx, []outbox.Message{start(t, "k", "q", "i", nil)})[0],
+		"check": c.Check(ctx), "cancel": (durable.Intents{Client: c}).Deliver(ctx, []outbox.Message{cancellation(t, "x")})[0],
+		"start": (durable.Intents{Client: c}).Deliver(ctx, []outbox.Message{start(t, "k", "q", "i", nil)})[0],
 	} {
 		if fault.CodeOf(err) != "temporal_unavailable" {
 			t.Errorf("%s: %v", what, err)

@@ -120,7 +120,7 @@ func TestDenialsAreRecorded(t *testing.T) {
 	want := []httpapi.Denial{
 		{OperationID: "platform", Method: "GET", Path: "/platform", Permission: auth.OutboxRead, Reason: "insufficient permissions by user-viewer"},
 		{
-			OperationID: "project", Method: "GET", Path: "/projects/" + projectB.String(), Permission: auth.ProjectUpdate,
+			OperationID: "project", Method: "GET", Path: "/projects/{project_id}", Permission: auth.ProjectUpdate,
 			Target: auth.Target{Org: orgB, Project: projectB}, Reason: "no role on the target by user-tenant-admin",
 		},
 	}

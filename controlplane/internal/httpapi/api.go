@@ -36,7 +36,8 @@ type DenialRecorder interface {
 	RecordDenial(ctx context.Context, denial Denial) error
 }
 
-// Denial is one refused attempt. Path is the concrete path, without its query.
+// Denial is one refused attempt. Path is the template: what a caller puts in
+// the place of a parameter may be anything, a secret included.
 type Denial struct {
 	OperationID string
 	Method      string

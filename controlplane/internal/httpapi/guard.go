@@ -192,7 +192,7 @@ func (a *API) refuse(r *http.Request, op Operation, target auth.Target, decision
 		refusal, reason = notFound(), "no role on the target"
 	}
 	denial := Denial{
-		OperationID: op.ID, Method: op.Method, Path: r.URL.Path,
+		OperationID: op.ID, Method: op.Method, Path: op.Path,
 		Permission: op.Access.permission, Target: target, Reason: reason,
 	}
 	if a.cfg.Denials == nil {

@@ -32,6 +32,14 @@ type (
 	Event = Of[eventNoun]
 	// SelfCheck is the identifier of a self-check.
 	SelfCheck = Of[selfCheckNoun]
+	// Site is the identifier of a MAAS site.
+	Site = Of[siteNoun]
+	// Profile is the identifier of a profile of a site.
+	Profile = Of[profileNoun]
+	// PowerOverride is the identifier of BMC credentials that deviate from those of a site.
+	PowerOverride = Of[powerOverrideNoun]
+	// RoCEAssignment is the identifier of the address of a RoCE interface.
+	RoCEAssignment = Of[roceAssignmentNoun]
 )
 
 type (
@@ -42,6 +50,10 @@ type (
 	tokenNoun          struct{}
 	eventNoun          struct{}
 	selfCheckNoun      struct{}
+	siteNoun           struct{}
+	profileNoun        struct{}
+	powerOverrideNoun  struct{}
+	roceAssignmentNoun struct{}
 )
 
 // New makes an identifier: id.New[id.Project]().

@@ -54,6 +54,19 @@ func StartWorkflow(ctx context.Context, tx pgx.Tx, start WorkflowStart) error {
 	}})
 }
 
+// CancelWorkflow adds the wish that a workflow stop to the caller's transaction.
+// It reaches Temporal after the start of that workflow, never before.
+func CancelWorkflow(ctx context.Context, tx pgx.Tx, workflowID string) error {
+	body, err := json.Marshal(WorkflowCancel{ID: workflowID})
+	if err != nil {
+		return fmt.Errorf("encode cancellation of workflow %s: %w", workflowID, err)
+	}
+	return insert(ctx, tx, DestinationTemporal, []outboxdb.InsertParams{{
+		ID: id.New[id.Event](), Destination: DestinationTemporal, AggregateKind: "workflow", AggregateID: workflowID,
+		EventType: WorkflowCancelType, Envelope: body, CorrelationID: correlationOf(ctx),
+	}})
+}
+
 func insert(ctx context.Context, tx pgx.Tx, destination string, rows []outboxdb.InsertParams) error {
 	if len(rows) == 0 {
 		return nil

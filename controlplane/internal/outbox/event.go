@@ -41,6 +41,15 @@ type WorkflowStart struct {
 	Input any    `json:"input"`
 }
 
+// WorkflowCancelType is the message type of a cancellation; a start carries the
+// type of its workflow.
+const WorkflowCancelType = "workflow.cancel"
+
+// WorkflowCancel is the body of a cancellation.
+type WorkflowCancel struct {
+	ID string `json:"id"`
+}
+
 // Message is what a Deliverer carries to its destination.
 type Message struct {
 	ID            id.Event // the same at every attempt
@@ -53,7 +62,7 @@ type Message struct {
 	TraceParent   string
 	Attempt       int // 1 at the first
 	CreatedAt     time.Time
-	Body          json.RawMessage // an eventwire.Envelope or a WorkflowStart
+	Body          json.RawMessage // an eventwire.Envelope, a WorkflowStart or a WorkflowCancel
 }
 
 // Context adds the correlation id and the trace of whoever appended the message.

@@ -58,7 +58,8 @@ func Migrate(ctx context.Context, ownerURL redact.Secret) ([]Applied, error) {
 	}
 	db := stdlib.OpenDB(*cfg)
 	defer func() { _ = db.Close() }()
-	locker, err := lock.NewPostgresSessionLocker()
+	// Replicas that start together wait for the one that migrates.
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300))
 	if err != nil {
 		return nil, fmt.Errorf("prepare migration lock: %w", err)
 	}

@@ -18,16 +18,8 @@ import (
 	"gpuaas/controlplane/internal/telemetry"
 )
 
-// Canceller asks a running workflow to stop.
-type Canceller interface {
-	Cancel(ctx context.Context, workflowID string) error
-}
-
 // Commands changes self-checks. Nothing else does.
-type Commands struct {
-	DB        *postgres.DB
-	Workflows Canceller
-}
+type Commands struct{ DB *postgres.DB }
 
 // Request records the wish for a check; a workflow carries it out.
 func (c Commands) Request(ctx context.Context) (Check, error) {
@@ -72,13 +64,11 @@ func (c Commands) Cancel(ctx context.Context, check id.SelfCheck, reason string)
 		}
 		if now.Status == Pending {
 			now, err = move(ctx, tx, now, Cancel, nil)
+			return err
 		}
-		return err
+		return outbox.CancelWorkflow(ctx, tx, WorkflowID(check))
 	})
-	if err != nil || now.Status != Running {
-		return now, err
-	}
-	return now, c.Workflows.Cancel(ctx, WorkflowID(check))
+	return now, err
 }
 
 // begin marks a check as taken up. It tells whether there is anything to do: a

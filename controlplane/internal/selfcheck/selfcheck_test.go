@@ -52,26 +52,18 @@ func (d *delivered) Delivered(context.Context, string, string) (bool, error) {
 	return d.after < 0, nil
 }
 
-type canceller struct{ asked []string }
-
-func (c *canceller) Cancel(_ context.Context, workflowID string) error {
-	c.asked = append(c.asked, workflowID)
-	return nil
-}
-
 type bench struct {
 	db       *postgres.DB
 	commands selfcheck.Commands
 	secrets  *memory
 	events   *delivered
-	cancels  *canceller
 	ctx      context.Context
 }
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	b := &bench{db: postgrestest.New(t), secrets: &memory{held: map[string]map[string]redact.Secret{}}, events: &delivered{}, cancels: &canceller{}}
-	b.commands = selfcheck.Commands{DB: b.db, Workflows: b.cancels}
+	b := &bench{db: postgrestest.New(t), secrets: &memory{held: map[string]map[string]redact.Secret{}}, events: &delivered{}}
+	b.commands = selfcheck.Commands{DB: b.db}
 	b.ctx = auth.With(telemetry.WithCorrelation(t.Context(), "corr"), &auth.Principal{
 		Kind: auth.KindUser, ID: "u1", Name: "op", Platform: auth.PlatformAdmin,
 	})
@@ -174,11 +166,34 @@ func TestACancelledCheckEndsAsCancelled(t *testing.T) {
 	}
 }
 
+// cancellations counts what waits to be told to Temporal.
+func (b *bench) cancellations(t *testing.T) (n int) {
+	t.Helper()
+	err := b.db.QueryRow(t.Context(), "SELECT count(*) FROM outbox_events WHERE event_type = 'workflow.cancel'").Scan(&n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestCancelOfARunningCheckIsRecordedForItsWorkflow(t *testing.T) {
+	b := newBench(t)
+	c := b.request(t)
+	a := &selfcheck.Activities{Commands: b.commands, Secrets: b.secrets, Events: b.events}
+	if _, err := a.BeginSelfCheck(b.ctx, c.ID); err != nil {
+		t.Fatal(err)
+	}
+	now, err := b.commands.Cancel(b.ctx, c.ID, "takes too long")
+	if err != nil || now.Status != selfcheck.Running || b.cancellations(t) != 1 {
+		t.Errorf("%+v, %d cancellations, %v", now, b.cancellations(t), err)
+	}
+}
+
 func TestCancelBeforeAWorkerTookItUp(t *testing.T) {
 	b := newBench(t)
 	c := b.request(t)
 	now, err := b.commands.Cancel(b.ctx, c.ID, "changed my mind")
-	if err != nil || now.Status != selfcheck.Cancelled || len(b.cancels.asked) != 0 {
+	if err != nil || now.Status != selfcheck.Cancelled || b.cancellations(t) != 0 {
 		t.Fatalf("%+v %v", now, err)
 	}
 	if after := b.run(t, c, nil); after.Status != selfcheck.Cancelled || len(after.Steps) != 0 {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"gpuaas/controlplane/internal/auth"
 	"gpuaas/controlplane/internal/health"
 	"gpuaas/controlplane/internal/httpapi"
@@ -51,7 +53,7 @@ type statusOutput struct {
 
 type metricsOutput struct {
 	ContentType string `header:"Content-Type"`
-	Body        []byte `contentType:"text/plain"`
+	Body        []byte
 }
 
 type lifecyclesOutput struct {
@@ -76,6 +78,10 @@ func (s Source) Register(api *httpapi.API) {
 		ID: "get-metrics", Method: http.MethodGet, Path: "/metrics", Tag: "System",
 		Summary: "Read the metrics of this replica, in the text format of Prometheus", Access: httpapi.Platform(auth.SystemRead),
 	}, s.metrics)
+	// The framework takes bytes for something encoded in JSON.
+	api.OpenAPI().Paths["/metrics"].Get.Responses["200"] = &huma.Response{
+		Description: "OK", Content: map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: huma.TypeString}}},
+	}
 	for _, l := range s.Lifecycles {
 		var names []string
 		for _, state := range l.States {

@@ -2,6 +2,7 @@ package durable
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -13,26 +14,38 @@ import (
 	"gpuaas/controlplane/internal/outbox"
 )
 
-// Starts delivers the workflow starts that transactions recorded. It belongs to
-// the relay: an intent that was acknowledged outlives any outage of Temporal.
-type Starts struct{ Client *Client }
+// Intents delivers the starts and cancellations of workflows that transactions
+// recorded. It belongs to the relay: an intent that was acknowledged outlives
+// any outage of Temporal.
+type Intents struct{ Client *Client }
 
-// Deliver starts each workflow. A workflow that was started by an earlier
+// Deliver carries each intent out. A workflow that was started by an earlier
 // attempt, or has even ended already, counts as delivered: its id is its key.
-func (s Starts) Deliver(ctx context.Context, messages []outbox.Message) []error {
+func (s Intents) Deliver(ctx context.Context, messages []outbox.Message) []error {
 	errs := make([]error, len(messages))
 	for i, m := range messages {
-		errs[i] = s.Client.start(m.Context(ctx), m)
+		errs[i] = s.Client.deliver(m.Context(ctx), m)
 	}
 	return errs
 }
 
-// startPatience bounds one start, so that a Temporal that hangs counts as away.
-const startPatience = 5 * time.Second
+// patience bounds one call, so that a Temporal that hangs counts as away.
+const patience = 5 * time.Second
+
+func (c *Client) deliver(ctx context.Context, m outbox.Message) error {
+	ctx, stop := context.WithTimeout(ctx, patience)
+	defer stop()
+	if m.Type != outbox.WorkflowCancelType {
+		return c.start(ctx, m)
+	}
+	var cancel outbox.WorkflowCancel
+	if err := json.Unmarshal(m.Body, &cancel); err != nil {
+		return fault.Wrap(err, fault.Internal, "workflow_cancel_malformed", "the recorded cancellation of workflow %s cannot be read", m.AggregateID)
+	}
+	return c.cancel(ctx, cancel.ID)
+}
 
 func (c *Client) start(ctx context.Context, m outbox.Message) error {
-	ctx, cancel := context.WithTimeout(ctx, startPatience)
-	defer cancel()
 	start, err := m.WorkflowStart()
 	if err != nil {
 		return fault.Wrap(err, fault.Internal, "workflow_start_malformed", "the recorded start of workflow %s cannot be read", m.AggregateID)
