@@ -3,7 +3,7 @@ package audit_test
 import (
 	"context"
 	"errors"
-	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -99,8 +99,8 @@ func TestListingFiltersPagesAndNarrows(t *testing.T) {
 	own, foreign := id.New[id.Org](), id.New[id.Org]()
 	for i := range 5 {
 		record(t, db,
-			audit.Entry{Action: "a.do", TargetKind: "a", TargetID: fmt.Sprint(i), Org: own, Result: audit.Success},
-			audit.Entry{Action: "b.do", TargetKind: "b", TargetID: fmt.Sprint(i), Org: foreign, Result: audit.Denied})
+			audit.Entry{Action: "a.do", TargetKind: "a", TargetID: strconv.Itoa(i), Org: own, Result: audit.Success},
+			audit.Entry{Action: "b.do", TargetKind: "b", TargetID: strconv.Itoa(i), Org: foreign, Result: audit.Denied})
 	}
 	count := func(f audit.Filter) int {
 		t.Helper()
