@@ -1,0 +1,35 @@
+package maas
+
+import (
+	"context"
+	"fmt"
+)
+
+// PerSite is how many requests may be in flight in one region over the whole
+// product. A region admits about sixteen, shared with the machines it boots.
+const PerSite = 4
+
+// Limiter hands out the right to have a request in flight. The release must be
+// called exactly once.
+type Limiter interface {
+	Acquire(ctx context.Context) (release func(), err error)
+}
+
+// LocalLimiter limits the requests of one process.
+type LocalLimiter struct{ slots chan struct{} }
+
+// NewLimiter makes a limiter with n slots.
+func NewLimiter(n int) *LocalLimiter { return &LocalLimiter{slots: make(chan struct{}, n)} }
+
+// Acquire waits for a slot. Those who wait are served in the order they came.
+func (l *LocalLimiter) Acquire(ctx context.Context) (func(), error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("wait for a MAAS slot: %w", err)
+	}
+	select {
+	case l.slots <- struct{}{}:
+		return func() { <-l.slots }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for a MAAS slot: %w", ctx.Err())
+	}
+}

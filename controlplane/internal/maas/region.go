@@ -1,0 +1,146 @@
+package maas
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// Version is what a region says about itself. It needs no API key, so it
+// proves that MAAS is there and nothing more.
+type Version struct {
+	Version      string   `json:"version"`
+	Subversion   string   `json:"subversion"`
+	Capabilities []string `json:"capabilities"`
+}
+
+// Version asks the region for its version.
+func (c *Client) Version(ctx context.Context) (Version, error) {
+	k := call{method: http.MethodGet, path: "version/"}
+	v, err := fetch[Version](ctx, c, k)
+	if err != nil {
+		return v, fmt.Errorf("read MAAS version: %w", err)
+	}
+	if v.Version == "" {
+		return v, fmt.Errorf("read MAAS version: %w", invalidAnswer(k, answer{status: http.StatusOK}, nil))
+	}
+	return v, nil
+}
+
+// User is whom an API key belongs to.
+type User struct {
+	Username string `json:"username"`
+	Email    string `json:"email"`
+	Admin    bool   `json:"is_superuser"`
+	Local    bool   `json:"is_local"`
+}
+
+// WhoAmI proves that the API key is valid, and says whether of an administrator.
+func (c *Client) WhoAmI(ctx context.Context) (User, error) {
+	u, err := fetch[User](ctx, c, call{path: "users/", op: "whoami"})
+	if err != nil {
+		return u, fmt.Errorf("read MAAS user: %w", err)
+	}
+	return u, nil
+}
+
+// RackController is a rack controller and the services on it.
+type RackController struct {
+	SystemID string    `json:"system_id"`
+	Hostname string    `json:"hostname"`
+	Version  string    `json:"version"`
+	Services []Service `json:"service_set"`
+}
+
+// Service is one service of a controller.
+type Service struct {
+	Name   string `json:"name"`
+	Status string `json:"status"`
+	Info   string `json:"status_info"`
+}
+
+// Service finds a service by name; an absent one is unknown.
+func (r RackController) Service(name string) Service {
+	for _, s := range r.Services {
+		if s.Name == name {
+			return s
+		}
+	}
+	return Service{Name: name, Status: "unknown"}
+}
+
+// Healthy reports whether the controller can serve machines.
+func (r RackController) Healthy() bool { return r.Service("rackd").Status == "running" }
+
+// RackControllers lists them. Only administrators see any.
+func (c *Client) RackControllers(ctx context.Context) ([]RackController, error) {
+	racks, err := fetch[[]RackController](ctx, c, call{path: "rackcontrollers/"})
+	if err != nil {
+		return nil, fmt.Errorf("list rack controllers: %w", err)
+	}
+	return racks, nil
+}
+
+// Setting reads a setting of the region as text; one that is not set is empty.
+func (c *Client) Setting(ctx context.Context, name string) (string, error) {
+	raw, err := fetch[json.RawMessage](ctx, c, call{path: "maas/", op: "get_config", query: url.Values{"name": {name}}})
+	if err != nil {
+		return "", fmt.Errorf("read MAAS setting %s: %w", name, err)
+	}
+	if isNull(raw) {
+		return "", nil
+	}
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text, nil
+	}
+	return string(raw), nil
+}
+
+// SetSetting changes a setting of the region.
+func (c *Client) SetSetting(ctx context.Context, name, value string) error {
+	f := newForm().text("name", name)
+	f.values.Set("value", value)
+	if err := c.command(ctx, call{path: "maas/", op: "set_config", form: f}); err != nil {
+		return fmt.Errorf("change MAAS setting %s: %w", name, err)
+	}
+	return nil
+}
+
+// Image is a boot resource. Name is bare for an uploaded image and
+// system/series for one that MAAS synchronises.
+type Image struct {
+	ID           int64  `json:"id"`
+	Type         string `json:"type"`
+	Name         string `json:"name"`
+	Architecture string `json:"architecture"`
+}
+
+// Images lists the boot resources.
+func (c *Client) Images(ctx context.Context) ([]Image, error) {
+	images, err := fetch[[]Image](ctx, c, call{path: "boot-resources/"})
+	if err != nil {
+		return nil, fmt.Errorf("list MAAS images: %w", err)
+	}
+	return images, nil
+}
+
+// HasImage reports whether an image is there under exactly the name that a
+// deployment would ask for.
+func HasImage(images []Image, name string) bool {
+	ref, err := ImageRef(name)
+	if err != nil {
+		return false
+	}
+	for _, image := range images {
+		bare := strings.TrimPrefix(image.Name, customPrefix)
+		switch {
+		case image.Name == ref, customPrefix+bare == ref, "ubuntu/"+ref == image.Name:
+			return true
+		}
+	}
+	return false
+}
