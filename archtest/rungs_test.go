@@ -13,7 +13,7 @@ var rungs = map[string]int{
 
 	"postgres": 1, "telemetry": 1, "auth": 1, "audit": 1, "outbox": 1, "httpapi": 1, "durable": 1, "secrets": 1, "health": 1, "maas": 1,
 
-	"identity": 2, "node": 2,
+	"identity": 2, "node": 2, "site": 2,
 
 	"selfcheck": 3, "system": 3,
 }
@@ -73,10 +73,11 @@ func TestRungZeroAndTheWireContractsStandOnTheStandardLibrary(t *testing.T) {
 // outside says which of the project's packages each program may use.
 var outside = map[string][]string{
 	"cli":              {module + "/contract/", module + "/cli"},
+	"sim":              {module + "/sim/"},
 	"stack":            {module + "/stack", module + "/deploy/"},
 	"contract":         {module + "/contract/"},
 	"e2e":              {module + "/contract/", module + "/stack", module + "/e2e"},
-	"cmd/gpuaas":       {module + "/cli", module + "/controlplane", module + "/stack"},
+	"cmd/gpuaas":       {module + "/cli", module + "/controlplane", module + "/sim/", module + "/stack"},
 	"cmd/gpuaas-agent": {module + "/agent", module + "/contract/agentwire"},
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpuaas/cli"
+	"gpuaas/sim/maas/simcmd"
 )
 
 // version is set when the program is built.
@@ -20,6 +21,12 @@ func main() {
 	defer stop()
 	os.Exit(cli.Main(ctx, cli.Program{
 		Version: version, Args: os.Args[1:], In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Environ: os.Environ(),
-		Server: []*cobra.Command{upCommand(), serveCommand(), migrateCommand(), configCommand(), adminCommand(), contractCommand()},
+		Server: []*cobra.Command{upCommand(), serveCommand(), migrateCommand(), configCommand(), adminCommand(), contractCommand(), simCommand()},
 	}))
+}
+
+func simCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "sim", Short: "Run simulators of what a control plane works with"}
+	cmd.AddCommand(simcmd.Command())
+	return cmd
 }
