@@ -22,6 +22,7 @@ import (
 	"gpuaas/controlplane/internal/postgres"
 	"gpuaas/controlplane/internal/secrets"
 	"gpuaas/controlplane/internal/selfcheck"
+	"gpuaas/controlplane/internal/site"
 	"gpuaas/controlplane/internal/system"
 	"gpuaas/controlplane/internal/telemetry"
 )
@@ -37,6 +38,8 @@ type parts struct {
 	nats      *outbox.NATS
 	secrets   *secrets.Engine
 	identity  *identity.Service
+	regions   *site.MAAS
+	sites     *site.Service
 	monitor   *health.Monitor
 	api       *httpapi.API
 	prepared  atomic.Bool
@@ -64,6 +67,8 @@ func newParts(cfg Config, opts Options, tel *telemetry.Telemetry) (*parts, error
 		return nil, err
 	}
 	p.identity = identity.New(identity.Config{DB: p.db, Logger: p.logger, OIDC: cfg.OIDC.identity(oidcSecret)})
+	p.regions = &site.MAAS{DB: p.db}
+	p.sites = site.New(site.Config{DB: p.db, Secrets: p.secrets, Regions: p.regions})
 	p.monitor = health.NewMonitor(p.dependencies()...)
 	proxies, err := cfg.proxies()
 	if err != nil {
@@ -156,6 +161,7 @@ func (p *parts) registerSlices(api *httpapi.API) {
 	audit.Register(api, p.db)
 	outbox.Register(api, outbox.NewDeadLetters(p.db), outbox.NewFeed(p.nats))
 	p.selfChecks().RegisterAPI(api)
+	p.sites.Register(api)
 }
 
 func (p *parts) selfChecks() selfcheck.Commands {
@@ -180,6 +186,7 @@ func (p *parts) live(w http.ResponseWriter, r *http.Request) { health.Live(w, r)
 func (p *parts) ready(w http.ResponseWriter, r *http.Request) { p.monitor.Ready(w, r) }
 
 func (p *parts) close() {
+	p.regions.Close()
 	p.temporal.Close()
 	p.nats.Close()
 	p.db.Close()

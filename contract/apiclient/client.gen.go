@@ -651,6 +651,213 @@ func (e ServiceAccountState) Valid() bool {
 	}
 }
 
+// Defines values for SiteChangeBodyStatus.
+const (
+	SiteChangeBodyStatusActive   SiteChangeBodyStatus = "active"
+	SiteChangeBodyStatusDisabled SiteChangeBodyStatus = "disabled"
+)
+
+// Valid indicates whether the value is a known member of the SiteChangeBodyStatus enum.
+func (e SiteChangeBodyStatus) Valid() bool {
+	switch e {
+	case SiteChangeBodyStatusActive:
+		return true
+	case SiteChangeBodyStatusDisabled:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SiteCheckName.
+const (
+	ClockSkew       SiteCheckName = "clock_skew"
+	DnsServers      SiteCheckName = "dns_servers"
+	HwSyncInterval  SiteCheckName = "hw_sync_interval"
+	Images          SiteCheckName = "images"
+	RackControllers SiteCheckName = "rack_controllers"
+	Reachable       SiteCheckName = "reachable"
+	TokenAdmin      SiteCheckName = "token_admin"
+	TokenValid      SiteCheckName = "token_valid"
+	Version         SiteCheckName = "version"
+)
+
+// Valid indicates whether the value is a known member of the SiteCheckName enum.
+func (e SiteCheckName) Valid() bool {
+	switch e {
+	case ClockSkew:
+		return true
+	case DnsServers:
+		return true
+	case HwSyncInterval:
+		return true
+	case Images:
+		return true
+	case RackControllers:
+		return true
+	case Reachable:
+		return true
+	case TokenAdmin:
+		return true
+	case TokenValid:
+		return true
+	case Version:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SiteNewPowerOverrideBodySelectorType.
+const (
+	SiteNewPowerOverrideBodySelectorTypeHostname SiteNewPowerOverrideBodySelectorType = "hostname"
+	SiteNewPowerOverrideBodySelectorTypeIpmiIp   SiteNewPowerOverrideBodySelectorType = "ipmi_ip"
+	SiteNewPowerOverrideBodySelectorTypePxeMac   SiteNewPowerOverrideBodySelectorType = "pxe_mac"
+)
+
+// Valid indicates whether the value is a known member of the SiteNewPowerOverrideBodySelectorType enum.
+func (e SiteNewPowerOverrideBodySelectorType) Valid() bool {
+	switch e {
+	case SiteNewPowerOverrideBodySelectorTypeHostname:
+		return true
+	case SiteNewPowerOverrideBodySelectorTypeIpmiIp:
+		return true
+	case SiteNewPowerOverrideBodySelectorTypePxeMac:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SitePowerChoiceViewSource.
+const (
+	Override    SitePowerChoiceViewSource = "override"
+	SiteDefault SitePowerChoiceViewSource = "site_default"
+)
+
+// Valid indicates whether the value is a known member of the SitePowerChoiceViewSource enum.
+func (e SitePowerChoiceViewSource) Valid() bool {
+	switch e {
+	case Override:
+		return true
+	case SiteDefault:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SitePowerOverrideChangeBodyStatus.
+const (
+	SitePowerOverrideChangeBodyStatusActive   SitePowerOverrideChangeBodyStatus = "active"
+	SitePowerOverrideChangeBodyStatusDisabled SitePowerOverrideChangeBodyStatus = "disabled"
+)
+
+// Valid indicates whether the value is a known member of the SitePowerOverrideChangeBodyStatus enum.
+func (e SitePowerOverrideChangeBodyStatus) Valid() bool {
+	switch e {
+	case SitePowerOverrideChangeBodyStatusActive:
+		return true
+	case SitePowerOverrideChangeBodyStatusDisabled:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SitePowerOverrideViewSelectorType.
+const (
+	SitePowerOverrideViewSelectorTypeHostname SitePowerOverrideViewSelectorType = "hostname"
+	SitePowerOverrideViewSelectorTypeIpmiIp   SitePowerOverrideViewSelectorType = "ipmi_ip"
+	SitePowerOverrideViewSelectorTypePxeMac   SitePowerOverrideViewSelectorType = "pxe_mac"
+)
+
+// Valid indicates whether the value is a known member of the SitePowerOverrideViewSelectorType enum.
+func (e SitePowerOverrideViewSelectorType) Valid() bool {
+	switch e {
+	case SitePowerOverrideViewSelectorTypeHostname:
+		return true
+	case SitePowerOverrideViewSelectorTypeIpmiIp:
+		return true
+	case SitePowerOverrideViewSelectorTypePxeMac:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SitePowerOverrideViewStatus.
+const (
+	SitePowerOverrideViewStatusActive   SitePowerOverrideViewStatus = "active"
+	SitePowerOverrideViewStatusDisabled SitePowerOverrideViewStatus = "disabled"
+)
+
+// Valid indicates whether the value is a known member of the SitePowerOverrideViewStatus enum.
+func (e SitePowerOverrideViewStatus) Valid() bool {
+	switch e {
+	case SitePowerOverrideViewStatusActive:
+		return true
+	case SitePowerOverrideViewStatusDisabled:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SiteProfileChangeBodyStatus.
+const (
+	SiteProfileChangeBodyStatusActive   SiteProfileChangeBodyStatus = "active"
+	SiteProfileChangeBodyStatusDisabled SiteProfileChangeBodyStatus = "disabled"
+)
+
+// Valid indicates whether the value is a known member of the SiteProfileChangeBodyStatus enum.
+func (e SiteProfileChangeBodyStatus) Valid() bool {
+	switch e {
+	case SiteProfileChangeBodyStatusActive:
+		return true
+	case SiteProfileChangeBodyStatusDisabled:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SiteProfileViewStatus.
+const (
+	SiteProfileViewStatusActive   SiteProfileViewStatus = "active"
+	SiteProfileViewStatusDisabled SiteProfileViewStatus = "disabled"
+)
+
+// Valid indicates whether the value is a known member of the SiteProfileViewStatus enum.
+func (e SiteProfileViewStatus) Valid() bool {
+	switch e {
+	case SiteProfileViewStatusActive:
+		return true
+	case SiteProfileViewStatusDisabled:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SiteViewStatus.
+const (
+	SiteViewStatusActive   SiteViewStatus = "active"
+	SiteViewStatusDisabled SiteViewStatus = "disabled"
+)
+
+// Valid indicates whether the value is a known member of the SiteViewStatus enum.
+func (e SiteViewStatus) Valid() bool {
+	switch e {
+	case SiteViewStatusActive:
+		return true
+	case SiteViewStatusDisabled:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SystemBacklogDestination.
 const (
 	SystemBacklogDestinationNats     SystemBacklogDestination = "nats"
@@ -684,6 +891,24 @@ func (e ListAuditLogsParamsResult) Valid() bool {
 	case ListAuditLogsParamsResultFailure:
 		return true
 	case ListAuditLogsParamsResultSuccess:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListMaasSitesParamsStatus.
+const (
+	ListMaasSitesParamsStatusActive   ListMaasSitesParamsStatus = "active"
+	ListMaasSitesParamsStatusDisabled ListMaasSitesParamsStatus = "disabled"
+)
+
+// Valid indicates whether the value is a known member of the ListMaasSitesParamsStatus enum.
+func (e ListMaasSitesParamsStatus) Valid() bool {
+	switch e {
+	case ListMaasSitesParamsStatusActive:
+		return true
+	case ListMaasSitesParamsStatusDisabled:
 		return true
 	default:
 		return false
@@ -1466,6 +1691,700 @@ type SelfcheckStepName string
 // ServiceAccountState defines model for ServiceAccountState.
 type ServiceAccountState string
 
+// SiteAssignmentRow defines model for SiteAssignmentRow.
+type SiteAssignmentRow struct {
+	// Hostname Name of the node.
+	//
+	// Examples: c07u31
+	Hostname string `json:"hostname"`
+
+	// Interface Name of the interface on the node.
+	//
+	// Examples: enp28s0np0
+	Interface string `json:"interface"`
+
+	// Ipv4Cidr Its address and the size of its network.
+	//
+	// Examples: 172.30.9.61/31
+	Ipv4Cidr string `json:"ipv4_cidr"`
+
+	// Mtu MTU of the interface, 1280 to 9216; 0 or absent: what the operating system chooses.
+	//
+	// Examples: 9000
+	Mtu *int32 `json:"mtu,omitempty"`
+}
+
+// SiteAssignmentView defines model for SiteAssignmentView.
+type SiteAssignmentView struct {
+	// AssignmentId Id of the assignment.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	AssignmentId openapi_types.UUID `json:"assignment_id"`
+	CreatedAt    time.Time          `json:"created_at"`
+
+	// Hostname Name of the node.
+	//
+	// Examples: c07u31
+	Hostname string `json:"hostname"`
+
+	// Interface Name of the interface on the node.
+	//
+	// Examples: enp28s0np0
+	Interface string `json:"interface"`
+
+	// Ipv4Cidr Its address and the size of its network.
+	//
+	// Examples: 172.30.9.61/31
+	Ipv4Cidr string `json:"ipv4_cidr"`
+
+	// Mtu MTU of the interface, 1280 to 9216; 0 or absent: what the operating system chooses.
+	//
+	// Examples: 9000
+	Mtu *int32 `json:"mtu,omitempty"`
+
+	// SiteId Id of its site.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	SiteId    openapi_types.UUID `json:"site_id"`
+	UpdatedAt time.Time          `json:"updated_at"`
+}
+
+// SiteAssignmentViewList defines model for SiteAssignmentViewList.
+type SiteAssignmentViewList struct {
+	// Items The items of this page.
+	Items []SiteAssignmentView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// SiteAssignmentsBody defines model for SiteAssignmentsBody.
+type SiteAssignmentsBody struct {
+	// Items All are written, or none. A row replaces the one of the same host and interface.
+	Items []SiteAssignmentRow `json:"items"`
+}
+
+// SiteChangeBody defines model for SiteChangeBody.
+type SiteChangeBody struct {
+	// AllowedNetworks CIDRs that the address of MAAS must lie in; empty: any but link-local.
+	AllowedNetworks *[]string `json:"allowed_networks,omitempty"`
+
+	// ApiBaseUrl Address of the MAAS region. The MAAS token must be written again after a change.
+	ApiBaseUrl *string `json:"api_base_url,omitempty"`
+
+	// CaCertificate PEM of the CA that signed the certificate of MAAS; empty: the CAs of the control plane's machine.
+	CaCertificate *string `json:"ca_certificate,omitempty"`
+
+	// DeploySshIface Interface of the nodes that deployed machines are reached over.
+	DeploySshIface *string `json:"deploy_ssh_iface,omitempty"`
+
+	// DeployUser Account that deployed machines are reached by.
+	DeployUser *string `json:"deploy_user,omitempty"`
+
+	// MaxParallel Machines of the site in work at once, over all batches; 1 to 1000.
+	MaxParallel *int32 `json:"max_parallel,omitempty"`
+
+	// Name Its new name.
+	Name *string `json:"name,omitempty"`
+
+	// NodePxeIface Interface of the nodes on the PXE network.
+	NodePxeIface *string `json:"node_pxe_iface,omitempty"`
+
+	// PxeIface Interface of the MAAS server on the PXE network.
+	PxeIface *string `json:"pxe_iface,omitempty"`
+
+	// PxeVlanVid VLAN of the PXE network, 0 to 4094; 0: untagged.
+	PxeVlanVid *int32 `json:"pxe_vlan_vid,omitempty"`
+
+	// RegionCode The region of the product that its machines belong to.
+	RegionCode *string `json:"region_code,omitempty"`
+
+	// Status A disabled site refuses new work and lets running work finish.
+	Status *SiteChangeBodyStatus `json:"status,omitempty"`
+
+	// UpstreamDnsServers DNS servers that MAAS must forward to.
+	UpstreamDnsServers *[]string `json:"upstream_dns_servers,omitempty"`
+}
+
+// SiteChangeBodyStatus A disabled site refuses new work and lets running work finish.
+type SiteChangeBodyStatus string
+
+// SiteCheck defines model for SiteCheck.
+type SiteCheck struct {
+	// Code What is wrong, for programs; not_checked when an earlier check is in the way. Absent when it is well.
+	Code *string `json:"code,omitempty"`
+
+	// Detail What was found.
+	Detail string `json:"detail"`
+
+	// Name What was looked at.
+	Name SiteCheckName `json:"name"`
+	Ok   bool          `json:"ok"`
+
+	// Remedy What to do about it; absent when it is well.
+	Remedy *string `json:"remedy,omitempty"`
+}
+
+// SiteCheckName What was looked at.
+type SiteCheckName string
+
+// SiteCredentialView defines model for SiteCredentialView.
+type SiteCredentialView struct {
+	// Fingerprint Tells secrets of this site apart.
+	//
+	// Examples: 9f86d081884c
+	Fingerprint *string `json:"fingerprint,omitempty"`
+
+	// HasCredentials Whether there is one.
+	HasCredentials bool `json:"has_credentials"`
+
+	// RotatedAt When it was written.
+	RotatedAt *time.Time `json:"rotated_at,omitempty"`
+}
+
+// SiteCredentialsBody defines model for SiteCredentialsBody.
+type SiteCredentialsBody struct {
+	// ApiToken API key of a MAAS administrator, of the form consumer:token:secret. MAAS is asked before it is kept.
+	ApiToken *string `json:"api_token,omitempty"`
+
+	// DeployPassword Password of the deploy user.
+	DeployPassword *string `json:"deploy_password,omitempty"`
+
+	// Power Default BMC credentials of the site.
+	Power *SitePowerBody `json:"power,omitempty"`
+}
+
+// SiteNewBody defines model for SiteNewBody.
+type SiteNewBody struct {
+	// AllowedNetworks CIDRs that the address of MAAS must lie in; absent: any but link-local.
+	AllowedNetworks *[]string `json:"allowed_networks,omitempty"`
+
+	// ApiBaseUrl Address of the MAAS region, without credentials.
+	//
+	// Examples: http://maas.example:5240/MAAS
+	ApiBaseUrl string `json:"api_base_url"`
+
+	// CaCertificate PEM of the CA that signed the certificate of MAAS; absent: the CAs of the control plane's machine.
+	CaCertificate *string `json:"ca_certificate,omitempty"`
+
+	// DeploySshIface Interface of the nodes that deployed machines are reached over; eno8303 by default.
+	DeploySshIface *string `json:"deploy_ssh_iface,omitempty"`
+
+	// DeployUser Account that deployed machines are reached by; hpcadmin by default.
+	DeployUser *string `json:"deploy_user,omitempty"`
+
+	// MaxParallel Machines of the site in work at once, over all batches; 20 by default.
+	MaxParallel *int32 `json:"max_parallel,omitempty"`
+
+	// Name Its name, once on the platform.
+	//
+	// Examples: dc1-maas
+	Name string `json:"name"`
+
+	// NodePxeIface Interface of the nodes on the PXE network.
+	//
+	// Examples: eno8303
+	NodePxeIface string `json:"node_pxe_iface"`
+
+	// PxeIface Interface of the MAAS server on the PXE network.
+	//
+	// Examples: ens19
+	PxeIface string `json:"pxe_iface"`
+
+	// PxeVlanVid VLAN of the PXE network; 0: untagged.
+	//
+	// Examples: 46
+	PxeVlanVid int32 `json:"pxe_vlan_vid"`
+
+	// RegionCode The region of the product that its machines belong to.
+	//
+	// Examples: eu-1
+	RegionCode string `json:"region_code"`
+
+	// UpstreamDnsServers DNS servers that MAAS must forward to; 1.1.1.1 and 8.8.8.8 by default.
+	UpstreamDnsServers *[]string `json:"upstream_dns_servers,omitempty"`
+}
+
+// SiteNewPowerOverrideBody defines model for SiteNewPowerOverrideBody.
+type SiteNewPowerOverrideBody struct {
+	// Pass Its password.
+	Pass *string `json:"pass,omitempty"`
+
+	// SelectorType By what it finds its machine.
+	SelectorType SiteNewPowerOverrideBodySelectorType `json:"selector_type"`
+
+	// SelectorValue The host name, BMC address or PXE MAC address of the machine.
+	//
+	// Examples: c07u31
+	SelectorValue string `json:"selector_value"`
+
+	// User Account of the BMC.
+	//
+	// Examples: root
+	User string `json:"user"`
+}
+
+// SiteNewPowerOverrideBodySelectorType By what it finds its machine.
+type SiteNewPowerOverrideBodySelectorType string
+
+// SiteNewProfileBody defines model for SiteNewProfileBody.
+type SiteNewProfileBody struct {
+	// Architecture Architecture of the machines, as MAAS names it.
+	Architecture *string `json:"architecture,omitempty"`
+
+	// AutoClaimSingleNewMachine Claim the only New machine when nothing stronger identifies it. Dangerous where others use the same MAAS.
+	AutoClaimSingleNewMachine *bool `json:"auto_claim_single_new_machine,omitempty"`
+
+	// BatchMaxParallel Machines of one batch in work at once.
+	BatchMaxParallel *int32 `json:"batch_max_parallel,omitempty"`
+
+	// CommissionTimeoutSeconds How long commissioning may take.
+	CommissionTimeoutSeconds *int32 `json:"commission_timeout_seconds,omitempty"`
+
+	// DeployTimeoutSeconds How long one deployment may take.
+	DeployTimeoutSeconds *int32  `json:"deploy_timeout_seconds,omitempty"`
+	Description          *string `json:"description,omitempty"`
+
+	// DiscoveryTimeoutSeconds How long to wait for a machine to appear in MAAS.
+	DiscoveryTimeoutSeconds *int32 `json:"discovery_timeout_seconds,omitempty"`
+
+	// DistroSeries Image to deploy: system/series, or the name of an uploaded image.
+	DistroSeries *string `json:"distro_series,omitempty"`
+
+	// EnableDeployRetryOnDatasourceFailure Deploy again when cloud-init found no datasource.
+	EnableDeployRetryOnDatasourceFailure *bool `json:"enable_deploy_retry_on_datasource_failure,omitempty"`
+
+	// EnablePhase2Roce Give the RoCE interfaces the addresses of the assignments.
+	EnablePhase2Roce *bool `json:"enable_phase2_roce,omitempty"`
+
+	// EnrollmentTimeoutSeconds How long to wait for the agent to enroll.
+	EnrollmentTimeoutSeconds *int32 `json:"enrollment_timeout_seconds,omitempty"`
+
+	// EnrollmentTokenTtlSeconds Life of the token that an agent enrolls with.
+	EnrollmentTokenTtlSeconds *int32 `json:"enrollment_token_ttl_seconds,omitempty"`
+
+	// HardwareSyncInterval How often deployed machines report their hardware to MAAS, such as 15m; 1m to 24h.
+	HardwareSyncInterval *string `json:"hardware_sync_interval,omitempty"`
+
+	// HwSyncHealthTimeoutSeconds How long to wait for hardware sync to become healthy.
+	HwSyncHealthTimeoutSeconds *int32 `json:"hw_sync_health_timeout_seconds,omitempty"`
+
+	// HwSyncSeedTimeoutSeconds How long setting up hardware sync on the machine may take.
+	HwSyncSeedTimeoutSeconds *int32 `json:"hw_sync_seed_timeout_seconds,omitempty"`
+
+	// MaxDeployRetryAttempts How many times to deploy again at most.
+	MaxDeployRetryAttempts *int32 `json:"max_deploy_retry_attempts,omitempty"`
+
+	// Name Its name, once in the site.
+	//
+	// Examples: strict
+	Name string `json:"name"`
+
+	// NodePxeIface Interface of the nodes on the PXE network; empty: that of the site.
+	NodePxeIface *string `json:"node_pxe_iface,omitempty"`
+
+	// PxeIface Interface of the MAAS server on the PXE network; empty: that of the site.
+	PxeIface *string `json:"pxe_iface,omitempty"`
+
+	// PxeVlanVid VLAN of the PXE network; -1: that of the site, 0: untagged.
+	PxeVlanVid *int32 `json:"pxe_vlan_vid,omitempty"`
+
+	// ReleaseFallbackNoErase Release without erasing when releasing with erasing fails.
+	ReleaseFallbackNoErase *bool `json:"release_fallback_no_erase,omitempty"`
+
+	// ReleaseTimeoutSeconds How long releasing may take, erasing included.
+	ReleaseTimeoutSeconds *int32 `json:"release_timeout_seconds,omitempty"`
+
+	// RequireHwSync A node is active only while its hardware sync is healthy.
+	RequireHwSync *bool `json:"require_hw_sync,omitempty"`
+
+	// SiteBootstrapBundleRef Versioned bundle of the site that runs at first boot, before the bootstrap of the node; empty: none.
+	SiteBootstrapBundleRef *string `json:"site_bootstrap_bundle_ref,omitempty"`
+
+	// StrictPxePreflight Refuse to begin when the PXE network of the site is not as described.
+	StrictPxePreflight *bool `json:"strict_pxe_preflight,omitempty"`
+}
+
+// SitePowerBody defines model for SitePowerBody.
+type SitePowerBody struct {
+	// Pass Its password.
+	Pass *string `json:"pass,omitempty"`
+
+	// User Account of the BMC.
+	//
+	// Examples: root
+	User string `json:"user"`
+}
+
+// SitePowerChoiceView defines model for SitePowerChoiceView.
+type SitePowerChoiceView struct {
+	// Fingerprint Tells secrets of this site apart.
+	Fingerprint string `json:"fingerprint"`
+
+	// PowerOverrideId The override, when it is one.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	PowerOverrideId *openapi_types.UUID `json:"power_override_id,omitempty"`
+
+	// Reason Why these.
+	//
+	// Examples: active override by ipmi_ip 10.0.0.7
+	Reason string `json:"reason"`
+
+	// Source Whose they are.
+	Source SitePowerChoiceViewSource `json:"source"`
+}
+
+// SitePowerChoiceViewSource Whose they are.
+type SitePowerChoiceViewSource string
+
+// SitePowerOverrideChangeBody defines model for SitePowerOverrideChangeBody.
+type SitePowerOverrideChangeBody struct {
+	// Credentials Its new BMC credentials; the next use takes them.
+	Credentials *SitePowerBody `json:"credentials,omitempty"`
+
+	// Status A disabled override is passed over.
+	Status *SitePowerOverrideChangeBodyStatus `json:"status,omitempty"`
+}
+
+// SitePowerOverrideChangeBodyStatus A disabled override is passed over.
+type SitePowerOverrideChangeBodyStatus string
+
+// SitePowerOverrideView defines model for SitePowerOverrideView.
+type SitePowerOverrideView struct {
+	CreatedAt time.Time `json:"created_at"`
+
+	// Credentials Its BMC credentials.
+	Credentials SiteCredentialView `json:"credentials"`
+
+	// PowerOverrideId Id of the override.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	PowerOverrideId openapi_types.UUID `json:"power_override_id"`
+
+	// SelectorType By what it finds its machine.
+	SelectorType SitePowerOverrideViewSelectorType `json:"selector_type"`
+
+	// SelectorValue Examples: c07u31
+	SelectorValue string `json:"selector_value"`
+
+	// SiteId Id of its site.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	SiteId openapi_types.UUID `json:"site_id"`
+
+	// Status A disabled override is passed over.
+	Status    SitePowerOverrideViewStatus `json:"status"`
+	UpdatedAt time.Time                   `json:"updated_at"`
+
+	// Version Grows with every change.
+	Version int64 `json:"version"`
+}
+
+// SitePowerOverrideViewSelectorType By what it finds its machine.
+type SitePowerOverrideViewSelectorType string
+
+// SitePowerOverrideViewStatus A disabled override is passed over.
+type SitePowerOverrideViewStatus string
+
+// SitePowerOverrideViewList defines model for SitePowerOverrideViewList.
+type SitePowerOverrideViewList struct {
+	// Items The items of this page.
+	Items []SitePowerOverrideView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// SiteProbeView defines model for SiteProbeView.
+type SiteProbeView struct {
+	// Checks What was looked at, in order.
+	Checks []SiteCheck `json:"checks"`
+
+	// Ok Whether everything is well.
+	Ok bool `json:"ok"`
+}
+
+// SiteProfileChangeBody defines model for SiteProfileChangeBody.
+type SiteProfileChangeBody struct {
+	// Architecture Architecture of the machines, as MAAS names it.
+	Architecture *string `json:"architecture,omitempty"`
+
+	// AutoClaimSingleNewMachine Claim the only New machine when nothing stronger identifies it. Dangerous where others use the same MAAS.
+	AutoClaimSingleNewMachine *bool `json:"auto_claim_single_new_machine,omitempty"`
+
+	// BatchMaxParallel Machines of one batch in work at once.
+	BatchMaxParallel *int32 `json:"batch_max_parallel,omitempty"`
+
+	// CommissionTimeoutSeconds How long commissioning may take.
+	CommissionTimeoutSeconds *int32 `json:"commission_timeout_seconds,omitempty"`
+
+	// DeployTimeoutSeconds How long one deployment may take.
+	DeployTimeoutSeconds *int32  `json:"deploy_timeout_seconds,omitempty"`
+	Description          *string `json:"description,omitempty"`
+
+	// DiscoveryTimeoutSeconds How long to wait for a machine to appear in MAAS.
+	DiscoveryTimeoutSeconds *int32 `json:"discovery_timeout_seconds,omitempty"`
+
+	// DistroSeries Image to deploy: system/series, or the name of an uploaded image.
+	DistroSeries *string `json:"distro_series,omitempty"`
+
+	// EnableDeployRetryOnDatasourceFailure Deploy again when cloud-init found no datasource.
+	EnableDeployRetryOnDatasourceFailure *bool `json:"enable_deploy_retry_on_datasource_failure,omitempty"`
+
+	// EnablePhase2Roce Give the RoCE interfaces the addresses of the assignments.
+	EnablePhase2Roce *bool `json:"enable_phase2_roce,omitempty"`
+
+	// EnrollmentTimeoutSeconds How long to wait for the agent to enroll.
+	EnrollmentTimeoutSeconds *int32 `json:"enrollment_timeout_seconds,omitempty"`
+
+	// EnrollmentTokenTtlSeconds Life of the token that an agent enrolls with.
+	EnrollmentTokenTtlSeconds *int32 `json:"enrollment_token_ttl_seconds,omitempty"`
+
+	// HardwareSyncInterval How often deployed machines report their hardware to MAAS, such as 15m; 1m to 24h.
+	HardwareSyncInterval *string `json:"hardware_sync_interval,omitempty"`
+
+	// HwSyncHealthTimeoutSeconds How long to wait for hardware sync to become healthy.
+	HwSyncHealthTimeoutSeconds *int32 `json:"hw_sync_health_timeout_seconds,omitempty"`
+
+	// HwSyncSeedTimeoutSeconds How long setting up hardware sync on the machine may take.
+	HwSyncSeedTimeoutSeconds *int32 `json:"hw_sync_seed_timeout_seconds,omitempty"`
+
+	// MaxDeployRetryAttempts How many times to deploy again at most.
+	MaxDeployRetryAttempts *int32 `json:"max_deploy_retry_attempts,omitempty"`
+
+	// Name Its new name.
+	Name *string `json:"name,omitempty"`
+
+	// NodePxeIface Interface of the nodes on the PXE network; empty: that of the site.
+	NodePxeIface *string `json:"node_pxe_iface,omitempty"`
+
+	// PxeIface Interface of the MAAS server on the PXE network; empty: that of the site.
+	PxeIface *string `json:"pxe_iface,omitempty"`
+
+	// PxeVlanVid VLAN of the PXE network; -1: that of the site, 0: untagged.
+	PxeVlanVid *int32 `json:"pxe_vlan_vid,omitempty"`
+
+	// ReleaseFallbackNoErase Release without erasing when releasing with erasing fails.
+	ReleaseFallbackNoErase *bool `json:"release_fallback_no_erase,omitempty"`
+
+	// ReleaseTimeoutSeconds How long releasing may take, erasing included.
+	ReleaseTimeoutSeconds *int32 `json:"release_timeout_seconds,omitempty"`
+
+	// RequireHwSync A node is active only while its hardware sync is healthy.
+	RequireHwSync *bool `json:"require_hw_sync,omitempty"`
+
+	// SiteBootstrapBundleRef Versioned bundle of the site that runs at first boot, before the bootstrap of the node; empty: none.
+	SiteBootstrapBundleRef *string `json:"site_bootstrap_bundle_ref,omitempty"`
+
+	// Status A disabled profile is not used for new work.
+	Status *SiteProfileChangeBodyStatus `json:"status,omitempty"`
+
+	// StrictPxePreflight Refuse to begin when the PXE network of the site is not as described.
+	StrictPxePreflight *bool `json:"strict_pxe_preflight,omitempty"`
+}
+
+// SiteProfileChangeBodyStatus A disabled profile is not used for new work.
+type SiteProfileChangeBodyStatus string
+
+// SiteProfileView defines model for SiteProfileView.
+type SiteProfileView struct {
+	// Architecture Architecture of the machines, as MAAS names it.
+	Architecture string `json:"architecture"`
+
+	// AutoClaimSingleNewMachine Claim the only New machine when nothing stronger identifies it. Dangerous where others use the same MAAS.
+	AutoClaimSingleNewMachine bool `json:"auto_claim_single_new_machine"`
+
+	// BatchMaxParallel Machines of one batch in work at once.
+	BatchMaxParallel int32 `json:"batch_max_parallel"`
+
+	// CommissionTimeoutSeconds How long commissioning may take.
+	CommissionTimeoutSeconds int32     `json:"commission_timeout_seconds"`
+	CreatedAt                time.Time `json:"created_at"`
+
+	// DeployTimeoutSeconds How long one deployment may take.
+	DeployTimeoutSeconds int32  `json:"deploy_timeout_seconds"`
+	Description          string `json:"description"`
+
+	// DiscoveryTimeoutSeconds How long to wait for a machine to appear in MAAS.
+	DiscoveryTimeoutSeconds int32 `json:"discovery_timeout_seconds"`
+
+	// DistroSeries Image to deploy: system/series, or the name of an uploaded image.
+	DistroSeries string `json:"distro_series"`
+
+	// EnableDeployRetryOnDatasourceFailure Deploy again when cloud-init found no datasource.
+	EnableDeployRetryOnDatasourceFailure bool `json:"enable_deploy_retry_on_datasource_failure"`
+
+	// EnablePhase2Roce Give the RoCE interfaces the addresses of the assignments.
+	EnablePhase2Roce bool `json:"enable_phase2_roce"`
+
+	// EnrollmentTimeoutSeconds How long to wait for the agent to enroll.
+	EnrollmentTimeoutSeconds int32 `json:"enrollment_timeout_seconds"`
+
+	// EnrollmentTokenTtlSeconds Life of the token that an agent enrolls with.
+	EnrollmentTokenTtlSeconds int32 `json:"enrollment_token_ttl_seconds"`
+
+	// HardwareSyncInterval How often deployed machines report their hardware to MAAS, such as 15m; 1m to 24h.
+	HardwareSyncInterval string `json:"hardware_sync_interval"`
+
+	// HwSyncHealthTimeoutSeconds How long to wait for hardware sync to become healthy.
+	HwSyncHealthTimeoutSeconds int32 `json:"hw_sync_health_timeout_seconds"`
+
+	// HwSyncSeedTimeoutSeconds How long setting up hardware sync on the machine may take.
+	HwSyncSeedTimeoutSeconds int32 `json:"hw_sync_seed_timeout_seconds"`
+
+	// MaxDeployRetryAttempts How many times to deploy again at most.
+	MaxDeployRetryAttempts int32 `json:"max_deploy_retry_attempts"`
+
+	// Name Its name, once in the site.
+	//
+	// Examples: default
+	Name string `json:"name"`
+
+	// NodePxeIface Interface of the nodes on the PXE network; empty: that of the site.
+	NodePxeIface string `json:"node_pxe_iface"`
+
+	// ProfileId Id of the profile.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	ProfileId openapi_types.UUID `json:"profile_id"`
+
+	// PxeIface Interface of the MAAS server on the PXE network; empty: that of the site.
+	PxeIface string `json:"pxe_iface"`
+
+	// PxeVlanVid VLAN of the PXE network; -1: that of the site, 0: untagged.
+	PxeVlanVid int32 `json:"pxe_vlan_vid"`
+
+	// ReleaseFallbackNoErase Release without erasing when releasing with erasing fails.
+	ReleaseFallbackNoErase bool `json:"release_fallback_no_erase"`
+
+	// ReleaseTimeoutSeconds How long releasing may take, erasing included.
+	ReleaseTimeoutSeconds int32 `json:"release_timeout_seconds"`
+
+	// RequireHwSync A node is active only while its hardware sync is healthy.
+	RequireHwSync bool `json:"require_hw_sync"`
+
+	// SiteBootstrapBundleRef Versioned bundle of the site that runs at first boot, before the bootstrap of the node; empty: none.
+	SiteBootstrapBundleRef string `json:"site_bootstrap_bundle_ref"`
+
+	// SiteId Id of its site.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	SiteId openapi_types.UUID `json:"site_id"`
+
+	// Status A disabled profile is not used for new work.
+	Status SiteProfileViewStatus `json:"status"`
+
+	// StrictPxePreflight Refuse to begin when the PXE network of the site is not as described.
+	StrictPxePreflight bool      `json:"strict_pxe_preflight"`
+	UpdatedAt          time.Time `json:"updated_at"`
+
+	// Version Grows with every change.
+	Version int64 `json:"version"`
+}
+
+// SiteProfileViewStatus A disabled profile is not used for new work.
+type SiteProfileViewStatus string
+
+// SiteProfileViewList defines model for SiteProfileViewList.
+type SiteProfileViewList struct {
+	// Items The items of this page.
+	Items []SiteProfileView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// SiteUpsertedView defines model for SiteUpsertedView.
+type SiteUpsertedView struct {
+	Created   int64 `json:"created"`
+	Unchanged int64 `json:"unchanged"`
+	Updated   int64 `json:"updated"`
+}
+
+// SiteView defines model for SiteView.
+type SiteView struct {
+	// AllowedNetworks CIDRs that the address of MAAS must lie in; empty: any but link-local.
+	AllowedNetworks []string `json:"allowed_networks"`
+
+	// ApiBaseUrl Address of the MAAS region.
+	//
+	// Examples: http://maas.example:5240/MAAS
+	ApiBaseUrl string `json:"api_base_url"`
+
+	// ApiToken The MAAS token.
+	ApiToken SiteCredentialView `json:"api_token"`
+
+	// CaCertificate PEM of the CA that signed the certificate of MAAS; empty: the CAs of the control plane's machine.
+	CaCertificate string    `json:"ca_certificate"`
+	CreatedAt     time.Time `json:"created_at"`
+
+	// DeployPassword The password of the deploy user.
+	DeployPassword SiteCredentialView `json:"deploy_password"`
+
+	// DeploySshIface Interface of the nodes that deployed machines are reached over.
+	DeploySshIface string `json:"deploy_ssh_iface"`
+
+	// DeployUser Account that deployed machines are reached by.
+	DeployUser string `json:"deploy_user"`
+
+	// MaxParallel Machines of the site in work at once, over all batches.
+	MaxParallel int32 `json:"max_parallel"`
+
+	// Name Examples: dc1-maas
+	Name string `json:"name"`
+
+	// NodePxeIface Interface of the nodes on the PXE network.
+	//
+	// Examples: eno8303
+	NodePxeIface string `json:"node_pxe_iface"`
+
+	// Power The default BMC credentials.
+	Power SiteCredentialView `json:"power"`
+
+	// PxeIface Interface of the MAAS server on the PXE network.
+	//
+	// Examples: ens19
+	PxeIface string `json:"pxe_iface"`
+
+	// PxeVlanVid VLAN of the PXE network; 0: untagged.
+	//
+	// Examples: 46
+	PxeVlanVid int32 `json:"pxe_vlan_vid"`
+
+	// RegionCode The region of the product that its machines belong to.
+	//
+	// Examples: eu-1
+	RegionCode string `json:"region_code"`
+
+	// SiteId Id of the site.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	SiteId openapi_types.UUID `json:"site_id"`
+
+	// Status A disabled site refuses new work and lets running work finish.
+	Status    SiteViewStatus `json:"status"`
+	UpdatedAt time.Time      `json:"updated_at"`
+
+	// UpstreamDnsServers DNS servers that MAAS must forward to.
+	UpstreamDnsServers []string `json:"upstream_dns_servers"`
+
+	// Version Grows with every change.
+	Version int64 `json:"version"`
+}
+
+// SiteViewStatus A disabled site refuses new work and lets running work finish.
+type SiteViewStatus string
+
+// SiteViewList defines model for SiteViewList.
+type SiteViewList struct {
+	// Items The items of this page.
+	Items []SiteView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
 // SystemBacklog defines model for SystemBacklog.
 type SystemBacklog struct {
 	Destination SystemBacklogDestination `json:"destination"`
@@ -1531,6 +2450,153 @@ type ListAuditLogsParams struct {
 
 // ListAuditLogsParamsResult defines parameters for ListAuditLogs.
 type ListAuditLogsParamsResult string
+
+// ListMaasSitesParams defines parameters for ListMaasSites.
+type ListMaasSitesParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+
+	// Status Only sites of this status.
+	Status *ListMaasSitesParamsStatus `form:"status,omitempty" json:"status,omitempty"`
+}
+
+// ListMaasSitesParamsStatus defines parameters for ListMaasSites.
+type ListMaasSitesParamsStatus string
+
+// CreateMaasSiteParams defines parameters for CreateMaasSite.
+type CreateMaasSiteParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// DeleteMaasSiteParams defines parameters for DeleteMaasSite.
+type DeleteMaasSiteParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// UpdateMaasSiteParams defines parameters for UpdateMaasSite.
+type UpdateMaasSiteParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+
+	// IfMatch The ETag of the version that the change is based on.
+	IfMatch string `json:"If-Match"`
+}
+
+// SetMaasSiteCredentialsParams defines parameters for SetMaasSiteCredentials.
+type SetMaasSiteCredentialsParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// GetPowerChoiceParams defines parameters for GetPowerChoice.
+type GetPowerChoiceParams struct {
+	// Hostname Host name of the machine.
+	Hostname *string `form:"hostname,omitempty" json:"hostname,omitempty"`
+
+	// IpmiIp Address of its BMC.
+	IpmiIp *string `form:"ipmi_ip,omitempty" json:"ipmi_ip,omitempty"`
+
+	// PxeMac MAC address of its PXE interface.
+	PxeMac *string `form:"pxe_mac,omitempty" json:"pxe_mac,omitempty"`
+}
+
+// ListPowerOverridesParams defines parameters for ListPowerOverrides.
+type ListPowerOverridesParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// CreatePowerOverrideParams defines parameters for CreatePowerOverride.
+type CreatePowerOverrideParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// DeletePowerOverrideParams defines parameters for DeletePowerOverride.
+type DeletePowerOverrideParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// UpdatePowerOverrideParams defines parameters for UpdatePowerOverride.
+type UpdatePowerOverrideParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+
+	// IfMatch The ETag of the version that the change is based on.
+	IfMatch string `json:"If-Match"`
+}
+
+// ProbeMaasSiteParams defines parameters for ProbeMaasSite.
+type ProbeMaasSiteParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ListSiteProfilesParams defines parameters for ListSiteProfiles.
+type ListSiteProfilesParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// CreateSiteProfileParams defines parameters for CreateSiteProfile.
+type CreateSiteProfileParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// DeleteSiteProfileParams defines parameters for DeleteSiteProfile.
+type DeleteSiteProfileParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// UpdateSiteProfileParams defines parameters for UpdateSiteProfile.
+type UpdateSiteProfileParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+
+	// IfMatch The ETag of the version that the change is based on.
+	IfMatch string `json:"If-Match"`
+}
+
+// ListRoceAssignmentsParams defines parameters for ListRoceAssignments.
+type ListRoceAssignmentsParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+
+	// Hostname Only those of this node.
+	Hostname *string `form:"hostname,omitempty" json:"hostname,omitempty"`
+
+	// Interface Only those of interfaces of this name.
+	Interface *string `form:"interface,omitempty" json:"interface,omitempty"`
+}
+
+// UpsertRoceAssignmentsParams defines parameters for UpsertRoceAssignments.
+type UpsertRoceAssignmentsParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// DeleteRoceAssignmentParams defines parameters for DeleteRoceAssignment.
+type DeleteRoceAssignmentParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
 
 // ListFailedOutboxEventsParams defines parameters for ListFailedOutboxEvents.
 type ListFailedOutboxEventsParams struct {
@@ -1787,6 +2853,30 @@ type CreateProjectParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// CreateMaasSiteJSONRequestBody defines body for CreateMaasSite for application/json ContentType.
+type CreateMaasSiteJSONRequestBody = SiteNewBody
+
+// UpdateMaasSiteJSONRequestBody defines body for UpdateMaasSite for application/json ContentType.
+type UpdateMaasSiteJSONRequestBody = SiteChangeBody
+
+// SetMaasSiteCredentialsJSONRequestBody defines body for SetMaasSiteCredentials for application/json ContentType.
+type SetMaasSiteCredentialsJSONRequestBody = SiteCredentialsBody
+
+// CreatePowerOverrideJSONRequestBody defines body for CreatePowerOverride for application/json ContentType.
+type CreatePowerOverrideJSONRequestBody = SiteNewPowerOverrideBody
+
+// UpdatePowerOverrideJSONRequestBody defines body for UpdatePowerOverride for application/json ContentType.
+type UpdatePowerOverrideJSONRequestBody = SitePowerOverrideChangeBody
+
+// CreateSiteProfileJSONRequestBody defines body for CreateSiteProfile for application/json ContentType.
+type CreateSiteProfileJSONRequestBody = SiteNewProfileBody
+
+// UpdateSiteProfileJSONRequestBody defines body for UpdateSiteProfile for application/json ContentType.
+type UpdateSiteProfileJSONRequestBody = SiteProfileChangeBody
+
+// UpsertRoceAssignmentsJSONRequestBody defines body for UpsertRoceAssignments for application/json ContentType.
+type UpsertRoceAssignmentsJSONRequestBody = SiteAssignmentsBody
+
 // DiscardOutboxEventJSONRequestBody defines body for DiscardOutboxEvent for application/json ContentType.
 type DiscardOutboxEventJSONRequestBody = OutboxDiscarding
 
@@ -1915,6 +3005,203 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/admin/audit-logs (the `ListAuditLogs` operationId).
 	ListAuditLogs(ctx context.Context, params *ListAuditLogsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListMaasSites List the MAAS sites
+	//
+	// Corresponds with GET /api/v1/admin/maas-sites (the `ListMaasSites` operationId).
+	ListMaasSites(ctx context.Context, params *ListMaasSitesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateMaasSiteWithBody Create a MAAS site
+	//
+	// Also creates its profile `default`. Credentials are written afterwards.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/maas-sites (the `CreateMaasSite` operationId).
+	CreateMaasSiteWithBody(ctx context.Context, params *CreateMaasSiteParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateMaasSite Create a MAAS site
+	//
+	// Also creates its profile `default`. Credentials are written afterwards.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/maas-sites (the `CreateMaasSite` operationId).
+	CreateMaasSite(ctx context.Context, params *CreateMaasSiteParams, body CreateMaasSiteJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteMaasSite Take a MAAS site out of use
+	//
+	// Work that is running finishes; its name can be used again.
+	//
+	// Corresponds with DELETE /api/v1/admin/maas-sites/{site_id} (the `DeleteMaasSite` operationId).
+	DeleteMaasSite(ctx context.Context, siteId openapi_types.UUID, params *DeleteMaasSiteParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetMaasSite Read a MAAS site
+	//
+	// Corresponds with GET /api/v1/admin/maas-sites/{site_id} (the `GetMaasSite` operationId).
+	GetMaasSite(ctx context.Context, siteId openapi_types.UUID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateMaasSiteWithBody Change, disable or enable a MAAS site
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /api/v1/admin/maas-sites/{site_id} (the `UpdateMaasSite` operationId).
+	UpdateMaasSiteWithBody(ctx context.Context, siteId openapi_types.UUID, params *UpdateMaasSiteParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateMaasSite Change, disable or enable a MAAS site
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /api/v1/admin/maas-sites/{site_id} (the `UpdateMaasSite` operationId).
+	UpdateMaasSite(ctx context.Context, siteId openapi_types.UUID, params *UpdateMaasSiteParams, body UpdateMaasSiteJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetMaasSiteCredentialsWithBody Write credentials of a MAAS site
+	//
+	// They go to the secrets engine and cannot be read back. A MAAS token is kept only when MAAS accepts it as one of an administrator: otherwise the answer is 422 with the reason, and nothing is written. The next use takes the new credentials.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/maas-sites/{site_id}/credentials (the `SetMaasSiteCredentials` operationId).
+	SetMaasSiteCredentialsWithBody(ctx context.Context, siteId openapi_types.UUID, params *SetMaasSiteCredentialsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetMaasSiteCredentials Write credentials of a MAAS site
+	//
+	// They go to the secrets engine and cannot be read back. A MAAS token is kept only when MAAS accepts it as one of an administrator: otherwise the answer is 422 with the reason, and nothing is written. The next use takes the new credentials.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/maas-sites/{site_id}/credentials (the `SetMaasSiteCredentials` operationId).
+	SetMaasSiteCredentials(ctx context.Context, siteId openapi_types.UUID, params *SetMaasSiteCredentialsParams, body SetMaasSiteCredentialsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetPowerChoice Tell whose BMC credentials a machine gets, and why
+	//
+	// The order is: active override by PXE MAC, by IPMI address, by host name, then the default of the site.
+	//
+	// Corresponds with GET /api/v1/admin/maas-sites/{site_id}/power-credentials/resolve (the `GetPowerChoice` operationId).
+	GetPowerChoice(ctx context.Context, siteId openapi_types.UUID, params *GetPowerChoiceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListPowerOverrides List the power credential overrides of a MAAS site
+	//
+	// Corresponds with GET /api/v1/admin/maas-sites/{site_id}/power-overrides (the `ListPowerOverrides` operationId).
+	ListPowerOverrides(ctx context.Context, siteId openapi_types.UUID, params *ListPowerOverridesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreatePowerOverrideWithBody Give one machine BMC credentials of its own
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/maas-sites/{site_id}/power-overrides (the `CreatePowerOverride` operationId).
+	CreatePowerOverrideWithBody(ctx context.Context, siteId openapi_types.UUID, params *CreatePowerOverrideParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreatePowerOverride Give one machine BMC credentials of its own
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/maas-sites/{site_id}/power-overrides (the `CreatePowerOverride` operationId).
+	CreatePowerOverride(ctx context.Context, siteId openapi_types.UUID, params *CreatePowerOverrideParams, body CreatePowerOverrideJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeletePowerOverride Remove a power credential override and its credentials
+	//
+	// Corresponds with DELETE /api/v1/admin/maas-sites/{site_id}/power-overrides/{power_override_id} (the `DeletePowerOverride` operationId).
+	DeletePowerOverride(ctx context.Context, siteId openapi_types.UUID, powerOverrideId openapi_types.UUID, params *DeletePowerOverrideParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetPowerOverride Read a power credential override
+	//
+	// Corresponds with GET /api/v1/admin/maas-sites/{site_id}/power-overrides/{power_override_id} (the `GetPowerOverride` operationId).
+	GetPowerOverride(ctx context.Context, siteId openapi_types.UUID, powerOverrideId openapi_types.UUID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdatePowerOverrideWithBody Rotate, disable or enable a power credential override
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /api/v1/admin/maas-sites/{site_id}/power-overrides/{power_override_id} (the `UpdatePowerOverride` operationId).
+	UpdatePowerOverrideWithBody(ctx context.Context, siteId openapi_types.UUID, powerOverrideId openapi_types.UUID, params *UpdatePowerOverrideParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdatePowerOverride Rotate, disable or enable a power credential override
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /api/v1/admin/maas-sites/{site_id}/power-overrides/{power_override_id} (the `UpdatePowerOverride` operationId).
+	UpdatePowerOverride(ctx context.Context, siteId openapi_types.UUID, powerOverrideId openapi_types.UUID, params *UpdatePowerOverrideParams, body UpdatePowerOverrideJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ProbeMaasSite Look whether a MAAS site is ready for work
+	//
+	// Whatever is wrong with MAAS is in the checks, each with a remedy.
+	//
+	// Corresponds with POST /api/v1/admin/maas-sites/{site_id}/probe (the `ProbeMaasSite` operationId).
+	ProbeMaasSite(ctx context.Context, siteId openapi_types.UUID, params *ProbeMaasSiteParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListSiteProfiles List the profiles of a MAAS site
+	//
+	// Corresponds with GET /api/v1/admin/maas-sites/{site_id}/profiles (the `ListSiteProfiles` operationId).
+	ListSiteProfiles(ctx context.Context, siteId openapi_types.UUID, params *ListSiteProfilesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateSiteProfileWithBody Add a profile to a MAAS site
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/maas-sites/{site_id}/profiles (the `CreateSiteProfile` operationId).
+	CreateSiteProfileWithBody(ctx context.Context, siteId openapi_types.UUID, params *CreateSiteProfileParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateSiteProfile Add a profile to a MAAS site
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/maas-sites/{site_id}/profiles (the `CreateSiteProfile` operationId).
+	CreateSiteProfile(ctx context.Context, siteId openapi_types.UUID, params *CreateSiteProfileParams, body CreateSiteProfileJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteSiteProfile Take a profile out of use
+	//
+	// The profile `default` cannot be deleted.
+	//
+	// Corresponds with DELETE /api/v1/admin/maas-sites/{site_id}/profiles/{profile_id} (the `DeleteSiteProfile` operationId).
+	DeleteSiteProfile(ctx context.Context, siteId openapi_types.UUID, profileId openapi_types.UUID, params *DeleteSiteProfileParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetSiteProfile Read a profile of a MAAS site
+	//
+	// Corresponds with GET /api/v1/admin/maas-sites/{site_id}/profiles/{profile_id} (the `GetSiteProfile` operationId).
+	GetSiteProfile(ctx context.Context, siteId openapi_types.UUID, profileId openapi_types.UUID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateSiteProfileWithBody Change a profile of a MAAS site
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /api/v1/admin/maas-sites/{site_id}/profiles/{profile_id} (the `UpdateSiteProfile` operationId).
+	UpdateSiteProfileWithBody(ctx context.Context, siteId openapi_types.UUID, profileId openapi_types.UUID, params *UpdateSiteProfileParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateSiteProfile Change a profile of a MAAS site
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /api/v1/admin/maas-sites/{site_id}/profiles/{profile_id} (the `UpdateSiteProfile` operationId).
+	UpdateSiteProfile(ctx context.Context, siteId openapi_types.UUID, profileId openapi_types.UUID, params *UpdateSiteProfileParams, body UpdateSiteProfileJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListRoceAssignments List addresses of RoCE interfaces
+	//
+	// Corresponds with GET /api/v1/admin/maas-sites/{site_id}/roce-assignments (the `ListRoceAssignments` operationId).
+	ListRoceAssignments(ctx context.Context, siteId openapi_types.UUID, params *ListRoceAssignmentsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpsertRoceAssignmentsWithBody Write addresses of RoCE interfaces
+	//
+	// All rows are checked first; errors name the row and the field.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/maas-sites/{site_id}/roce-assignments (the `UpsertRoceAssignments` operationId).
+	UpsertRoceAssignmentsWithBody(ctx context.Context, siteId openapi_types.UUID, params *UpsertRoceAssignmentsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpsertRoceAssignments Write addresses of RoCE interfaces
+	//
+	// All rows are checked first; errors name the row and the field.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/maas-sites/{site_id}/roce-assignments (the `UpsertRoceAssignments` operationId).
+	UpsertRoceAssignments(ctx context.Context, siteId openapi_types.UUID, params *UpsertRoceAssignmentsParams, body UpsertRoceAssignmentsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteRoceAssignment Remove the address of a RoCE interface
+	//
+	// Corresponds with DELETE /api/v1/admin/maas-sites/{site_id}/roce-assignments/{assignment_id} (the `DeleteRoceAssignment` operationId).
+	DeleteRoceAssignment(ctx context.Context, siteId openapi_types.UUID, assignmentId openapi_types.UUID, params *DeleteRoceAssignmentParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListFailedOutboxEvents List outbox events that failed for good, newest first
 	//
@@ -2343,6 +3630,493 @@ type ClientInterface interface {
 // Corresponds with GET /api/v1/admin/audit-logs (the `ListAuditLogs` operationId).
 func (c *Client) ListAuditLogs(ctx context.Context, params *ListAuditLogsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListAuditLogsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListMaasSites List the MAAS sites
+//
+// Corresponds with GET /api/v1/admin/maas-sites (the `ListMaasSites` operationId).
+func (c *Client) ListMaasSites(ctx context.Context, params *ListMaasSitesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListMaasSitesRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateMaasSiteWithBody Create a MAAS site
+//
+// Also creates its profile `default`. Credentials are written afterwards.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/maas-sites (the `CreateMaasSite` operationId).
+func (c *Client) CreateMaasSiteWithBody(ctx context.Context, params *CreateMaasSiteParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateMaasSiteRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateMaasSite Create a MAAS site
+//
+// Also creates its profile `default`. Credentials are written afterwards.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/maas-sites (the `CreateMaasSite` operationId).
+func (c *Client) CreateMaasSite(ctx context.Context, params *CreateMaasSiteParams, body CreateMaasSiteJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateMaasSiteRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteMaasSite Take a MAAS site out of use
+//
+// Work that is running finishes; its name can be used again.
+//
+// Corresponds with DELETE /api/v1/admin/maas-sites/{site_id} (the `DeleteMaasSite` operationId).
+func (c *Client) DeleteMaasSite(ctx context.Context, siteId openapi_types.UUID, params *DeleteMaasSiteParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteMaasSiteRequest(c.Server, siteId, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetMaasSite Read a MAAS site
+//
+// Corresponds with GET /api/v1/admin/maas-sites/{site_id} (the `GetMaasSite` operationId).
+func (c *Client) GetMaasSite(ctx context.Context, siteId openapi_types.UUID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetMaasSiteRequest(c.Server, siteId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateMaasSiteWithBody Change, disable or enable a MAAS site
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /api/v1/admin/maas-sites/{site_id} (the `UpdateMaasSite` operationId).
+func (c *Client) UpdateMaasSiteWithBody(ctx context.Context, siteId openapi_types.UUID, params *UpdateMaasSiteParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateMaasSiteRequestWithBody(c.Server, siteId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateMaasSite Change, disable or enable a MAAS site
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /api/v1/admin/maas-sites/{site_id} (the `UpdateMaasSite` operationId).
+func (c *Client) UpdateMaasSite(ctx context.Context, siteId openapi_types.UUID, params *UpdateMaasSiteParams, body UpdateMaasSiteJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateMaasSiteRequest(c.Server, siteId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetMaasSiteCredentialsWithBody Write credentials of a MAAS site
+//
+// They go to the secrets engine and cannot be read back. A MAAS token is kept only when MAAS accepts it as one of an administrator: otherwise the answer is 422 with the reason, and nothing is written. The next use takes the new credentials.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/maas-sites/{site_id}/credentials (the `SetMaasSiteCredentials` operationId).
+func (c *Client) SetMaasSiteCredentialsWithBody(ctx context.Context, siteId openapi_types.UUID, params *SetMaasSiteCredentialsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetMaasSiteCredentialsRequestWithBody(c.Server, siteId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetMaasSiteCredentials Write credentials of a MAAS site
+//
+// They go to the secrets engine and cannot be read back. A MAAS token is kept only when MAAS accepts it as one of an administrator: otherwise the answer is 422 with the reason, and nothing is written. The next use takes the new credentials.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/maas-sites/{site_id}/credentials (the `SetMaasSiteCredentials` operationId).
+func (c *Client) SetMaasSiteCredentials(ctx context.Context, siteId openapi_types.UUID, params *SetMaasSiteCredentialsParams, body SetMaasSiteCredentialsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetMaasSiteCredentialsRequest(c.Server, siteId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetPowerChoice Tell whose BMC credentials a machine gets, and why
+//
+// The order is: active override by PXE MAC, by IPMI address, by host name, then the default of the site.
+//
+// Corresponds with GET /api/v1/admin/maas-sites/{site_id}/power-credentials/resolve (the `GetPowerChoice` operationId).
+func (c *Client) GetPowerChoice(ctx context.Context, siteId openapi_types.UUID, params *GetPowerChoiceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetPowerChoiceRequest(c.Server, siteId, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListPowerOverrides List the power credential overrides of a MAAS site
+//
+// Corresponds with GET /api/v1/admin/maas-sites/{site_id}/power-overrides (the `ListPowerOverrides` operationId).
+func (c *Client) ListPowerOverrides(ctx context.Context, siteId openapi_types.UUID, params *ListPowerOverridesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListPowerOverridesRequest(c.Server, siteId, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreatePowerOverrideWithBody Give one machine BMC credentials of its own
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/maas-sites/{site_id}/power-overrides (the `CreatePowerOverride` operationId).
+func (c *Client) CreatePowerOverrideWithBody(ctx context.Context, siteId openapi_types.UUID, params *CreatePowerOverrideParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreatePowerOverrideRequestWithBody(c.Server, siteId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreatePowerOverride Give one machine BMC credentials of its own
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/maas-sites/{site_id}/power-overrides (the `CreatePowerOverride` operationId).
+func (c *Client) CreatePowerOverride(ctx context.Context, siteId openapi_types.UUID, params *CreatePowerOverrideParams, body CreatePowerOverrideJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreatePowerOverrideRequest(c.Server, siteId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeletePowerOverride Remove a power credential override and its credentials
+//
+// Corresponds with DELETE /api/v1/admin/maas-sites/{site_id}/power-overrides/{power_override_id} (the `DeletePowerOverride` operationId).
+func (c *Client) DeletePowerOverride(ctx context.Context, siteId openapi_types.UUID, powerOverrideId openapi_types.UUID, params *DeletePowerOverrideParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeletePowerOverrideRequest(c.Server, siteId, powerOverrideId, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetPowerOverride Read a power credential override
+//
+// Corresponds with GET /api/v1/admin/maas-sites/{site_id}/power-overrides/{power_override_id} (the `GetPowerOverride` operationId).
+func (c *Client) GetPowerOverride(ctx context.Context, siteId openapi_types.UUID, powerOverrideId openapi_types.UUID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetPowerOverrideRequest(c.Server, siteId, powerOverrideId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdatePowerOverrideWithBody Rotate, disable or enable a power credential override
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /api/v1/admin/maas-sites/{site_id}/power-overrides/{power_override_id} (the `UpdatePowerOverride` operationId).
+func (c *Client) UpdatePowerOverrideWithBody(ctx context.Context, siteId openapi_types.UUID, powerOverrideId openapi_types.UUID, params *UpdatePowerOverrideParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdatePowerOverrideRequestWithBody(c.Server, siteId, powerOverrideId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdatePowerOverride Rotate, disable or enable a power credential override
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /api/v1/admin/maas-sites/{site_id}/power-overrides/{power_override_id} (the `UpdatePowerOverride` operationId).
+func (c *Client) UpdatePowerOverride(ctx context.Context, siteId openapi_types.UUID, powerOverrideId openapi_types.UUID, params *UpdatePowerOverrideParams, body UpdatePowerOverrideJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdatePowerOverrideRequest(c.Server, siteId, powerOverrideId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ProbeMaasSite Look whether a MAAS site is ready for work
+//
+// Whatever is wrong with MAAS is in the checks, each with a remedy.
+//
+// Corresponds with POST /api/v1/admin/maas-sites/{site_id}/probe (the `ProbeMaasSite` operationId).
+func (c *Client) ProbeMaasSite(ctx context.Context, siteId openapi_types.UUID, params *ProbeMaasSiteParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewProbeMaasSiteRequest(c.Server, siteId, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListSiteProfiles List the profiles of a MAAS site
+//
+// Corresponds with GET /api/v1/admin/maas-sites/{site_id}/profiles (the `ListSiteProfiles` operationId).
+func (c *Client) ListSiteProfiles(ctx context.Context, siteId openapi_types.UUID, params *ListSiteProfilesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListSiteProfilesRequest(c.Server, siteId, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateSiteProfileWithBody Add a profile to a MAAS site
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/maas-sites/{site_id}/profiles (the `CreateSiteProfile` operationId).
+func (c *Client) CreateSiteProfileWithBody(ctx context.Context, siteId openapi_types.UUID, params *CreateSiteProfileParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSiteProfileRequestWithBody(c.Server, siteId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateSiteProfile Add a profile to a MAAS site
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/maas-sites/{site_id}/profiles (the `CreateSiteProfile` operationId).
+func (c *Client) CreateSiteProfile(ctx context.Context, siteId openapi_types.UUID, params *CreateSiteProfileParams, body CreateSiteProfileJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSiteProfileRequest(c.Server, siteId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteSiteProfile Take a profile out of use
+//
+// The profile `default` cannot be deleted.
+//
+// Corresponds with DELETE /api/v1/admin/maas-sites/{site_id}/profiles/{profile_id} (the `DeleteSiteProfile` operationId).
+func (c *Client) DeleteSiteProfile(ctx context.Context, siteId openapi_types.UUID, profileId openapi_types.UUID, params *DeleteSiteProfileParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteSiteProfileRequest(c.Server, siteId, profileId, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetSiteProfile Read a profile of a MAAS site
+//
+// Corresponds with GET /api/v1/admin/maas-sites/{site_id}/profiles/{profile_id} (the `GetSiteProfile` operationId).
+func (c *Client) GetSiteProfile(ctx context.Context, siteId openapi_types.UUID, profileId openapi_types.UUID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetSiteProfileRequest(c.Server, siteId, profileId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateSiteProfileWithBody Change a profile of a MAAS site
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /api/v1/admin/maas-sites/{site_id}/profiles/{profile_id} (the `UpdateSiteProfile` operationId).
+func (c *Client) UpdateSiteProfileWithBody(ctx context.Context, siteId openapi_types.UUID, profileId openapi_types.UUID, params *UpdateSiteProfileParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateSiteProfileRequestWithBody(c.Server, siteId, profileId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateSiteProfile Change a profile of a MAAS site
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /api/v1/admin/maas-sites/{site_id}/profiles/{profile_id} (the `UpdateSiteProfile` operationId).
+func (c *Client) UpdateSiteProfile(ctx context.Context, siteId openapi_types.UUID, profileId openapi_types.UUID, params *UpdateSiteProfileParams, body UpdateSiteProfileJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateSiteProfileRequest(c.Server, siteId, profileId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListRoceAssignments List addresses of RoCE interfaces
+//
+// Corresponds with GET /api/v1/admin/maas-sites/{site_id}/roce-assignments (the `ListRoceAssignments` operationId).
+func (c *Client) ListRoceAssignments(ctx context.Context, siteId openapi_types.UUID, params *ListRoceAssignmentsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListRoceAssignmentsRequest(c.Server, siteId, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpsertRoceAssignmentsWithBody Write addresses of RoCE interfaces
+//
+// All rows are checked first; errors name the row and the field.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/maas-sites/{site_id}/roce-assignments (the `UpsertRoceAssignments` operationId).
+func (c *Client) UpsertRoceAssignmentsWithBody(ctx context.Context, siteId openapi_types.UUID, params *UpsertRoceAssignmentsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpsertRoceAssignmentsRequestWithBody(c.Server, siteId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpsertRoceAssignments Write addresses of RoCE interfaces
+//
+// All rows are checked first; errors name the row and the field.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/maas-sites/{site_id}/roce-assignments (the `UpsertRoceAssignments` operationId).
+func (c *Client) UpsertRoceAssignments(ctx context.Context, siteId openapi_types.UUID, params *UpsertRoceAssignmentsParams, body UpsertRoceAssignmentsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpsertRoceAssignmentsRequest(c.Server, siteId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteRoceAssignment Remove the address of a RoCE interface
+//
+// Corresponds with DELETE /api/v1/admin/maas-sites/{site_id}/roce-assignments/{assignment_id} (the `DeleteRoceAssignment` operationId).
+func (c *Client) DeleteRoceAssignment(ctx context.Context, siteId openapi_types.UUID, assignmentId openapi_types.UUID, params *DeleteRoceAssignmentParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteRoceAssignmentRequest(c.Server, siteId, assignmentId, params)
 	if err != nil {
 		return nil, err
 	}
@@ -3539,6 +5313,1324 @@ func NewListAuditLogsRequest(server string, params *ListAuditLogsParams) (*http.
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListMaasSitesRequest constructs an http.Request for the ListMaasSites method
+func NewListMaasSitesRequest(server string, params *ListMaasSitesParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/maas-sites")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageSize != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "page_size", *params.PageSize, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateMaasSiteRequest calls the generic CreateMaasSite builder with application/json body
+func NewCreateMaasSiteRequest(server string, params *CreateMaasSiteParams, body CreateMaasSiteJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateMaasSiteRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateMaasSiteRequestWithBody constructs an http.Request for the CreateMaasSite method, with any body, and a specified content type
+func NewCreateMaasSiteRequestWithBody(server string, params *CreateMaasSiteParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/maas-sites")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDeleteMaasSiteRequest constructs an http.Request for the DeleteMaasSite method
+func NewDeleteMaasSiteRequest(server string, siteId openapi_types.UUID, params *DeleteMaasSiteParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "site_id", siteId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/maas-sites/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetMaasSiteRequest constructs an http.Request for the GetMaasSite method
+func NewGetMaasSiteRequest(server string, siteId openapi_types.UUID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "site_id", siteId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/maas-sites/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewUpdateMaasSiteRequest calls the generic UpdateMaasSite builder with application/json body
+func NewUpdateMaasSiteRequest(server string, siteId openapi_types.UUID, params *UpdateMaasSiteParams, body UpdateMaasSiteJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUpdateMaasSiteRequestWithBody(server, siteId, params, "application/json", bodyReader)
+}
+
+// NewUpdateMaasSiteRequestWithBody constructs an http.Request for the UpdateMaasSite method, with any body, and a specified content type
+func NewUpdateMaasSiteRequestWithBody(server string, siteId openapi_types.UUID, params *UpdateMaasSiteParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "site_id", siteId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/maas-sites/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+		var headerParam1 string
+
+		headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Match", params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("If-Match", headerParam1)
+
+	}
+
+	return req, nil
+}
+
+// NewSetMaasSiteCredentialsRequest calls the generic SetMaasSiteCredentials builder with application/json body
+func NewSetMaasSiteCredentialsRequest(server string, siteId openapi_types.UUID, params *SetMaasSiteCredentialsParams, body SetMaasSiteCredentialsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSetMaasSiteCredentialsRequestWithBody(server, siteId, params, "application/json", bodyReader)
+}
+
+// NewSetMaasSiteCredentialsRequestWithBody constructs an http.Request for the SetMaasSiteCredentials method, with any body, and a specified content type
+func NewSetMaasSiteCredentialsRequestWithBody(server string, siteId openapi_types.UUID, params *SetMaasSiteCredentialsParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "site_id", siteId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/maas-sites/%s/credentials", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetPowerChoiceRequest constructs an http.Request for the GetPowerChoice method
+func NewGetPowerChoiceRequest(server string, siteId openapi_types.UUID, params *GetPowerChoiceParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "site_id", siteId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/maas-sites/%s/power-credentials/resolve", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Hostname != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "hostname", *params.Hostname, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.IpmiIp != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "ipmi_ip", *params.IpmiIp, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PxeMac != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "pxe_mac", *params.PxeMac, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListPowerOverridesRequest constructs an http.Request for the ListPowerOverrides method
+func NewListPowerOverridesRequest(server string, siteId openapi_types.UUID, params *ListPowerOverridesParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "site_id", siteId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/maas-sites/%s/power-overrides", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageSize != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "page_size", *params.PageSize, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreatePowerOverrideRequest calls the generic CreatePowerOverride builder with application/json body
+func NewCreatePowerOverrideRequest(server string, siteId openapi_types.UUID, params *CreatePowerOverrideParams, body CreatePowerOverrideJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreatePowerOverrideRequestWithBody(server, siteId, params, "application/json", bodyReader)
+}
+
+// NewCreatePowerOverrideRequestWithBody constructs an http.Request for the CreatePowerOverride method, with any body, and a specified content type
+func NewCreatePowerOverrideRequestWithBody(server string, siteId openapi_types.UUID, params *CreatePowerOverrideParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "site_id", siteId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/maas-sites/%s/power-overrides", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDeletePowerOverrideRequest constructs an http.Request for the DeletePowerOverride method
+func NewDeletePowerOverrideRequest(server string, siteId openapi_types.UUID, powerOverrideId openapi_types.UUID, params *DeletePowerOverrideParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "site_id", siteId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "power_override_id", powerOverrideId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/maas-sites/%s/power-overrides/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetPowerOverrideRequest constructs an http.Request for the GetPowerOverride method
+func NewGetPowerOverrideRequest(server string, siteId openapi_types.UUID, powerOverrideId openapi_types.UUID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "site_id", siteId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "power_override_id", powerOverrideId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/maas-sites/%s/power-overrides/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewUpdatePowerOverrideRequest calls the generic UpdatePowerOverride builder with application/json body
+func NewUpdatePowerOverrideRequest(server string, siteId openapi_types.UUID, powerOverrideId openapi_types.UUID, params *UpdatePowerOverrideParams, body UpdatePowerOverrideJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUpdatePowerOverrideRequestWithBody(server, siteId, powerOverrideId, params, "application/json", bodyReader)
+}
+
+// NewUpdatePowerOverrideRequestWithBody constructs an http.Request for the UpdatePowerOverride method, with any body, and a specified content type
+func NewUpdatePowerOverrideRequestWithBody(server string, siteId openapi_types.UUID, powerOverrideId openapi_types.UUID, params *UpdatePowerOverrideParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "site_id", siteId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "power_override_id", powerOverrideId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/maas-sites/%s/power-overrides/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+		var headerParam1 string
+
+		headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Match", params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("If-Match", headerParam1)
+
+	}
+
+	return req, nil
+}
+
+// NewProbeMaasSiteRequest constructs an http.Request for the ProbeMaasSite method
+func NewProbeMaasSiteRequest(server string, siteId openapi_types.UUID, params *ProbeMaasSiteParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "site_id", siteId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/maas-sites/%s/probe", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewListSiteProfilesRequest constructs an http.Request for the ListSiteProfiles method
+func NewListSiteProfilesRequest(server string, siteId openapi_types.UUID, params *ListSiteProfilesParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "site_id", siteId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/maas-sites/%s/profiles", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageSize != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "page_size", *params.PageSize, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateSiteProfileRequest calls the generic CreateSiteProfile builder with application/json body
+func NewCreateSiteProfileRequest(server string, siteId openapi_types.UUID, params *CreateSiteProfileParams, body CreateSiteProfileJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateSiteProfileRequestWithBody(server, siteId, params, "application/json", bodyReader)
+}
+
+// NewCreateSiteProfileRequestWithBody constructs an http.Request for the CreateSiteProfile method, with any body, and a specified content type
+func NewCreateSiteProfileRequestWithBody(server string, siteId openapi_types.UUID, params *CreateSiteProfileParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "site_id", siteId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/maas-sites/%s/profiles", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDeleteSiteProfileRequest constructs an http.Request for the DeleteSiteProfile method
+func NewDeleteSiteProfileRequest(server string, siteId openapi_types.UUID, profileId openapi_types.UUID, params *DeleteSiteProfileParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "site_id", siteId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "profile_id", profileId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/maas-sites/%s/profiles/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetSiteProfileRequest constructs an http.Request for the GetSiteProfile method
+func NewGetSiteProfileRequest(server string, siteId openapi_types.UUID, profileId openapi_types.UUID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "site_id", siteId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "profile_id", profileId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/maas-sites/%s/profiles/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewUpdateSiteProfileRequest calls the generic UpdateSiteProfile builder with application/json body
+func NewUpdateSiteProfileRequest(server string, siteId openapi_types.UUID, profileId openapi_types.UUID, params *UpdateSiteProfileParams, body UpdateSiteProfileJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUpdateSiteProfileRequestWithBody(server, siteId, profileId, params, "application/json", bodyReader)
+}
+
+// NewUpdateSiteProfileRequestWithBody constructs an http.Request for the UpdateSiteProfile method, with any body, and a specified content type
+func NewUpdateSiteProfileRequestWithBody(server string, siteId openapi_types.UUID, profileId openapi_types.UUID, params *UpdateSiteProfileParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "site_id", siteId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "profile_id", profileId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/maas-sites/%s/profiles/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+		var headerParam1 string
+
+		headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Match", params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("If-Match", headerParam1)
+
+	}
+
+	return req, nil
+}
+
+// NewListRoceAssignmentsRequest constructs an http.Request for the ListRoceAssignments method
+func NewListRoceAssignmentsRequest(server string, siteId openapi_types.UUID, params *ListRoceAssignmentsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "site_id", siteId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/maas-sites/%s/roce-assignments", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageSize != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "page_size", *params.PageSize, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Hostname != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "hostname", *params.Hostname, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Interface != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "interface", *params.Interface, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewUpsertRoceAssignmentsRequest calls the generic UpsertRoceAssignments builder with application/json body
+func NewUpsertRoceAssignmentsRequest(server string, siteId openapi_types.UUID, params *UpsertRoceAssignmentsParams, body UpsertRoceAssignmentsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUpsertRoceAssignmentsRequestWithBody(server, siteId, params, "application/json", bodyReader)
+}
+
+// NewUpsertRoceAssignmentsRequestWithBody constructs an http.Request for the UpsertRoceAssignments method, with any body, and a specified content type
+func NewUpsertRoceAssignmentsRequestWithBody(server string, siteId openapi_types.UUID, params *UpsertRoceAssignmentsParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "site_id", siteId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/maas-sites/%s/roce-assignments", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDeleteRoceAssignmentRequest constructs an http.Request for the DeleteRoceAssignment method
+func NewDeleteRoceAssignmentRequest(server string, siteId openapi_types.UUID, assignmentId openapi_types.UUID, params *DeleteRoceAssignmentParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "site_id", siteId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "assignment_id", assignmentId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/maas-sites/%s/roce-assignments/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
 	}
 
 	return req, nil
@@ -6120,6 +9212,229 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/admin/audit-logs (the `ListAuditLogs` operationId).
 	ListAuditLogsWithResponse(ctx context.Context, params *ListAuditLogsParams, reqEditors ...RequestEditorFn) (*ListAuditLogsResponse, error)
 
+	// ListMaasSitesWithResponse List the MAAS sites
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/maas-sites (the `ListMaasSites` operationId).
+	ListMaasSitesWithResponse(ctx context.Context, params *ListMaasSitesParams, reqEditors ...RequestEditorFn) (*ListMaasSitesResponse, error)
+
+	// CreateMaasSiteWithBodyWithResponse Create a MAAS site
+	//
+	// Also creates its profile `default`. Credentials are written afterwards.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/maas-sites (the `CreateMaasSite` operationId).
+	CreateMaasSiteWithBodyWithResponse(ctx context.Context, params *CreateMaasSiteParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateMaasSiteResponse, error)
+
+	// CreateMaasSiteWithResponse Create a MAAS site
+	//
+	// Also creates its profile `default`. Credentials are written afterwards.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/maas-sites (the `CreateMaasSite` operationId).
+	CreateMaasSiteWithResponse(ctx context.Context, params *CreateMaasSiteParams, body CreateMaasSiteJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateMaasSiteResponse, error)
+
+	// DeleteMaasSiteWithResponse Take a MAAS site out of use
+	//
+	// Work that is running finishes; its name can be used again.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/admin/maas-sites/{site_id} (the `DeleteMaasSite` operationId).
+	DeleteMaasSiteWithResponse(ctx context.Context, siteId openapi_types.UUID, params *DeleteMaasSiteParams, reqEditors ...RequestEditorFn) (*DeleteMaasSiteResponse, error)
+
+	// GetMaasSiteWithResponse Read a MAAS site
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/maas-sites/{site_id} (the `GetMaasSite` operationId).
+	GetMaasSiteWithResponse(ctx context.Context, siteId openapi_types.UUID, reqEditors ...RequestEditorFn) (*GetMaasSiteResponse, error)
+
+	// UpdateMaasSiteWithBodyWithResponse Change, disable or enable a MAAS site
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/admin/maas-sites/{site_id} (the `UpdateMaasSite` operationId).
+	UpdateMaasSiteWithBodyWithResponse(ctx context.Context, siteId openapi_types.UUID, params *UpdateMaasSiteParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateMaasSiteResponse, error)
+
+	// UpdateMaasSiteWithResponse Change, disable or enable a MAAS site
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/admin/maas-sites/{site_id} (the `UpdateMaasSite` operationId).
+	UpdateMaasSiteWithResponse(ctx context.Context, siteId openapi_types.UUID, params *UpdateMaasSiteParams, body UpdateMaasSiteJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateMaasSiteResponse, error)
+
+	// SetMaasSiteCredentialsWithBodyWithResponse Write credentials of a MAAS site
+	//
+	// They go to the secrets engine and cannot be read back. A MAAS token is kept only when MAAS accepts it as one of an administrator: otherwise the answer is 422 with the reason, and nothing is written. The next use takes the new credentials.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/maas-sites/{site_id}/credentials (the `SetMaasSiteCredentials` operationId).
+	SetMaasSiteCredentialsWithBodyWithResponse(ctx context.Context, siteId openapi_types.UUID, params *SetMaasSiteCredentialsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetMaasSiteCredentialsResponse, error)
+
+	// SetMaasSiteCredentialsWithResponse Write credentials of a MAAS site
+	//
+	// They go to the secrets engine and cannot be read back. A MAAS token is kept only when MAAS accepts it as one of an administrator: otherwise the answer is 422 with the reason, and nothing is written. The next use takes the new credentials.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/maas-sites/{site_id}/credentials (the `SetMaasSiteCredentials` operationId).
+	SetMaasSiteCredentialsWithResponse(ctx context.Context, siteId openapi_types.UUID, params *SetMaasSiteCredentialsParams, body SetMaasSiteCredentialsJSONRequestBody, reqEditors ...RequestEditorFn) (*SetMaasSiteCredentialsResponse, error)
+
+	// GetPowerChoiceWithResponse Tell whose BMC credentials a machine gets, and why
+	//
+	// The order is: active override by PXE MAC, by IPMI address, by host name, then the default of the site.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/maas-sites/{site_id}/power-credentials/resolve (the `GetPowerChoice` operationId).
+	GetPowerChoiceWithResponse(ctx context.Context, siteId openapi_types.UUID, params *GetPowerChoiceParams, reqEditors ...RequestEditorFn) (*GetPowerChoiceResponse, error)
+
+	// ListPowerOverridesWithResponse List the power credential overrides of a MAAS site
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/maas-sites/{site_id}/power-overrides (the `ListPowerOverrides` operationId).
+	ListPowerOverridesWithResponse(ctx context.Context, siteId openapi_types.UUID, params *ListPowerOverridesParams, reqEditors ...RequestEditorFn) (*ListPowerOverridesResponse, error)
+
+	// CreatePowerOverrideWithBodyWithResponse Give one machine BMC credentials of its own
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/maas-sites/{site_id}/power-overrides (the `CreatePowerOverride` operationId).
+	CreatePowerOverrideWithBodyWithResponse(ctx context.Context, siteId openapi_types.UUID, params *CreatePowerOverrideParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreatePowerOverrideResponse, error)
+
+	// CreatePowerOverrideWithResponse Give one machine BMC credentials of its own
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/maas-sites/{site_id}/power-overrides (the `CreatePowerOverride` operationId).
+	CreatePowerOverrideWithResponse(ctx context.Context, siteId openapi_types.UUID, params *CreatePowerOverrideParams, body CreatePowerOverrideJSONRequestBody, reqEditors ...RequestEditorFn) (*CreatePowerOverrideResponse, error)
+
+	// DeletePowerOverrideWithResponse Remove a power credential override and its credentials
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/admin/maas-sites/{site_id}/power-overrides/{power_override_id} (the `DeletePowerOverride` operationId).
+	DeletePowerOverrideWithResponse(ctx context.Context, siteId openapi_types.UUID, powerOverrideId openapi_types.UUID, params *DeletePowerOverrideParams, reqEditors ...RequestEditorFn) (*DeletePowerOverrideResponse, error)
+
+	// GetPowerOverrideWithResponse Read a power credential override
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/maas-sites/{site_id}/power-overrides/{power_override_id} (the `GetPowerOverride` operationId).
+	GetPowerOverrideWithResponse(ctx context.Context, siteId openapi_types.UUID, powerOverrideId openapi_types.UUID, reqEditors ...RequestEditorFn) (*GetPowerOverrideResponse, error)
+
+	// UpdatePowerOverrideWithBodyWithResponse Rotate, disable or enable a power credential override
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/admin/maas-sites/{site_id}/power-overrides/{power_override_id} (the `UpdatePowerOverride` operationId).
+	UpdatePowerOverrideWithBodyWithResponse(ctx context.Context, siteId openapi_types.UUID, powerOverrideId openapi_types.UUID, params *UpdatePowerOverrideParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdatePowerOverrideResponse, error)
+
+	// UpdatePowerOverrideWithResponse Rotate, disable or enable a power credential override
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/admin/maas-sites/{site_id}/power-overrides/{power_override_id} (the `UpdatePowerOverride` operationId).
+	UpdatePowerOverrideWithResponse(ctx context.Context, siteId openapi_types.UUID, powerOverrideId openapi_types.UUID, params *UpdatePowerOverrideParams, body UpdatePowerOverrideJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdatePowerOverrideResponse, error)
+
+	// ProbeMaasSiteWithResponse Look whether a MAAS site is ready for work
+	//
+	// Whatever is wrong with MAAS is in the checks, each with a remedy.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/maas-sites/{site_id}/probe (the `ProbeMaasSite` operationId).
+	ProbeMaasSiteWithResponse(ctx context.Context, siteId openapi_types.UUID, params *ProbeMaasSiteParams, reqEditors ...RequestEditorFn) (*ProbeMaasSiteResponse, error)
+
+	// ListSiteProfilesWithResponse List the profiles of a MAAS site
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/maas-sites/{site_id}/profiles (the `ListSiteProfiles` operationId).
+	ListSiteProfilesWithResponse(ctx context.Context, siteId openapi_types.UUID, params *ListSiteProfilesParams, reqEditors ...RequestEditorFn) (*ListSiteProfilesResponse, error)
+
+	// CreateSiteProfileWithBodyWithResponse Add a profile to a MAAS site
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/maas-sites/{site_id}/profiles (the `CreateSiteProfile` operationId).
+	CreateSiteProfileWithBodyWithResponse(ctx context.Context, siteId openapi_types.UUID, params *CreateSiteProfileParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSiteProfileResponse, error)
+
+	// CreateSiteProfileWithResponse Add a profile to a MAAS site
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/maas-sites/{site_id}/profiles (the `CreateSiteProfile` operationId).
+	CreateSiteProfileWithResponse(ctx context.Context, siteId openapi_types.UUID, params *CreateSiteProfileParams, body CreateSiteProfileJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSiteProfileResponse, error)
+
+	// DeleteSiteProfileWithResponse Take a profile out of use
+	//
+	// The profile `default` cannot be deleted.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/admin/maas-sites/{site_id}/profiles/{profile_id} (the `DeleteSiteProfile` operationId).
+	DeleteSiteProfileWithResponse(ctx context.Context, siteId openapi_types.UUID, profileId openapi_types.UUID, params *DeleteSiteProfileParams, reqEditors ...RequestEditorFn) (*DeleteSiteProfileResponse, error)
+
+	// GetSiteProfileWithResponse Read a profile of a MAAS site
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/maas-sites/{site_id}/profiles/{profile_id} (the `GetSiteProfile` operationId).
+	GetSiteProfileWithResponse(ctx context.Context, siteId openapi_types.UUID, profileId openapi_types.UUID, reqEditors ...RequestEditorFn) (*GetSiteProfileResponse, error)
+
+	// UpdateSiteProfileWithBodyWithResponse Change a profile of a MAAS site
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/admin/maas-sites/{site_id}/profiles/{profile_id} (the `UpdateSiteProfile` operationId).
+	UpdateSiteProfileWithBodyWithResponse(ctx context.Context, siteId openapi_types.UUID, profileId openapi_types.UUID, params *UpdateSiteProfileParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateSiteProfileResponse, error)
+
+	// UpdateSiteProfileWithResponse Change a profile of a MAAS site
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/admin/maas-sites/{site_id}/profiles/{profile_id} (the `UpdateSiteProfile` operationId).
+	UpdateSiteProfileWithResponse(ctx context.Context, siteId openapi_types.UUID, profileId openapi_types.UUID, params *UpdateSiteProfileParams, body UpdateSiteProfileJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateSiteProfileResponse, error)
+
+	// ListRoceAssignmentsWithResponse List addresses of RoCE interfaces
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/maas-sites/{site_id}/roce-assignments (the `ListRoceAssignments` operationId).
+	ListRoceAssignmentsWithResponse(ctx context.Context, siteId openapi_types.UUID, params *ListRoceAssignmentsParams, reqEditors ...RequestEditorFn) (*ListRoceAssignmentsResponse, error)
+
+	// UpsertRoceAssignmentsWithBodyWithResponse Write addresses of RoCE interfaces
+	//
+	// All rows are checked first; errors name the row and the field.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/maas-sites/{site_id}/roce-assignments (the `UpsertRoceAssignments` operationId).
+	UpsertRoceAssignmentsWithBodyWithResponse(ctx context.Context, siteId openapi_types.UUID, params *UpsertRoceAssignmentsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpsertRoceAssignmentsResponse, error)
+
+	// UpsertRoceAssignmentsWithResponse Write addresses of RoCE interfaces
+	//
+	// All rows are checked first; errors name the row and the field.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/maas-sites/{site_id}/roce-assignments (the `UpsertRoceAssignments` operationId).
+	UpsertRoceAssignmentsWithResponse(ctx context.Context, siteId openapi_types.UUID, params *UpsertRoceAssignmentsParams, body UpsertRoceAssignmentsJSONRequestBody, reqEditors ...RequestEditorFn) (*UpsertRoceAssignmentsResponse, error)
+
+	// DeleteRoceAssignmentWithResponse Remove the address of a RoCE interface
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/admin/maas-sites/{site_id}/roce-assignments/{assignment_id} (the `DeleteRoceAssignment` operationId).
+	DeleteRoceAssignmentWithResponse(ctx context.Context, siteId openapi_types.UUID, assignmentId openapi_types.UUID, params *DeleteRoceAssignmentParams, reqEditors ...RequestEditorFn) (*DeleteRoceAssignmentResponse, error)
+
 	// ListFailedOutboxEventsWithResponse List outbox events that failed for good, newest first
 	//
 	// Each waits for an operator, who requeues or discards it.
@@ -6689,6 +10004,2533 @@ func (r ListAuditLogsResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ListAuditLogsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListMaasSitesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SiteViewList
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListMaasSitesResponse) GetJSON200() *SiteViewList {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ListMaasSitesResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ListMaasSitesResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ListMaasSitesResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r ListMaasSitesResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ListMaasSitesResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ListMaasSitesResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ListMaasSitesResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r ListMaasSitesResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r ListMaasSitesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListMaasSitesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListMaasSitesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListMaasSitesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreateMaasSiteResponse201Headers the declared response headers of an HTTP 201 response for CreateMaasSite
+type CreateMaasSiteResponse201Headers struct {
+	ETag *string
+}
+
+type CreateMaasSiteResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *SiteView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *CreateMaasSiteResponse201Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateMaasSiteResponse) GetJSON201() *SiteView {
+	return r.JSON201
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r CreateMaasSiteResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r CreateMaasSiteResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r CreateMaasSiteResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r CreateMaasSiteResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r CreateMaasSiteResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r CreateMaasSiteResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r CreateMaasSiteResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r CreateMaasSiteResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r CreateMaasSiteResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r CreateMaasSiteResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r CreateMaasSiteResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateMaasSiteResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateMaasSiteResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateMaasSiteResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateMaasSiteResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteMaasSiteResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r DeleteMaasSiteResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r DeleteMaasSiteResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r DeleteMaasSiteResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r DeleteMaasSiteResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r DeleteMaasSiteResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r DeleteMaasSiteResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r DeleteMaasSiteResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r DeleteMaasSiteResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r DeleteMaasSiteResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r DeleteMaasSiteResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r DeleteMaasSiteResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r DeleteMaasSiteResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteMaasSiteResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteMaasSiteResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteMaasSiteResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteMaasSiteResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetMaasSiteResponse200Headers the declared response headers of an HTTP 200 response for GetMaasSite
+type GetMaasSiteResponse200Headers struct {
+	ETag *string
+}
+
+type GetMaasSiteResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SiteView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetMaasSiteResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetMaasSiteResponse) GetJSON200() *SiteView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r GetMaasSiteResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r GetMaasSiteResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r GetMaasSiteResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r GetMaasSiteResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r GetMaasSiteResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r GetMaasSiteResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r GetMaasSiteResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r GetMaasSiteResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r GetMaasSiteResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r GetMaasSiteResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetMaasSiteResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetMaasSiteResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetMaasSiteResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// UpdateMaasSiteResponse200Headers the declared response headers of an HTTP 200 response for UpdateMaasSite
+type UpdateMaasSiteResponse200Headers struct {
+	ETag *string
+}
+
+type UpdateMaasSiteResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SiteView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON412 the response for an HTTP 412 `application/problem+json` response
+	ApplicationproblemJSON412 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON428 the response for an HTTP 428 `application/problem+json` response
+	ApplicationproblemJSON428 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *UpdateMaasSiteResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UpdateMaasSiteResponse) GetJSON200() *SiteView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r UpdateMaasSiteResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r UpdateMaasSiteResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r UpdateMaasSiteResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r UpdateMaasSiteResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r UpdateMaasSiteResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON412 returns the response for an HTTP 412 `application/problem+json` response
+func (r UpdateMaasSiteResponse) GetApplicationproblemJSON412() *Problem {
+	return r.ApplicationproblemJSON412
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r UpdateMaasSiteResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r UpdateMaasSiteResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r UpdateMaasSiteResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON428 returns the response for an HTTP 428 `application/problem+json` response
+func (r UpdateMaasSiteResponse) GetApplicationproblemJSON428() *Problem {
+	return r.ApplicationproblemJSON428
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r UpdateMaasSiteResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r UpdateMaasSiteResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r UpdateMaasSiteResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r UpdateMaasSiteResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r UpdateMaasSiteResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UpdateMaasSiteResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UpdateMaasSiteResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UpdateMaasSiteResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SetMaasSiteCredentialsResponse200Headers the declared response headers of an HTTP 200 response for SetMaasSiteCredentials
+type SetMaasSiteCredentialsResponse200Headers struct {
+	ETag *string
+}
+
+type SetMaasSiteCredentialsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SiteView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *SetMaasSiteCredentialsResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SetMaasSiteCredentialsResponse) GetJSON200() *SiteView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r SetMaasSiteCredentialsResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r SetMaasSiteCredentialsResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r SetMaasSiteCredentialsResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r SetMaasSiteCredentialsResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r SetMaasSiteCredentialsResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r SetMaasSiteCredentialsResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r SetMaasSiteCredentialsResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r SetMaasSiteCredentialsResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r SetMaasSiteCredentialsResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r SetMaasSiteCredentialsResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r SetMaasSiteCredentialsResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r SetMaasSiteCredentialsResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r SetMaasSiteCredentialsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SetMaasSiteCredentialsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SetMaasSiteCredentialsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SetMaasSiteCredentialsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetPowerChoiceResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SitePowerChoiceView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetPowerChoiceResponse) GetJSON200() *SitePowerChoiceView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r GetPowerChoiceResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r GetPowerChoiceResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r GetPowerChoiceResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r GetPowerChoiceResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r GetPowerChoiceResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r GetPowerChoiceResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r GetPowerChoiceResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r GetPowerChoiceResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r GetPowerChoiceResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r GetPowerChoiceResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetPowerChoiceResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetPowerChoiceResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetPowerChoiceResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListPowerOverridesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SitePowerOverrideViewList
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListPowerOverridesResponse) GetJSON200() *SitePowerOverrideViewList {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ListPowerOverridesResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ListPowerOverridesResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ListPowerOverridesResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r ListPowerOverridesResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r ListPowerOverridesResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ListPowerOverridesResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ListPowerOverridesResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ListPowerOverridesResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r ListPowerOverridesResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r ListPowerOverridesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListPowerOverridesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListPowerOverridesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListPowerOverridesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreatePowerOverrideResponse201Headers the declared response headers of an HTTP 201 response for CreatePowerOverride
+type CreatePowerOverrideResponse201Headers struct {
+	ETag *string
+}
+
+type CreatePowerOverrideResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *SitePowerOverrideView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *CreatePowerOverrideResponse201Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreatePowerOverrideResponse) GetJSON201() *SitePowerOverrideView {
+	return r.JSON201
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r CreatePowerOverrideResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r CreatePowerOverrideResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r CreatePowerOverrideResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r CreatePowerOverrideResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r CreatePowerOverrideResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r CreatePowerOverrideResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r CreatePowerOverrideResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r CreatePowerOverrideResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r CreatePowerOverrideResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r CreatePowerOverrideResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r CreatePowerOverrideResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r CreatePowerOverrideResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r CreatePowerOverrideResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreatePowerOverrideResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreatePowerOverrideResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreatePowerOverrideResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeletePowerOverrideResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r DeletePowerOverrideResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r DeletePowerOverrideResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r DeletePowerOverrideResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r DeletePowerOverrideResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r DeletePowerOverrideResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r DeletePowerOverrideResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r DeletePowerOverrideResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r DeletePowerOverrideResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r DeletePowerOverrideResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r DeletePowerOverrideResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r DeletePowerOverrideResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r DeletePowerOverrideResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r DeletePowerOverrideResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeletePowerOverrideResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeletePowerOverrideResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeletePowerOverrideResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetPowerOverrideResponse200Headers the declared response headers of an HTTP 200 response for GetPowerOverride
+type GetPowerOverrideResponse200Headers struct {
+	ETag *string
+}
+
+type GetPowerOverrideResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SitePowerOverrideView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetPowerOverrideResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetPowerOverrideResponse) GetJSON200() *SitePowerOverrideView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r GetPowerOverrideResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r GetPowerOverrideResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r GetPowerOverrideResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r GetPowerOverrideResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r GetPowerOverrideResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r GetPowerOverrideResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r GetPowerOverrideResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r GetPowerOverrideResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r GetPowerOverrideResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r GetPowerOverrideResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetPowerOverrideResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetPowerOverrideResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetPowerOverrideResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// UpdatePowerOverrideResponse200Headers the declared response headers of an HTTP 200 response for UpdatePowerOverride
+type UpdatePowerOverrideResponse200Headers struct {
+	ETag *string
+}
+
+type UpdatePowerOverrideResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SitePowerOverrideView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON412 the response for an HTTP 412 `application/problem+json` response
+	ApplicationproblemJSON412 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON428 the response for an HTTP 428 `application/problem+json` response
+	ApplicationproblemJSON428 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *UpdatePowerOverrideResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UpdatePowerOverrideResponse) GetJSON200() *SitePowerOverrideView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r UpdatePowerOverrideResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r UpdatePowerOverrideResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r UpdatePowerOverrideResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r UpdatePowerOverrideResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r UpdatePowerOverrideResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON412 returns the response for an HTTP 412 `application/problem+json` response
+func (r UpdatePowerOverrideResponse) GetApplicationproblemJSON412() *Problem {
+	return r.ApplicationproblemJSON412
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r UpdatePowerOverrideResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r UpdatePowerOverrideResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r UpdatePowerOverrideResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON428 returns the response for an HTTP 428 `application/problem+json` response
+func (r UpdatePowerOverrideResponse) GetApplicationproblemJSON428() *Problem {
+	return r.ApplicationproblemJSON428
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r UpdatePowerOverrideResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r UpdatePowerOverrideResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r UpdatePowerOverrideResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r UpdatePowerOverrideResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r UpdatePowerOverrideResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UpdatePowerOverrideResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UpdatePowerOverrideResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UpdatePowerOverrideResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ProbeMaasSiteResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SiteProbeView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ProbeMaasSiteResponse) GetJSON200() *SiteProbeView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ProbeMaasSiteResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ProbeMaasSiteResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ProbeMaasSiteResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r ProbeMaasSiteResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r ProbeMaasSiteResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r ProbeMaasSiteResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r ProbeMaasSiteResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r ProbeMaasSiteResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ProbeMaasSiteResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ProbeMaasSiteResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ProbeMaasSiteResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r ProbeMaasSiteResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r ProbeMaasSiteResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ProbeMaasSiteResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ProbeMaasSiteResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ProbeMaasSiteResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListSiteProfilesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SiteProfileViewList
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListSiteProfilesResponse) GetJSON200() *SiteProfileViewList {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ListSiteProfilesResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ListSiteProfilesResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ListSiteProfilesResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r ListSiteProfilesResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r ListSiteProfilesResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ListSiteProfilesResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ListSiteProfilesResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ListSiteProfilesResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r ListSiteProfilesResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r ListSiteProfilesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListSiteProfilesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListSiteProfilesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListSiteProfilesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreateSiteProfileResponse201Headers the declared response headers of an HTTP 201 response for CreateSiteProfile
+type CreateSiteProfileResponse201Headers struct {
+	ETag *string
+}
+
+type CreateSiteProfileResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *SiteProfileView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *CreateSiteProfileResponse201Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateSiteProfileResponse) GetJSON201() *SiteProfileView {
+	return r.JSON201
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r CreateSiteProfileResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r CreateSiteProfileResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r CreateSiteProfileResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r CreateSiteProfileResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r CreateSiteProfileResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r CreateSiteProfileResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r CreateSiteProfileResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r CreateSiteProfileResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r CreateSiteProfileResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r CreateSiteProfileResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r CreateSiteProfileResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r CreateSiteProfileResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateSiteProfileResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateSiteProfileResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateSiteProfileResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateSiteProfileResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteSiteProfileResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r DeleteSiteProfileResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r DeleteSiteProfileResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r DeleteSiteProfileResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r DeleteSiteProfileResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r DeleteSiteProfileResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r DeleteSiteProfileResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r DeleteSiteProfileResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r DeleteSiteProfileResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r DeleteSiteProfileResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r DeleteSiteProfileResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r DeleteSiteProfileResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r DeleteSiteProfileResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteSiteProfileResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteSiteProfileResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteSiteProfileResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteSiteProfileResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetSiteProfileResponse200Headers the declared response headers of an HTTP 200 response for GetSiteProfile
+type GetSiteProfileResponse200Headers struct {
+	ETag *string
+}
+
+type GetSiteProfileResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SiteProfileView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetSiteProfileResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetSiteProfileResponse) GetJSON200() *SiteProfileView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r GetSiteProfileResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r GetSiteProfileResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r GetSiteProfileResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r GetSiteProfileResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r GetSiteProfileResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r GetSiteProfileResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r GetSiteProfileResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r GetSiteProfileResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r GetSiteProfileResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r GetSiteProfileResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetSiteProfileResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetSiteProfileResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetSiteProfileResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// UpdateSiteProfileResponse200Headers the declared response headers of an HTTP 200 response for UpdateSiteProfile
+type UpdateSiteProfileResponse200Headers struct {
+	ETag *string
+}
+
+type UpdateSiteProfileResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SiteProfileView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON412 the response for an HTTP 412 `application/problem+json` response
+	ApplicationproblemJSON412 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON428 the response for an HTTP 428 `application/problem+json` response
+	ApplicationproblemJSON428 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *UpdateSiteProfileResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UpdateSiteProfileResponse) GetJSON200() *SiteProfileView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r UpdateSiteProfileResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r UpdateSiteProfileResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r UpdateSiteProfileResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r UpdateSiteProfileResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r UpdateSiteProfileResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON412 returns the response for an HTTP 412 `application/problem+json` response
+func (r UpdateSiteProfileResponse) GetApplicationproblemJSON412() *Problem {
+	return r.ApplicationproblemJSON412
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r UpdateSiteProfileResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r UpdateSiteProfileResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r UpdateSiteProfileResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON428 returns the response for an HTTP 428 `application/problem+json` response
+func (r UpdateSiteProfileResponse) GetApplicationproblemJSON428() *Problem {
+	return r.ApplicationproblemJSON428
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r UpdateSiteProfileResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r UpdateSiteProfileResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r UpdateSiteProfileResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r UpdateSiteProfileResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r UpdateSiteProfileResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UpdateSiteProfileResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UpdateSiteProfileResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UpdateSiteProfileResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListRoceAssignmentsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SiteAssignmentViewList
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListRoceAssignmentsResponse) GetJSON200() *SiteAssignmentViewList {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ListRoceAssignmentsResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ListRoceAssignmentsResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ListRoceAssignmentsResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r ListRoceAssignmentsResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r ListRoceAssignmentsResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ListRoceAssignmentsResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ListRoceAssignmentsResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ListRoceAssignmentsResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r ListRoceAssignmentsResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r ListRoceAssignmentsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListRoceAssignmentsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListRoceAssignmentsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListRoceAssignmentsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type UpsertRoceAssignmentsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SiteUpsertedView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UpsertRoceAssignmentsResponse) GetJSON200() *SiteUpsertedView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r UpsertRoceAssignmentsResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r UpsertRoceAssignmentsResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r UpsertRoceAssignmentsResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r UpsertRoceAssignmentsResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r UpsertRoceAssignmentsResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r UpsertRoceAssignmentsResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r UpsertRoceAssignmentsResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r UpsertRoceAssignmentsResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r UpsertRoceAssignmentsResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r UpsertRoceAssignmentsResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r UpsertRoceAssignmentsResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r UpsertRoceAssignmentsResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r UpsertRoceAssignmentsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UpsertRoceAssignmentsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UpsertRoceAssignmentsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UpsertRoceAssignmentsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteRoceAssignmentResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r DeleteRoceAssignmentResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r DeleteRoceAssignmentResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r DeleteRoceAssignmentResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r DeleteRoceAssignmentResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r DeleteRoceAssignmentResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r DeleteRoceAssignmentResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r DeleteRoceAssignmentResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r DeleteRoceAssignmentResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r DeleteRoceAssignmentResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r DeleteRoceAssignmentResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r DeleteRoceAssignmentResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r DeleteRoceAssignmentResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteRoceAssignmentResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteRoceAssignmentResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteRoceAssignmentResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteRoceAssignmentResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -11768,6 +17610,403 @@ func (c *ClientWithResponses) ListAuditLogsWithResponse(ctx context.Context, par
 	return ParseListAuditLogsResponse(rsp)
 }
 
+// ListMaasSitesWithResponse List the MAAS sites
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/maas-sites (the `ListMaasSites` operationId).
+func (c *ClientWithResponses) ListMaasSitesWithResponse(ctx context.Context, params *ListMaasSitesParams, reqEditors ...RequestEditorFn) (*ListMaasSitesResponse, error) {
+	rsp, err := c.ListMaasSites(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListMaasSitesResponse(rsp)
+}
+
+// CreateMaasSiteWithBodyWithResponse Create a MAAS site
+//
+// Also creates its profile `default`. Credentials are written afterwards.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/maas-sites (the `CreateMaasSite` operationId).
+func (c *ClientWithResponses) CreateMaasSiteWithBodyWithResponse(ctx context.Context, params *CreateMaasSiteParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateMaasSiteResponse, error) {
+	rsp, err := c.CreateMaasSiteWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateMaasSiteResponse(rsp)
+}
+
+// CreateMaasSiteWithResponse Create a MAAS site
+//
+// Also creates its profile `default`. Credentials are written afterwards.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/maas-sites (the `CreateMaasSite` operationId).
+func (c *ClientWithResponses) CreateMaasSiteWithResponse(ctx context.Context, params *CreateMaasSiteParams, body CreateMaasSiteJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateMaasSiteResponse, error) {
+	rsp, err := c.CreateMaasSite(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateMaasSiteResponse(rsp)
+}
+
+// DeleteMaasSiteWithResponse Take a MAAS site out of use
+//
+// Work that is running finishes; its name can be used again.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/admin/maas-sites/{site_id} (the `DeleteMaasSite` operationId).
+func (c *ClientWithResponses) DeleteMaasSiteWithResponse(ctx context.Context, siteId openapi_types.UUID, params *DeleteMaasSiteParams, reqEditors ...RequestEditorFn) (*DeleteMaasSiteResponse, error) {
+	rsp, err := c.DeleteMaasSite(ctx, siteId, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteMaasSiteResponse(rsp)
+}
+
+// GetMaasSiteWithResponse Read a MAAS site
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/maas-sites/{site_id} (the `GetMaasSite` operationId).
+func (c *ClientWithResponses) GetMaasSiteWithResponse(ctx context.Context, siteId openapi_types.UUID, reqEditors ...RequestEditorFn) (*GetMaasSiteResponse, error) {
+	rsp, err := c.GetMaasSite(ctx, siteId, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetMaasSiteResponse(rsp)
+}
+
+// UpdateMaasSiteWithBodyWithResponse Change, disable or enable a MAAS site
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/admin/maas-sites/{site_id} (the `UpdateMaasSite` operationId).
+func (c *ClientWithResponses) UpdateMaasSiteWithBodyWithResponse(ctx context.Context, siteId openapi_types.UUID, params *UpdateMaasSiteParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateMaasSiteResponse, error) {
+	rsp, err := c.UpdateMaasSiteWithBody(ctx, siteId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateMaasSiteResponse(rsp)
+}
+
+// UpdateMaasSiteWithResponse Change, disable or enable a MAAS site
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/admin/maas-sites/{site_id} (the `UpdateMaasSite` operationId).
+func (c *ClientWithResponses) UpdateMaasSiteWithResponse(ctx context.Context, siteId openapi_types.UUID, params *UpdateMaasSiteParams, body UpdateMaasSiteJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateMaasSiteResponse, error) {
+	rsp, err := c.UpdateMaasSite(ctx, siteId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateMaasSiteResponse(rsp)
+}
+
+// SetMaasSiteCredentialsWithBodyWithResponse Write credentials of a MAAS site
+//
+// They go to the secrets engine and cannot be read back. A MAAS token is kept only when MAAS accepts it as one of an administrator: otherwise the answer is 422 with the reason, and nothing is written. The next use takes the new credentials.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/maas-sites/{site_id}/credentials (the `SetMaasSiteCredentials` operationId).
+func (c *ClientWithResponses) SetMaasSiteCredentialsWithBodyWithResponse(ctx context.Context, siteId openapi_types.UUID, params *SetMaasSiteCredentialsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetMaasSiteCredentialsResponse, error) {
+	rsp, err := c.SetMaasSiteCredentialsWithBody(ctx, siteId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetMaasSiteCredentialsResponse(rsp)
+}
+
+// SetMaasSiteCredentialsWithResponse Write credentials of a MAAS site
+//
+// They go to the secrets engine and cannot be read back. A MAAS token is kept only when MAAS accepts it as one of an administrator: otherwise the answer is 422 with the reason, and nothing is written. The next use takes the new credentials.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/maas-sites/{site_id}/credentials (the `SetMaasSiteCredentials` operationId).
+func (c *ClientWithResponses) SetMaasSiteCredentialsWithResponse(ctx context.Context, siteId openapi_types.UUID, params *SetMaasSiteCredentialsParams, body SetMaasSiteCredentialsJSONRequestBody, reqEditors ...RequestEditorFn) (*SetMaasSiteCredentialsResponse, error) {
+	rsp, err := c.SetMaasSiteCredentials(ctx, siteId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetMaasSiteCredentialsResponse(rsp)
+}
+
+// GetPowerChoiceWithResponse Tell whose BMC credentials a machine gets, and why
+//
+// The order is: active override by PXE MAC, by IPMI address, by host name, then the default of the site.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/maas-sites/{site_id}/power-credentials/resolve (the `GetPowerChoice` operationId).
+func (c *ClientWithResponses) GetPowerChoiceWithResponse(ctx context.Context, siteId openapi_types.UUID, params *GetPowerChoiceParams, reqEditors ...RequestEditorFn) (*GetPowerChoiceResponse, error) {
+	rsp, err := c.GetPowerChoice(ctx, siteId, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetPowerChoiceResponse(rsp)
+}
+
+// ListPowerOverridesWithResponse List the power credential overrides of a MAAS site
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/maas-sites/{site_id}/power-overrides (the `ListPowerOverrides` operationId).
+func (c *ClientWithResponses) ListPowerOverridesWithResponse(ctx context.Context, siteId openapi_types.UUID, params *ListPowerOverridesParams, reqEditors ...RequestEditorFn) (*ListPowerOverridesResponse, error) {
+	rsp, err := c.ListPowerOverrides(ctx, siteId, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListPowerOverridesResponse(rsp)
+}
+
+// CreatePowerOverrideWithBodyWithResponse Give one machine BMC credentials of its own
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/maas-sites/{site_id}/power-overrides (the `CreatePowerOverride` operationId).
+func (c *ClientWithResponses) CreatePowerOverrideWithBodyWithResponse(ctx context.Context, siteId openapi_types.UUID, params *CreatePowerOverrideParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreatePowerOverrideResponse, error) {
+	rsp, err := c.CreatePowerOverrideWithBody(ctx, siteId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreatePowerOverrideResponse(rsp)
+}
+
+// CreatePowerOverrideWithResponse Give one machine BMC credentials of its own
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/maas-sites/{site_id}/power-overrides (the `CreatePowerOverride` operationId).
+func (c *ClientWithResponses) CreatePowerOverrideWithResponse(ctx context.Context, siteId openapi_types.UUID, params *CreatePowerOverrideParams, body CreatePowerOverrideJSONRequestBody, reqEditors ...RequestEditorFn) (*CreatePowerOverrideResponse, error) {
+	rsp, err := c.CreatePowerOverride(ctx, siteId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreatePowerOverrideResponse(rsp)
+}
+
+// DeletePowerOverrideWithResponse Remove a power credential override and its credentials
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/admin/maas-sites/{site_id}/power-overrides/{power_override_id} (the `DeletePowerOverride` operationId).
+func (c *ClientWithResponses) DeletePowerOverrideWithResponse(ctx context.Context, siteId openapi_types.UUID, powerOverrideId openapi_types.UUID, params *DeletePowerOverrideParams, reqEditors ...RequestEditorFn) (*DeletePowerOverrideResponse, error) {
+	rsp, err := c.DeletePowerOverride(ctx, siteId, powerOverrideId, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeletePowerOverrideResponse(rsp)
+}
+
+// GetPowerOverrideWithResponse Read a power credential override
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/maas-sites/{site_id}/power-overrides/{power_override_id} (the `GetPowerOverride` operationId).
+func (c *ClientWithResponses) GetPowerOverrideWithResponse(ctx context.Context, siteId openapi_types.UUID, powerOverrideId openapi_types.UUID, reqEditors ...RequestEditorFn) (*GetPowerOverrideResponse, error) {
+	rsp, err := c.GetPowerOverride(ctx, siteId, powerOverrideId, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetPowerOverrideResponse(rsp)
+}
+
+// UpdatePowerOverrideWithBodyWithResponse Rotate, disable or enable a power credential override
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/admin/maas-sites/{site_id}/power-overrides/{power_override_id} (the `UpdatePowerOverride` operationId).
+func (c *ClientWithResponses) UpdatePowerOverrideWithBodyWithResponse(ctx context.Context, siteId openapi_types.UUID, powerOverrideId openapi_types.UUID, params *UpdatePowerOverrideParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdatePowerOverrideResponse, error) {
+	rsp, err := c.UpdatePowerOverrideWithBody(ctx, siteId, powerOverrideId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdatePowerOverrideResponse(rsp)
+}
+
+// UpdatePowerOverrideWithResponse Rotate, disable or enable a power credential override
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/admin/maas-sites/{site_id}/power-overrides/{power_override_id} (the `UpdatePowerOverride` operationId).
+func (c *ClientWithResponses) UpdatePowerOverrideWithResponse(ctx context.Context, siteId openapi_types.UUID, powerOverrideId openapi_types.UUID, params *UpdatePowerOverrideParams, body UpdatePowerOverrideJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdatePowerOverrideResponse, error) {
+	rsp, err := c.UpdatePowerOverride(ctx, siteId, powerOverrideId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdatePowerOverrideResponse(rsp)
+}
+
+// ProbeMaasSiteWithResponse Look whether a MAAS site is ready for work
+//
+// Whatever is wrong with MAAS is in the checks, each with a remedy.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/maas-sites/{site_id}/probe (the `ProbeMaasSite` operationId).
+func (c *ClientWithResponses) ProbeMaasSiteWithResponse(ctx context.Context, siteId openapi_types.UUID, params *ProbeMaasSiteParams, reqEditors ...RequestEditorFn) (*ProbeMaasSiteResponse, error) {
+	rsp, err := c.ProbeMaasSite(ctx, siteId, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseProbeMaasSiteResponse(rsp)
+}
+
+// ListSiteProfilesWithResponse List the profiles of a MAAS site
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/maas-sites/{site_id}/profiles (the `ListSiteProfiles` operationId).
+func (c *ClientWithResponses) ListSiteProfilesWithResponse(ctx context.Context, siteId openapi_types.UUID, params *ListSiteProfilesParams, reqEditors ...RequestEditorFn) (*ListSiteProfilesResponse, error) {
+	rsp, err := c.ListSiteProfiles(ctx, siteId, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListSiteProfilesResponse(rsp)
+}
+
+// CreateSiteProfileWithBodyWithResponse Add a profile to a MAAS site
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/maas-sites/{site_id}/profiles (the `CreateSiteProfile` operationId).
+func (c *ClientWithResponses) CreateSiteProfileWithBodyWithResponse(ctx context.Context, siteId openapi_types.UUID, params *CreateSiteProfileParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSiteProfileResponse, error) {
+	rsp, err := c.CreateSiteProfileWithBody(ctx, siteId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSiteProfileResponse(rsp)
+}
+
+// CreateSiteProfileWithResponse Add a profile to a MAAS site
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/maas-sites/{site_id}/profiles (the `CreateSiteProfile` operationId).
+func (c *ClientWithResponses) CreateSiteProfileWithResponse(ctx context.Context, siteId openapi_types.UUID, params *CreateSiteProfileParams, body CreateSiteProfileJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSiteProfileResponse, error) {
+	rsp, err := c.CreateSiteProfile(ctx, siteId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSiteProfileResponse(rsp)
+}
+
+// DeleteSiteProfileWithResponse Take a profile out of use
+//
+// The profile `default` cannot be deleted.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/admin/maas-sites/{site_id}/profiles/{profile_id} (the `DeleteSiteProfile` operationId).
+func (c *ClientWithResponses) DeleteSiteProfileWithResponse(ctx context.Context, siteId openapi_types.UUID, profileId openapi_types.UUID, params *DeleteSiteProfileParams, reqEditors ...RequestEditorFn) (*DeleteSiteProfileResponse, error) {
+	rsp, err := c.DeleteSiteProfile(ctx, siteId, profileId, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteSiteProfileResponse(rsp)
+}
+
+// GetSiteProfileWithResponse Read a profile of a MAAS site
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/maas-sites/{site_id}/profiles/{profile_id} (the `GetSiteProfile` operationId).
+func (c *ClientWithResponses) GetSiteProfileWithResponse(ctx context.Context, siteId openapi_types.UUID, profileId openapi_types.UUID, reqEditors ...RequestEditorFn) (*GetSiteProfileResponse, error) {
+	rsp, err := c.GetSiteProfile(ctx, siteId, profileId, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetSiteProfileResponse(rsp)
+}
+
+// UpdateSiteProfileWithBodyWithResponse Change a profile of a MAAS site
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/admin/maas-sites/{site_id}/profiles/{profile_id} (the `UpdateSiteProfile` operationId).
+func (c *ClientWithResponses) UpdateSiteProfileWithBodyWithResponse(ctx context.Context, siteId openapi_types.UUID, profileId openapi_types.UUID, params *UpdateSiteProfileParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateSiteProfileResponse, error) {
+	rsp, err := c.UpdateSiteProfileWithBody(ctx, siteId, profileId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateSiteProfileResponse(rsp)
+}
+
+// UpdateSiteProfileWithResponse Change a profile of a MAAS site
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/admin/maas-sites/{site_id}/profiles/{profile_id} (the `UpdateSiteProfile` operationId).
+func (c *ClientWithResponses) UpdateSiteProfileWithResponse(ctx context.Context, siteId openapi_types.UUID, profileId openapi_types.UUID, params *UpdateSiteProfileParams, body UpdateSiteProfileJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateSiteProfileResponse, error) {
+	rsp, err := c.UpdateSiteProfile(ctx, siteId, profileId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateSiteProfileResponse(rsp)
+}
+
+// ListRoceAssignmentsWithResponse List addresses of RoCE interfaces
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/maas-sites/{site_id}/roce-assignments (the `ListRoceAssignments` operationId).
+func (c *ClientWithResponses) ListRoceAssignmentsWithResponse(ctx context.Context, siteId openapi_types.UUID, params *ListRoceAssignmentsParams, reqEditors ...RequestEditorFn) (*ListRoceAssignmentsResponse, error) {
+	rsp, err := c.ListRoceAssignments(ctx, siteId, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListRoceAssignmentsResponse(rsp)
+}
+
+// UpsertRoceAssignmentsWithBodyWithResponse Write addresses of RoCE interfaces
+//
+// All rows are checked first; errors name the row and the field.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/maas-sites/{site_id}/roce-assignments (the `UpsertRoceAssignments` operationId).
+func (c *ClientWithResponses) UpsertRoceAssignmentsWithBodyWithResponse(ctx context.Context, siteId openapi_types.UUID, params *UpsertRoceAssignmentsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpsertRoceAssignmentsResponse, error) {
+	rsp, err := c.UpsertRoceAssignmentsWithBody(ctx, siteId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpsertRoceAssignmentsResponse(rsp)
+}
+
+// UpsertRoceAssignmentsWithResponse Write addresses of RoCE interfaces
+//
+// All rows are checked first; errors name the row and the field.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/maas-sites/{site_id}/roce-assignments (the `UpsertRoceAssignments` operationId).
+func (c *ClientWithResponses) UpsertRoceAssignmentsWithResponse(ctx context.Context, siteId openapi_types.UUID, params *UpsertRoceAssignmentsParams, body UpsertRoceAssignmentsJSONRequestBody, reqEditors ...RequestEditorFn) (*UpsertRoceAssignmentsResponse, error) {
+	rsp, err := c.UpsertRoceAssignments(ctx, siteId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpsertRoceAssignmentsResponse(rsp)
+}
+
+// DeleteRoceAssignmentWithResponse Remove the address of a RoCE interface
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/admin/maas-sites/{site_id}/roce-assignments/{assignment_id} (the `DeleteRoceAssignment` operationId).
+func (c *ClientWithResponses) DeleteRoceAssignmentWithResponse(ctx context.Context, siteId openapi_types.UUID, assignmentId openapi_types.UUID, params *DeleteRoceAssignmentParams, reqEditors ...RequestEditorFn) (*DeleteRoceAssignmentResponse, error) {
+	rsp, err := c.DeleteRoceAssignment(ctx, siteId, assignmentId, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteRoceAssignmentResponse(rsp)
+}
+
 // ListFailedOutboxEventsWithResponse List outbox events that failed for good, newest first
 //
 // Each waits for an operator, who requeues or discards it.
@@ -12652,6 +18891,2290 @@ func ParseListAuditLogsResponse(rsp *http.Response) (*ListAuditLogsResponse, err
 			return nil, err
 		}
 		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListMaasSitesResponse parses an HTTP response from a ListMaasSitesWithResponse call
+func ParseListMaasSitesResponse(rsp *http.Response) (*ListMaasSitesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListMaasSitesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SiteViewList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateMaasSiteResponse parses an HTTP response from a CreateMaasSiteWithResponse call
+func ParseCreateMaasSiteResponse(rsp *http.Response) (*CreateMaasSiteResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateMaasSiteResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest SiteView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 201:
+		var headers CreateMaasSiteResponse201Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		response.Headers201 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteMaasSiteResponse parses an HTTP response from a DeleteMaasSiteWithResponse call
+func ParseDeleteMaasSiteResponse(rsp *http.Response) (*DeleteMaasSiteResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteMaasSiteResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetMaasSiteResponse parses an HTTP response from a GetMaasSiteWithResponse call
+func ParseGetMaasSiteResponse(rsp *http.Response) (*GetMaasSiteResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetMaasSiteResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SiteView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetMaasSiteResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseUpdateMaasSiteResponse parses an HTTP response from a UpdateMaasSiteWithResponse call
+func ParseUpdateMaasSiteResponse(rsp *http.Response) (*UpdateMaasSiteResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UpdateMaasSiteResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SiteView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 412:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON412 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 428:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON428 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers UpdateMaasSiteResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSetMaasSiteCredentialsResponse parses an HTTP response from a SetMaasSiteCredentialsWithResponse call
+func ParseSetMaasSiteCredentialsResponse(rsp *http.Response) (*SetMaasSiteCredentialsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SetMaasSiteCredentialsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SiteView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers SetMaasSiteCredentialsResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetPowerChoiceResponse parses an HTTP response from a GetPowerChoiceWithResponse call
+func ParseGetPowerChoiceResponse(rsp *http.Response) (*GetPowerChoiceResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetPowerChoiceResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SitePowerChoiceView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListPowerOverridesResponse parses an HTTP response from a ListPowerOverridesWithResponse call
+func ParseListPowerOverridesResponse(rsp *http.Response) (*ListPowerOverridesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListPowerOverridesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SitePowerOverrideViewList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreatePowerOverrideResponse parses an HTTP response from a CreatePowerOverrideWithResponse call
+func ParseCreatePowerOverrideResponse(rsp *http.Response) (*CreatePowerOverrideResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreatePowerOverrideResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest SitePowerOverrideView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 201:
+		var headers CreatePowerOverrideResponse201Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		response.Headers201 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeletePowerOverrideResponse parses an HTTP response from a DeletePowerOverrideWithResponse call
+func ParseDeletePowerOverrideResponse(rsp *http.Response) (*DeletePowerOverrideResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeletePowerOverrideResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetPowerOverrideResponse parses an HTTP response from a GetPowerOverrideWithResponse call
+func ParseGetPowerOverrideResponse(rsp *http.Response) (*GetPowerOverrideResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetPowerOverrideResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SitePowerOverrideView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetPowerOverrideResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseUpdatePowerOverrideResponse parses an HTTP response from a UpdatePowerOverrideWithResponse call
+func ParseUpdatePowerOverrideResponse(rsp *http.Response) (*UpdatePowerOverrideResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UpdatePowerOverrideResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SitePowerOverrideView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 412:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON412 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 428:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON428 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers UpdatePowerOverrideResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseProbeMaasSiteResponse parses an HTTP response from a ProbeMaasSiteWithResponse call
+func ParseProbeMaasSiteResponse(rsp *http.Response) (*ProbeMaasSiteResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ProbeMaasSiteResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SiteProbeView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListSiteProfilesResponse parses an HTTP response from a ListSiteProfilesWithResponse call
+func ParseListSiteProfilesResponse(rsp *http.Response) (*ListSiteProfilesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListSiteProfilesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SiteProfileViewList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateSiteProfileResponse parses an HTTP response from a CreateSiteProfileWithResponse call
+func ParseCreateSiteProfileResponse(rsp *http.Response) (*CreateSiteProfileResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateSiteProfileResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest SiteProfileView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 201:
+		var headers CreateSiteProfileResponse201Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		response.Headers201 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteSiteProfileResponse parses an HTTP response from a DeleteSiteProfileWithResponse call
+func ParseDeleteSiteProfileResponse(rsp *http.Response) (*DeleteSiteProfileResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteSiteProfileResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetSiteProfileResponse parses an HTTP response from a GetSiteProfileWithResponse call
+func ParseGetSiteProfileResponse(rsp *http.Response) (*GetSiteProfileResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetSiteProfileResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SiteProfileView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetSiteProfileResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseUpdateSiteProfileResponse parses an HTTP response from a UpdateSiteProfileWithResponse call
+func ParseUpdateSiteProfileResponse(rsp *http.Response) (*UpdateSiteProfileResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UpdateSiteProfileResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SiteProfileView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 412:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON412 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 428:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON428 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers UpdateSiteProfileResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListRoceAssignmentsResponse parses an HTTP response from a ListRoceAssignmentsWithResponse call
+func ParseListRoceAssignmentsResponse(rsp *http.Response) (*ListRoceAssignmentsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListRoceAssignmentsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SiteAssignmentViewList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseUpsertRoceAssignmentsResponse parses an HTTP response from a UpsertRoceAssignmentsWithResponse call
+func ParseUpsertRoceAssignmentsResponse(rsp *http.Response) (*UpsertRoceAssignmentsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UpsertRoceAssignmentsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SiteUpsertedView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteRoceAssignmentResponse parses an HTTP response from a DeleteRoceAssignmentWithResponse call
+func ParseDeleteRoceAssignmentResponse(rsp *http.Response) (*DeleteRoceAssignmentResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteRoceAssignmentResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Problem

@@ -77,6 +77,13 @@ func requestKey(r *http.Request, op Operation) (string, error) {
 
 // requestHash tells requests apart. Each part is preceded by its length, so
 // that no two different requests read the same.
+func (o Operation) hashed(body []byte) []byte {
+	if o.SecretRequest {
+		return nil
+	}
+	return body
+}
+
 func requestHash(r *http.Request, body []byte) []byte {
 	h := sha256.New()
 	for _, part := range [][]byte{[]byte(r.Method), []byte(r.URL.EscapedPath()), []byte(r.URL.RawQuery), body} {
@@ -93,7 +100,7 @@ func (a *API) once(w http.ResponseWriter, r *http.Request, op Operation, key str
 	ctx := r.Context()
 	principal := auth.From(ctx)
 	c := claim{caller: string(principal.Kind) + ":" + principal.ID, key: key}
-	earlier, err := a.idempotency.begin(ctx, &c, requestHash(r, body))
+	earlier, err := a.idempotency.begin(ctx, &c, requestHash(r, op.hashed(body)))
 	if err != nil {
 		a.fail(w, r, err)
 		return

@@ -57,6 +57,8 @@ func openShop(t *testing.T, db *postgres.DB) *shop {
 	httpapi.Register(s.API, op, s.handle)
 	op.ID, op.Path, op.SecretResponse = "create-secret", "/secrets", true
 	httpapi.Register(s.API, op, s.handle)
+	op.ID, op.Path, op.SecretResponse, op.SecretRequest = "take-secret", "/taken", false, true
+	httpapi.Register(s.API, op, s.handle)
 	return s
 }
 
@@ -342,6 +344,17 @@ func TestSecretAnswerIsNotStored(t *testing.T) {
 	}
 	if s.effects(t) != 1 || s.count(t, `SELECT count(*) FROM idempotency_keys WHERE body IS NOT NULL AND body_withheld`) != 0 {
 		t.Error("the answer was stored")
+	}
+}
+
+// A hash of a body with a password would let whoever reads the table guess it.
+func TestOfASecretRequestNotEvenAHashIsStored(t *testing.T) {
+	s := newShop(t)
+	for _, password := range []string{"one", "two"} {
+		s.call(t, http.MethodPost, "/taken", "nobody", `{"name":"`+password+`"}`, header("Idempotency-Key", password)).expect(t, 201, "")
+	}
+	if n := s.count(t, `SELECT count(DISTINCT request_hash) FROM idempotency_keys`); n != 1 {
+		t.Errorf("%d hashes: they depend on the body", n)
 	}
 }
 

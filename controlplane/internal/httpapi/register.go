@@ -26,6 +26,9 @@ type Operation struct {
 	Status      int // of success; 200 with a body and 204 without by default
 	// SecretResponse keeps the answer out of the store of repeated requests.
 	SecretResponse bool
+	// SecretRequest keeps even a hash of the body out of the store: a password
+	// can be guessed from one. A repeated key then stands for the request.
+	SecretRequest bool
 	// AnyQuery accepts query parameters that are not declared, for callers who
 	// cannot help sending them, such as the redirect of an identity provider.
 	AnyQuery bool

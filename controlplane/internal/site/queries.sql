@@ -1,0 +1,126 @@
+-- name: InsertSite :one
+INSERT INTO maas_sites (id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid,
+    node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, fingerprint_salt)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) RETURNING *;
+
+-- name: Site :one
+SELECT * FROM maas_sites WHERE id = $1 AND deleted_at IS NULL;
+
+-- name: LockSite :one
+SELECT * FROM maas_sites WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE;
+
+-- name: ShareSite :one
+SELECT * FROM maas_sites WHERE id = $1 AND deleted_at IS NULL FOR SHARE;
+
+-- name: ListSites :many
+SELECT * FROM maas_sites
+WHERE deleted_at IS NULL AND id > sqlc.arg(after)::uuid AND (sqlc.narg(status)::text IS NULL OR status = sqlc.narg(status))
+ORDER BY id LIMIT sqlc.arg(page_size);
+
+-- name: UpdateSite :one
+UPDATE maas_sites SET name = $2, region_code = $3, api_base_url = $4, ca_certificate = $5, allowed_networks = $6,
+    pxe_iface = $7, pxe_vlan_vid = $8, node_pxe_iface = $9, deploy_user = $10, deploy_ssh_iface = $11,
+    upstream_dns_servers = $12, max_parallel = $13, status = $14,
+    version = version + 1, updated_at = clock_timestamp()
+WHERE id = $1 RETURNING *;
+
+-- name: ForgetAPIToken :one
+UPDATE maas_sites SET api_token_fingerprint = '', api_token_rotated_at = NULL WHERE id = $1 RETURNING *;
+
+-- name: SetCredentials :one
+UPDATE maas_sites SET api_token_fingerprint = $2, api_token_rotated_at = $3, power_fingerprint = $4, power_rotated_at = $5,
+    deploy_password_fingerprint = $6, deploy_password_rotated_at = $7, credentials_version = credentials_version + 1,
+    version = version + 1, updated_at = clock_timestamp()
+WHERE id = $1 RETURNING *;
+
+-- name: DeleteSite :one
+UPDATE maas_sites SET deleted_at = clock_timestamp(), status = 'disabled', version = version + 1, updated_at = clock_timestamp()
+WHERE id = $1 RETURNING *;
+
+-- name: InsertProfile :exec
+INSERT INTO maas_site_profiles (id, site_id, name) VALUES ($1, $2, $3);
+
+-- name: Profile :one
+SELECT * FROM maas_site_profiles WHERE site_id = $1 AND id = $2 AND deleted_at IS NULL;
+
+-- name: ProfileNamed :one
+SELECT * FROM maas_site_profiles WHERE site_id = $1 AND name = $2 AND deleted_at IS NULL;
+
+-- name: LockProfile :one
+SELECT * FROM maas_site_profiles WHERE site_id = $1 AND id = $2 AND deleted_at IS NULL FOR NO KEY UPDATE;
+
+-- name: ListProfiles :many
+SELECT * FROM maas_site_profiles
+WHERE site_id = $1 AND deleted_at IS NULL AND id > sqlc.arg(after)::uuid
+ORDER BY id LIMIT sqlc.arg(page_size);
+
+-- name: SetProfile :one
+UPDATE maas_site_profiles SET name = $2, description = $3, status = $4, distro_series = $5, architecture = $6,
+    pxe_iface = $7, pxe_vlan_vid = $8, node_pxe_iface = $9, strict_pxe_preflight = $10, enable_phase2_roce = $11,
+    require_hw_sync = $12, hardware_sync_interval = $13, release_fallback_no_erase = $14,
+    enable_deploy_retry_on_datasource_failure = $15, max_deploy_retry_attempts = $16, auto_claim_single_new_machine = $17,
+    batch_max_parallel = $18, site_bootstrap_bundle_ref = $19, enrollment_token_ttl_seconds = $20,
+    discovery_timeout_seconds = $21, commission_timeout_seconds = $22, deploy_timeout_seconds = $23,
+    hw_sync_seed_timeout_seconds = $24, hw_sync_health_timeout_seconds = $25, enrollment_timeout_seconds = $26,
+    release_timeout_seconds = $27, version = $28, updated_at = clock_timestamp()
+WHERE id = $1 RETURNING *;
+
+-- name: DeleteProfile :exec
+UPDATE maas_site_profiles SET deleted_at = clock_timestamp(), status = 'disabled', version = version + 1, updated_at = clock_timestamp()
+WHERE id = $1;
+
+-- name: InsertOverride :one
+INSERT INTO maas_power_credential_overrides (id, site_id, selector_type, selector_value, status, fingerprint, rotated_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING *;
+
+-- name: Override :one
+SELECT * FROM maas_power_credential_overrides WHERE site_id = $1 AND id = $2;
+
+-- name: LockOverride :one
+SELECT * FROM maas_power_credential_overrides WHERE site_id = $1 AND id = $2 FOR NO KEY UPDATE;
+
+-- name: SelectorTaken :one
+SELECT EXISTS (SELECT FROM maas_power_credential_overrides WHERE site_id = $1 AND selector_type = $2 AND selector_value = $3);
+
+-- name: ListOverrides :many
+SELECT * FROM maas_power_credential_overrides
+WHERE site_id = $1 AND id > sqlc.arg(after)::uuid
+ORDER BY id LIMIT sqlc.arg(page_size);
+
+-- name: MatchingOverrides :many
+SELECT * FROM maas_power_credential_overrides
+WHERE site_id = $1 AND (selector_type = 'hostname' AND selector_value = sqlc.arg(hostname)::text
+    OR selector_type = 'ipmi_ip' AND selector_value = sqlc.arg(ipmi_ip)::text
+    OR selector_type = 'pxe_mac' AND selector_value = sqlc.arg(pxe_mac)::text);
+
+-- name: UpdateOverride :one
+UPDATE maas_power_credential_overrides
+SET status = $2, fingerprint = $3, rotated_at = $4, version = version + 1, updated_at = clock_timestamp()
+WHERE id = $1 RETURNING *;
+
+-- name: DeleteOverride :execrows
+DELETE FROM maas_power_credential_overrides WHERE site_id = $1 AND id = $2;
+
+-- name: UpsertAssignments :many
+INSERT INTO maas_roce_assignments (id, site_id, hostname, interface, ipv4_cidr, mtu)
+SELECT unnest(sqlc.arg(ids)::uuid[]), sqlc.arg(site_id)::uuid, unnest(sqlc.arg(hostnames)::text[]), unnest(sqlc.arg(interfaces)::text[]),
+    unnest(sqlc.arg(cidrs)::text[]), unnest(sqlc.arg(mtus)::integer[])
+ON CONFLICT ON CONSTRAINT maas_roce_interface DO UPDATE SET ipv4_cidr = excluded.ipv4_cidr, mtu = excluded.mtu, updated_at = clock_timestamp()
+WHERE (maas_roce_assignments.ipv4_cidr, maas_roce_assignments.mtu) IS DISTINCT FROM (excluded.ipv4_cidr, excluded.mtu)
+RETURNING (xmax = 0)::boolean AS created;
+
+-- name: SharedAddresses :many
+SELECT a.hostname, a.interface, b.hostname AS other_hostname, b.interface AS other_interface, split_part(a.ipv4_cidr, '/', 1)::text AS address
+FROM maas_roce_assignments a JOIN maas_roce_assignments b
+    ON b.site_id = a.site_id AND split_part(b.ipv4_cidr, '/', 1) = split_part(a.ipv4_cidr, '/', 1) AND b.id <> a.id
+WHERE a.site_id = sqlc.arg(site_id)::uuid AND split_part(a.ipv4_cidr, '/', 1) = ANY (sqlc.arg(addresses)::text[]);
+
+-- name: ListAssignments :many
+SELECT * FROM maas_roce_assignments
+WHERE site_id = $1 AND (hostname, interface) > (sqlc.arg(after_hostname)::text, sqlc.arg(after_interface)::text)
+  AND (sqlc.narg(hostname)::text IS NULL OR hostname = sqlc.narg(hostname))
+  AND (sqlc.narg(interface)::text IS NULL OR interface = sqlc.narg(interface))
+ORDER BY hostname, interface LIMIT sqlc.arg(page_size);
+
+-- name: DeleteAssignment :one
+DELETE FROM maas_roce_assignments WHERE site_id = $1 AND id = $2 RETURNING *;
