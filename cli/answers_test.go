@@ -33,8 +33,24 @@ const (
 		`"edges":[{"from":"pending","event":"start","to":"running","owner":"SelfCheckWorkflow"},{"from":"running","event":"pass","to":"passed","owner":"SelfCheckWorkflow"}]}`
 	meJSON = `{"kind":"user","id":"` + userID + `","name":"Ada","platform_role":"platform_admin","tenants":[{"org_id":"` + orgID + `","role":"tenant_admin"}],` +
 		`"projects":[{"project_id":"` + projectID + `","org_id":"` + orgID + `","role":"project_admin"}],"scopes":[],"token_id":"` + tokenID + `"}`
-	newToken   = "gpuaas_once_b2f4"
-	eventsText = "id: 41\nevent: position\ndata: {\"position\":41}\n\n: alive\n\nid: 42\nevent: event\ndata: {\"event_id\":\"" + eventID +
+	noCredential = `{"has_credentials":false}`
+	someSecret   = `{"has_credentials":true,"rotated_at":"2026-03-04T05:06:07Z","fingerprint":"9f86d081884c"}`
+	siteJSON     = `{"site_id":"` + siteID + `","name":"dc1","status":"active","region_code":"eu-1","api_base_url":"http://maas.example:5240/MAAS","ca_certificate":"","allowed_networks":[],` +
+		`"pxe_iface":"ens19","pxe_vlan_vid":46,"node_pxe_iface":"eno8303","deploy_user":"hpcadmin","deploy_ssh_iface":"eno8303","upstream_dns_servers":["1.1.1.1","8.8.8.8"],"max_parallel":20,` +
+		`"api_token":` + someSecret + `,"power":` + someSecret + `,"deploy_password":` + noCredential + `,` + times + `}`
+	profileJSON = `{"profile_id":"` + profileID + `","site_id":"` + siteID + `","name":"default","description":"","status":"active","distro_series":"ubuntu/noble","architecture":"amd64/generic",` +
+		`"pxe_iface":"","pxe_vlan_vid":-1,"node_pxe_iface":"","strict_pxe_preflight":true,"enable_phase2_roce":true,"require_hw_sync":true,"hardware_sync_interval":"15m","release_fallback_no_erase":true,` +
+		`"enable_deploy_retry_on_datasource_failure":true,"max_deploy_retry_attempts":1,"auto_claim_single_new_machine":false,"batch_max_parallel":10,"site_bootstrap_bundle_ref":"",` +
+		`"enrollment_token_ttl_seconds":7200,"discovery_timeout_seconds":1800,"commission_timeout_seconds":3600,"deploy_timeout_seconds":5400,"hw_sync_seed_timeout_seconds":900,` +
+		`"hw_sync_health_timeout_seconds":3600,"enrollment_timeout_seconds":1800,"release_timeout_seconds":14400,` + times + `}`
+	overrideJSON = `{"power_override_id":"` + overrideID + `","site_id":"` + siteID + `","selector_type":"hostname","selector_value":"c07u31","status":"active","credentials":` + someSecret + `,` + times + `}`
+	roceJSON     = `{"assignment_id":"` + assignmentID + `","site_id":"` + siteID + `","hostname":"c07u31","interface":"enp28s0np0","ipv4_cidr":"172.30.9.61/31","mtu":9000,"created_at":"2026-03-04T05:06:07Z","updated_at":"2026-03-04T05:06:07Z"}`
+	probeJSON    = `{"ok":false,"checks":[{"name":"reachable","ok":true,"detail":"http://maas.example:5240/MAAS answers as MAAS"},{"name":"version","ok":true,"detail":"MAAS 3.7.3"},` +
+		`{"name":"token_valid","ok":false,"detail":"MAAS refuses the API key","remedy":"write a valid API key of a MAAS administrator for the site","code":"maas_token_invalid"},` +
+		`{"name":"token_admin","ok":false,"detail":"not looked at","remedy":"first correct: token_valid","code":"not_checked"}]}`
+	healthyJSON = `{"ok":true,"checks":[{"name":"reachable","ok":true,"detail":"http://maas.example:5240/MAAS answers as MAAS"}]}`
+	newToken    = "gpuaas_once_b2f4"
+	eventsText  = "id: 41\nevent: position\ndata: {\"position\":41}\n\n: alive\n\nid: 42\nevent: event\ndata: {\"event_id\":\"" + eventID +
 		"\",\"event_type\":\"tenant.created\",\"occurred_at\":\"2026-03-04T05:06:07Z\",\"version\":\"1.0\",\"correlation_id\":\"0190-corr\",\"org_id\":\"" + orgID +
 		"\",\"payload\":{\"slug\":\"acme\"}}\n\nevent: problem\ndata: {\"type\":\"t\",\"title\":\"Unauthorized\",\"status\":401,\"code\":\"token_revoked\",\"detail\":\"the token was revoked\"}\n\n"
 )
@@ -68,6 +84,14 @@ func cannedAnswers() map[string]http.HandlerFunc {
 		"create-self-check": answer(202, pending), "list-self-checks": pageOf(passed, failed), "get-self-check": answer(200, failed), "cancel-self-check": answer(202, running),
 		"get-system-status": answer(200, statusJSON), "get-metrics": text("text/plain; version=0.0.4", "# HELP up is it\nup 1\n"),
 		"list-lifecycles": pageOf(lifecycleJSON), "get-me": answer(200, meJSON), "sign-out": nothing,
+		"create-maas-site": answer(201, siteJSON), "list-maas-sites": pageOf(siteJSON), "get-maas-site": answer(200, siteJSON), "update-maas-site": answer(200, siteJSON),
+		"delete-maas-site": nothing, "set-maas-site-credentials": answer(200, siteJSON), "probe-maas-site": answer(200, probeJSON),
+		"create-site-profile": answer(201, profileJSON), "list-site-profiles": pageOf(profileJSON), "get-site-profile": answer(200, profileJSON),
+		"update-site-profile": answer(200, profileJSON), "delete-site-profile": nothing,
+		"create-power-override": answer(201, overrideJSON), "list-power-overrides": pageOf(overrideJSON), "get-power-override": answer(200, overrideJSON),
+		"update-power-override": answer(200, overrideJSON), "delete-power-override": nothing,
+		"get-power-choice":        answer(200, `{"source":"override","power_override_id":"`+overrideID+`","fingerprint":"9f86d081884c","reason":"active override by hostname c07u31"}`),
+		"upsert-roce-assignments": answer(200, `{"created":1,"updated":1,"unchanged":0}`), "list-roce-assignments": pageOf(roceJSON), "delete-roce-assignment": nothing,
 		"list-auth-methods":  answer(200, `{"methods":["token","oidc"],"issuer":"https://id.example.com"}`),
 		"start-oidc-sign-in": answer(500, `{}`), "finish-oidc-sign-in": answer(200, `{"token":"`+canary+`","expires_at":"2026-03-05T05:06:07Z"}`),
 	}

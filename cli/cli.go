@@ -78,6 +78,7 @@ func newApp(p Program, around surroundings) *app {
 const (
 	groupIdentity = "identity"
 	groupWatching = "watching"
+	groupMachines = "machines"
 	groupSession  = "session"
 	groupServer   = "server"
 )
@@ -101,12 +102,14 @@ func (a *app) root() *cobra.Command {
 	root.AddGroup(
 		&cobra.Group{ID: groupSession, Title: "Signing in:"},
 		&cobra.Group{ID: groupIdentity, Title: "People, tenants and access:"},
+		&cobra.Group{ID: groupMachines, Title: "Machines and where they come from:"},
 		&cobra.Group{ID: groupWatching, Title: "What happens and how it is:"},
 		&cobra.Group{ID: groupServer, Title: "Control plane:"},
 	)
 	root.AddCommand(
 		a.loginCommand(), a.logoutCommand(), a.whoamiCommand(), a.contextCommand(), a.authCommand(),
 		a.tenantCommand(), a.projectCommand(), a.memberCommand(), a.userCommand(), a.serviceAccountCommand(), a.tokenCommand(),
+		a.siteCommand(),
 		a.auditCommand(), a.eventsCommand(), a.outboxCommand(), a.selfCheckCommand(), a.systemCommand(), a.lifecycleCommand(),
 		a.versionCommand(), exitCodesTopic(), environmentTopic(),
 	)

@@ -50,6 +50,31 @@ var errands = []struct {
 	{"token-list-account", "token list --service-account " + accountID + " --project " + projectID},
 	{"token-revoke", "token revoke " + tokenID},
 	{"token-revoke-account", "token revoke " + tokenID + " --service-account ci --project acme/training"},
+	{"site-create", "site create dc1 --region eu-1 --url http://maas.example:5240/MAAS --pxe-iface ens19 --node-pxe-iface eno8303 --pxe-vlan 46 --dns 10.0.0.1"},
+	{"site-list", "site list"},
+	{"site-get", "site get dc1"},
+	{"site-get-json", "site get " + siteID + " -o json"},
+	{"site-update", "site update dc1 --max-parallel 4"},
+	{"site-enable", "site enable dc1"},
+	{"site-disable", "site disable dc1"},
+	{"site-delete", "site delete dc1"},
+	{"site-doctor", "site doctor dc1"},
+	{"site-doctor-json", "site doctor dc1 -o json"},
+	{"site-credentials-set", "site credentials set dc1 --maas-token-file testdata/site/maas-token --power-file testdata/site/bmc --deploy-password-file testdata/site/deploy-password"},
+	{"site-profile-list", "site profile list dc1"},
+	{"site-profile-get", "site profile get dc1 default"},
+	{"site-profile-set", "site profile set dc1 default batch_max_parallel=4 require_hw_sync=false hardware_sync_interval=30m"},
+	{"site-profile-set-new", "site profile set dc1 lxd distro_series=gpuaas-h200-v2"},
+	{"site-profile-delete", "site profile delete dc1 default"},
+	{"site-power-override-list", "site power-override list dc1"},
+	{"site-power-override-get", "site power-override get dc1 " + overrideID},
+	{"site-power-override-set", "site power-override set dc1 --hostname c07u31 --power-file testdata/site/bmc --enable"},
+	{"site-power-override-set-new", "site power-override set dc1 --pxe-mac 52:54:00:00:00:01 --power-file testdata/site/bmc"},
+	{"site-power-override-delete", "site power-override delete dc1 " + overrideID},
+	{"site-power-override-resolve", "site power-override resolve dc1 --hostname c07u31"},
+	{"site-roce-list", "site roce list dc1 --hostname c07u31"},
+	{"site-roce-import", "site roce import dc1 testdata/site/roce.csv"},
+	{"site-roce-delete", "site roce delete dc1 " + assignmentID},
 	{"audit-list", "audit list --since 24h --action tenant.create --result success"},
 	{"audit-list-json", "audit list -o json"},
 	{"events", "events --type tenant --from 40"},
@@ -75,7 +100,10 @@ var errands = []struct {
 }
 
 // resolving are the operations that turn names into ids, which any command may use.
-var resolving = []string{"list-tenants", "list-projects", "list-users", "list-service-accounts", "list-tenant-members", "list-project-members"}
+var resolving = []string{
+	"list-tenants", "list-projects", "list-users", "list-service-accounts", "list-tenant-members", "list-project-members",
+	"list-maas-sites", "list-site-profiles", "list-power-overrides",
+}
 
 func TestErrands(t *testing.T) {
 	called := map[string][]string{} // by command

@@ -32,6 +32,11 @@ const (
 	tokenID   = "0190b2f4-7c1e-7d3a-8f5b-000000000005"
 	eventID   = "0190b2f4-7c1e-7d3a-8f5b-000000000006"
 	checkID   = "0190b2f4-7c1e-7d3a-8f5b-000000000007"
+
+	siteID       = "0190b2f4-7c1e-7d3a-8f5b-000000000008"
+	profileID    = "0190b2f4-7c1e-7d3a-8f5b-000000000009"
+	overrideID   = "0190b2f4-7c1e-7d3a-8f5b-00000000000a"
+	assignmentID = "0190b2f4-7c1e-7d3a-8f5b-00000000000b"
 )
 
 // now is the time that tests happen at: three minutes after what the fake answers say.

@@ -59,3 +59,8 @@ bin/withstack -- go test -run '^$' -bench 'BenchmarkRelay$' -benchtime 50000x ./
 bin/withstack -- go test -run '^$' -bench 'BenchmarkCommit' -benchtime 2000x ./controlplane/internal/outbox | grep Benchmark
 bin/withstack -- go test -run '^$' -bench 'BenchmarkAuthenticate' ./controlplane/internal/identity | grep Benchmark
 bin/withstack -- go test -run '^$' -bench 'BenchmarkClone' ./stack/stacktest | grep Benchmark
+echo
+echo "== MAAS client and simulator"
+GOMAXPROCS=1 go test -run '^$' -bench 'BenchmarkSimulatorRead' -benchtime 3s ./controlplane/internal/maas/conformance | grep Benchmark
+go test -run '^$' -bench 'BenchmarkThousandWaits' -benchtime 1x ./controlplane/internal/maas | grep Benchmark
+go test -run '^$' -bench 'BenchmarkChunkOfFifty' ./sim/maas | grep Benchmark

@@ -30,7 +30,9 @@ type Options struct {
 	// Fleet is what the region starts with, unless it is read from a file.
 	Fleet fleet.Options
 	// Images are added to those of a fresh region, as "custom/name" or "os/series".
-	Images   []string
+	Images []string
+	// Settings are those an administrator would have changed, by name.
+	Settings map[string]string
 	State    string // file that the region is kept in; empty is none
 	Scenario *fault.Scenario
 	ListCost time.Duration
@@ -79,6 +81,11 @@ func Start(o Options) (*Region, error) {
 	}
 	if err := r.serve(o); err != nil {
 		return nil, errors.Join(err, r.Close())
+	}
+	for name, value := range o.Settings {
+		if err := r.SetSetting(region.Caller{User: &region.User{Admin: true}}, name, value, true); err != nil {
+			return nil, errors.Join(fmt.Errorf("change setting %s: %w", name, err), r.Close())
+		}
 	}
 	r.Token, r.OperatorToken = r.AdminKey(), r.OperatorKey()
 	if o.State != "" {

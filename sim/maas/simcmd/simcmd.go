@@ -21,13 +21,13 @@ import (
 )
 
 type flags struct {
-	listen, control, shape, stage, timing, state, scenario, fleetImage string
-	images                                                             []string
-	machines, unknown, inFlight                                        int
-	seed                                                               uint64
-	speed                                                              float64
-	listCost                                                           time.Duration
-	verbose                                                            bool
+	listen, control, dns, shape, stage, timing, state, scenario, fleetImage string
+	images                                                                  []string
+	machines, unknown, inFlight                                             int
+	seed                                                                    uint64
+	speed                                                                   float64
+	listCost                                                                time.Duration
+	verbose                                                                 bool
 }
 
 // Command is `maas`, to be mounted below the command that gathers simulators.
@@ -54,6 +54,7 @@ should be one of the loopback interface.`,
 	p := c.Flags()
 	p.StringVar(&f.listen, "listen", "127.0.0.1:5240", "address of the API")
 	p.StringVar(&f.control, "control", "", "address of the control API; none when empty")
+	p.StringVar(&f.dns, "upstream-dns", "1.1.1.1 8.8.8.8", "DNS servers that the region forwards to; a fresh MAAS has none")
 	p.IntVar(&f.machines, "machines", 10, "number of machines")
 	p.IntVar(&f.unknown, "unknown", 0, "number of further servers that MAAS does not know yet")
 	p.StringVar(&f.shape, "shape", "xe9680-h200", "shape of the machines: "+strings.Join(fleet.Shapes(), " or "))
@@ -106,6 +107,7 @@ func (f *flags) options(c *cobra.Command) (maas.Options, error) {
 	o := maas.Options{
 		Listen: f.listen, Control: f.control, Seed: f.seed, Timing: region.Timing{Pace: pace, Speed: f.speed}, Images: f.images, State: f.state,
 		Fleet:    fleet.Options{Machines: f.machines, Unknown: f.unknown, Shape: f.shape, Stage: f.stage, Image: f.fleetImage},
+		Settings: map[string]string{"upstream_dns": f.dns},
 		ListCost: f.listCost, InFlight: f.inFlight, Log: slog.New(slog.NewTextHandler(c.ErrOrStderr(), &slog.HandlerOptions{Level: level})),
 	}
 	if f.scenario == "" {
