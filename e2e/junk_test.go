@@ -107,6 +107,16 @@ func (j *junk) strangers(badTokens map[string]string) {
 	}
 }
 
+// moreThanTheContractSays lists operations whose sound request cannot be made
+// from the contract alone.
+var moreThanTheContractSays = map[string]string{
+	"update-maas-site":          "a list that is given must not be empty",
+	"set-maas-site-credentials": "a MAAS token has a form of its own",
+	"get-power-choice":          "one of several parameters must name the machine",
+	"create-site-profile":       "architecture and intervals have forms of their own",
+	"upsert-roce-assignments":   "addresses have a form of their own",
+}
+
 func (j *junk) paths() {
 	for _, p := range j.op.Parameters {
 		if p.In != "path" {
@@ -115,7 +125,11 @@ func (j *junk) paths() {
 		for _, value := range []string{"junk", "%00", "%ff", "..%2f..", "'%20OR%201=1--", strings.Repeat("a", 5000), "0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3"} {
 			j.add(p.Name+" is "+value[:min(len(value), 40)], j.path(p.Name, value), j.sound(), 0)
 		}
-		j.add(p.Name+" is of nothing", j.path(p.Name, idOfNothing), j.sound(), http.StatusNotFound)
+		absent := http.StatusNotFound
+		if reason := moreThanTheContractSays[j.op.ID]; reason != "" {
+			absent = 0 // the request is refused before anything is looked up
+		}
+		j.add(p.Name+" is of nothing", j.path(p.Name, idOfNothing), j.sound(), absent)
 	}
 }
 
