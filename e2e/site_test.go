@@ -100,20 +100,22 @@ func TestSite(t *testing.T) {
 
 func importRoCE(t *testing.T, cli []string, dir string) {
 	t.Helper()
-	good := "hostname,interface,ipv4_cidr\n"
+	var rows strings.Builder
+	rows.WriteString("hostname,interface,ipv4_cidr\n")
 	for i := range 8 {
-		good += fmt.Sprintf("gpu-00001,enp%ds0np0,10.224.0.%d/24\n", 28+i, 10+i)
+		fmt.Fprintf(&rows, "gpu-00001,enp%ds0np0,10.224.0.%d/24\n", 28+i, 10+i)
 	}
+	good := rows.String()
 	bad := good + "gpu-00001,enp99s0np0,not-an-address\n"
 	if _, said, code := command(t, cli, "site", "roce", "import", "dc1", privateFile(t, dir, "bad.csv", bad)); code != 2 || !strings.Contains(said, "line 10") {
 		t.Errorf("a file with a bad row: exit code %d\n%s", code, said)
 	}
-	if rows := succeed(t, cli, "site", "roce", "list", "dc1", "--no-headers"); strings.TrimSpace(rows) != "" {
-		t.Errorf("a refused file left rows behind:\n%s", rows)
+	if listed := succeed(t, cli, "site", "roce", "list", "dc1", "--no-headers"); strings.TrimSpace(listed) != "" {
+		t.Errorf("a refused file left rows behind:\n%s", listed)
 	}
 	succeed(t, cli, "site", "roce", "import", "dc1", privateFile(t, dir, "good.csv", good))
-	if rows := succeed(t, cli, "site", "roce", "list", "dc1", "--no-headers"); strings.Count(rows, "gpu-00001") != 8 {
-		t.Errorf("want eight rows:\n%s", rows)
+	if listed := succeed(t, cli, "site", "roce", "list", "dc1", "--no-headers"); strings.Count(listed, "gpu-00001") != 8 {
+		t.Errorf("want eight rows:\n%s", listed)
 	}
 }
 

@@ -2,6 +2,7 @@ package maas_test
 
 import (
 	"encoding/base64"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -82,7 +83,7 @@ func TestAnIndependentClientDrivesAMachine(t *testing.T) {
 	readEverything(t, c, must)
 	must(c.Machine.Delete(made.SystemID))
 	_, err = c.Machine.Get(made.SystemID)
-	if s, ok := gomaasapi.GetServerError(err); !ok || s.StatusCode != 404 || !strings.Contains(s.BodyMessage, "No Machine matches") {
+	if s, ok := gomaasapi.GetServerError(err); !ok || s.StatusCode != http.StatusNotFound || !strings.Contains(s.BodyMessage, "No Machine matches") {
 		t.Errorf("deleted machine: %v", err)
 	}
 }
