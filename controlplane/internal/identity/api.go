@@ -20,39 +20,6 @@ func (s *Service) Register(api *httpapi.API) {
 	s.registerSignIn(api)
 }
 
-// nothing is the answer of an operation that has none.
-type nothing struct{}
-
-// versioned is the answer that carries one resource with its entity tag.
-type versioned[T any] struct {
-	ETag string `header:"ETag" doc:"Names this version; send it as If-Match with an update."`
-	Body T
-}
-
-func atETag[T any](version int64, body T) *versioned[T] {
-	return &versioned[T]{ETag: httpapi.ETag(version), Body: body}
-}
-
-type plainly[T any] struct{ Body T }
-
-type listed[T any] struct{ Body httpapi.List[T] }
-
-// slice is the part of a listing that a page asks for.
-func slice[key any](p httpapi.Page) (Slice[key], error) {
-	s := Slice[key]{Limit: p.Limit()}
-	_, err := p.After(&s.After)
-	return s, err
-}
-
-// list shows the rows that were fetched for a page.
-func list[row, view any](p httpapi.Page, rows []row, err error, show func(row) view, position func(view) any) (*listed[view], error) {
-	if err != nil {
-		return nil, err
-	}
-	views, _ := converted(rows, nil, show)
-	return &listed[view]{Body: httpapi.NewList(p, views, position)}, nil
-}
-
 // TenantView is a tenant as the API shows it.
 type TenantView struct {
 	OrgID     id.Org    `json:"org_id" doc:"Id of the tenant."`

@@ -45,32 +45,32 @@ func (s *Service) registerSignIn(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "list-auth-methods", Method: http.MethodGet, Path: "/api/v1/auth/methods", Tag: tag,
 		Summary: "List the ways to sign in", Access: httpapi.Public(),
-	}, func(context.Context, *struct{}) (*plainly[MethodsView], error) {
+	}, func(context.Context, *struct{}) (*httpapi.Plain[MethodsView], error) {
 		view := MethodsView{Methods: []string{"token"}}
 		if s.oidc.Enabled() {
 			view.Methods, view.Issuer = append(view.Methods, "oidc"), s.oidc.Issuer
 		}
-		return &plainly[MethodsView]{view}, nil
+		return &httpapi.Plain[MethodsView]{Body: view}, nil
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "start-oidc-sign-in", Method: http.MethodPost, Path: "/api/v1/auth/oidc/authorize", Tag: tag,
 		Summary: "Begin a sign-in through the identity provider", Access: httpapi.Public(), SecretResponse: true,
-	}, func(ctx context.Context, in *struct{ Body StartSignInBody }) (*plainly[StartedSignInView], error) {
+	}, func(ctx context.Context, in *struct{ Body StartSignInBody }) (*httpapi.Plain[StartedSignInView], error) {
 		started, err := s.StartSignIn(ctx, in.Body.RedirectURI, in.Body.CodeChallenge)
-		return &plainly[StartedSignInView]{StartedSignInView{AuthorizationURL: started.AuthorizationURL, State: started.State.Reveal()}}, err
+		return &httpapi.Plain[StartedSignInView]{Body: StartedSignInView{AuthorizationURL: started.AuthorizationURL, State: started.State.Reveal()}}, err
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "finish-oidc-sign-in", Method: http.MethodPost, Path: "/api/v1/auth/oidc/exchange", Tag: tag,
 		Summary: "Finish a sign-in through the identity provider", Description: "The token of the session is shown once, in this answer.",
 		Access: httpapi.Public(), SecretResponse: true,
-	}, func(ctx context.Context, in *struct{ Body FinishSignInBody }) (*plainly[SessionView], error) {
+	}, func(ctx context.Context, in *struct{ Body FinishSignInBody }) (*httpapi.Plain[SessionView], error) {
 		session, plain, err := s.FinishSignIn(ctx, redact.New(in.Body.Code), redact.New(in.Body.State), redact.New(in.Body.CodeVerifier))
-		return &plainly[SessionView]{SessionView{Token: plain.Reveal(), ExpiresAt: session.ExpiresAt.UTC()}}, err
+		return &httpapi.Plain[SessionView]{Body: SessionView{Token: plain.Reveal(), ExpiresAt: session.ExpiresAt.UTC()}}, err
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "sign-out", Method: http.MethodPost, Path: "/api/v1/auth/logout", Tag: tag,
 		Summary: "Revoke the token that this request comes with", Access: httpapi.Authenticated(),
-	}, func(ctx context.Context, _ *struct{}) (*nothing, error) {
+	}, func(ctx context.Context, _ *struct{}) (*httpapi.Nothing, error) {
 		return nil, s.SignOut(ctx)
 	})
 }

@@ -49,13 +49,13 @@ func (s *Service) registerTenantMembers(api *httpapi.API) {
 		TenantPath
 		httpapi.Page
 	},
-	) (*listed[MemberView], error) {
-		page, err := slice[id.User](in.Page)
+	) (*httpapi.Listed[MemberView], error) {
+		page, err := httpapi.SliceOf[id.User](in.Page)
 		if err != nil {
 			return nil, err
 		}
 		rows, err := s.TenantMembers(ctx, in.OrgID, page)
-		return list(in.Page, rows, err, showMember, memberPosition)
+		return httpapi.ListOf(in.Page, rows, err, showMember, memberPosition)
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "put-tenant-member", Method: http.MethodPut, Path: all + "/{user_id}", Tag: tagMembers,
@@ -65,15 +65,15 @@ func (s *Service) registerTenantMembers(api *httpapi.API) {
 		TenantMemberPath
 		Body TenantRoleBody
 	},
-	) (*plainly[MemberView], error) {
+	) (*httpapi.Plain[MemberView], error) {
 		m, err := s.PutTenantMember(ctx, in.OrgID, in.UserID, in.Body.Role)
-		return &plainly[MemberView]{showMember(m)}, err
+		return &httpapi.Plain[MemberView]{Body: showMember(m)}, err
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "remove-tenant-member", Method: http.MethodDelete, Path: all + "/{user_id}", Tag: tagMembers,
 		Summary: "Take a person's role on a tenant away", Description: "The last tenant_admin can be removed by the platform only.",
 		Access: httpapi.Tenant(auth.MemberManage),
-	}, func(ctx context.Context, in *TenantMemberPath) (*nothing, error) {
+	}, func(ctx context.Context, in *TenantMemberPath) (*httpapi.Nothing, error) {
 		return nil, s.RemoveTenantMember(ctx, in.OrgID, in.UserID)
 	})
 }
@@ -87,13 +87,13 @@ func (s *Service) registerProjectMembers(api *httpapi.API) {
 		ProjectPath
 		httpapi.Page
 	},
-	) (*listed[MemberView], error) {
-		page, err := slice[id.User](in.Page)
+	) (*httpapi.Listed[MemberView], error) {
+		page, err := httpapi.SliceOf[id.User](in.Page)
 		if err != nil {
 			return nil, err
 		}
 		rows, err := s.ProjectMembers(ctx, in.ProjectID, page)
-		return list(in.Page, rows, err, showMember, memberPosition)
+		return httpapi.ListOf(in.Page, rows, err, showMember, memberPosition)
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "put-project-member", Method: http.MethodPut, Path: all + "/{user_id}", Tag: tagMembers,
@@ -103,14 +103,14 @@ func (s *Service) registerProjectMembers(api *httpapi.API) {
 		ProjectMemberPath
 		Body ProjectRoleBody
 	},
-	) (*plainly[MemberView], error) {
+	) (*httpapi.Plain[MemberView], error) {
 		m, err := s.PutProjectMember(ctx, in.ProjectID, in.UserID, in.Body.Role)
-		return &plainly[MemberView]{showMember(m)}, err
+		return &httpapi.Plain[MemberView]{Body: showMember(m)}, err
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "remove-project-member", Method: http.MethodDelete, Path: all + "/{user_id}", Tag: tagMembers,
 		Summary: "Take a person's role in a project away", Access: httpapi.Project(auth.MemberManage),
-	}, func(ctx context.Context, in *ProjectMemberPath) (*nothing, error) {
+	}, func(ctx context.Context, in *ProjectMemberPath) (*httpapi.Nothing, error) {
 		return nil, s.RemoveProjectMember(ctx, in.ProjectID, in.UserID)
 	})
 }

@@ -42,9 +42,9 @@ func (s *Service) registerServiceAccounts(api *httpapi.API) {
 		ProjectPath
 		Body NewServiceAccountBody
 	},
-	) (*versioned[ServiceAccountView], error) {
+	) (*httpapi.Versioned[ServiceAccountView], error) {
 		a, err := s.CreateServiceAccount(ctx, in.ProjectID, NewServiceAccount(in.Body))
-		return atETag(a.Version, showServiceAccount(a)), err
+		return httpapi.AtVersion(a.Version, showServiceAccount(a)), err
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "list-service-accounts", Method: http.MethodGet, Path: pathServiceAccounts, Tag: tagServiceAccounts,
@@ -53,20 +53,20 @@ func (s *Service) registerServiceAccounts(api *httpapi.API) {
 		ProjectPath
 		httpapi.Page
 	},
-	) (*listed[ServiceAccountView], error) {
-		page, err := slice[id.ServiceAccount](in.Page)
+	) (*httpapi.Listed[ServiceAccountView], error) {
+		page, err := httpapi.SliceOf[id.ServiceAccount](in.Page)
 		if err != nil {
 			return nil, err
 		}
 		rows, err := s.ServiceAccounts(ctx, in.ProjectID, page)
-		return list(in.Page, rows, err, showServiceAccount, func(v ServiceAccountView) any { return v.ServiceAccountID })
+		return httpapi.ListOf(in.Page, rows, err, showServiceAccount, func(v ServiceAccountView) any { return v.ServiceAccountID })
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-service-account", Method: http.MethodGet, Path: one, Tag: tagServiceAccounts,
 		Summary: "Read a service account", Access: httpapi.Project(auth.ServiceAccountRead),
-	}, func(ctx context.Context, in *ServiceAccountPath) (*versioned[ServiceAccountView], error) {
+	}, func(ctx context.Context, in *ServiceAccountPath) (*httpapi.Versioned[ServiceAccountView], error) {
 		a, err := s.ServiceAccount(ctx, in.ProjectID, in.ServiceAccountID)
-		return atETag(a.Version, showServiceAccount(a)), err
+		return httpapi.AtVersion(a.Version, showServiceAccount(a)), err
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "update-service-account", Method: http.MethodPatch, Path: one, Tag: tagServiceAccounts,
@@ -76,19 +76,19 @@ func (s *Service) registerServiceAccounts(api *httpapi.API) {
 		httpapi.IfMatch
 		Body ServiceAccountChangeBody
 	},
-	) (*versioned[ServiceAccountView], error) {
+	) (*httpapi.Versioned[ServiceAccountView], error) {
 		version, err := in.Version()
 		if err != nil {
 			return nil, err
 		}
 		a, err := s.UpdateServiceAccount(ctx, in.ProjectID, in.ServiceAccountID, version, ServiceAccountChange(in.Body))
-		return atETag(a.Version, showServiceAccount(a)), err
+		return httpapi.AtVersion(a.Version, showServiceAccount(a)), err
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "delete-service-account", Method: http.MethodDelete, Path: one, Tag: tagServiceAccounts,
 		Summary: "Delete a service account", Description: "Revokes its tokens; its name can be used again.",
 		Access: httpapi.Project(auth.ServiceAccountManage),
-	}, func(ctx context.Context, in *ServiceAccountPath) (*nothing, error) {
+	}, func(ctx context.Context, in *ServiceAccountPath) (*httpapi.Nothing, error) {
 		return nil, s.DeleteServiceAccount(ctx, in.ProjectID, in.ServiceAccountID)
 	})
 }

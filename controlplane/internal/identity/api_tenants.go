@@ -43,28 +43,28 @@ func (s *Service) registerTenants(api *httpapi.API) {
 		ID: "create-tenant", Method: http.MethodPost, Path: "/api/v1/admin/tenants", Tag: tagTenants,
 		Summary: "Create a tenant", Description: "Also creates its project `default`.",
 		Access: httpapi.Platform(auth.TenantCreate), Status: http.StatusCreated,
-	}, func(ctx context.Context, in *struct{ Body NamingBody }) (*versioned[TenantView], error) {
+	}, func(ctx context.Context, in *struct{ Body NamingBody }) (*httpapi.Versioned[TenantView], error) {
 		t, err := s.CreateTenant(ctx, Naming(in.Body))
-		return atETag(t.Version, showTenant(t)), err
+		return httpapi.AtVersion(t.Version, showTenant(t)), err
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "list-tenants", Method: http.MethodGet, Path: "/api/v1/tenants", Tag: tagTenants,
 		Summary: "List the tenants you have a role in", Description: "Roles on the platform see all tenants.",
 		Access: httpapi.Anywhere(auth.TenantRead),
-	}, func(ctx context.Context, in *struct{ httpapi.Page }) (*listed[TenantView], error) {
-		page, err := slice[id.Org](in.Page)
+	}, func(ctx context.Context, in *struct{ httpapi.Page }) (*httpapi.Listed[TenantView], error) {
+		page, err := httpapi.SliceOf[id.Org](in.Page)
 		if err != nil {
 			return nil, err
 		}
 		rows, err := s.Tenants(ctx, page)
-		return list(in.Page, rows, err, showTenant, func(v TenantView) any { return v.OrgID })
+		return httpapi.ListOf(in.Page, rows, err, showTenant, func(v TenantView) any { return v.OrgID })
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-tenant", Method: http.MethodGet, Path: "/api/v1/tenants/{org_id}", Tag: tagTenants,
 		Summary: "Read a tenant", Access: httpapi.Tenant(auth.TenantRead),
-	}, func(ctx context.Context, in *TenantPath) (*versioned[TenantView], error) {
+	}, func(ctx context.Context, in *TenantPath) (*httpapi.Versioned[TenantView], error) {
 		t, err := s.Tenant(ctx, in.OrgID)
-		return atETag(t.Version, showTenant(t)), err
+		return httpapi.AtVersion(t.Version, showTenant(t)), err
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "update-tenant", Method: http.MethodPatch, Path: "/api/v1/tenants/{org_id}", Tag: tagTenants,
@@ -74,13 +74,13 @@ func (s *Service) registerTenants(api *httpapi.API) {
 		httpapi.IfMatch
 		Body RenameBody
 	},
-	) (*versioned[TenantView], error) {
+	) (*httpapi.Versioned[TenantView], error) {
 		version, err := in.Version()
 		if err != nil {
 			return nil, err
 		}
 		t, err := s.UpdateTenant(ctx, in.OrgID, version, in.Body.Name)
-		return atETag(t.Version, showTenant(t)), err
+		return httpapi.AtVersion(t.Version, showTenant(t)), err
 	})
 }
 
@@ -92,9 +92,9 @@ func (s *Service) registerProjects(api *httpapi.API) {
 		TenantPath
 		Body NamingBody
 	},
-	) (*versioned[ProjectView], error) {
+	) (*httpapi.Versioned[ProjectView], error) {
 		p, err := s.CreateProject(ctx, in.OrgID, Naming(in.Body))
-		return atETag(p.Version, showProject(p)), err
+		return httpapi.AtVersion(p.Version, showProject(p)), err
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "list-projects", Method: http.MethodGet, Path: "/api/v1/tenants/{org_id}/projects", Tag: tagProjects,
@@ -105,20 +105,20 @@ func (s *Service) registerProjects(api *httpapi.API) {
 		TenantPath
 		httpapi.Page
 	},
-	) (*listed[ProjectView], error) {
-		page, err := slice[id.Project](in.Page)
+	) (*httpapi.Listed[ProjectView], error) {
+		page, err := httpapi.SliceOf[id.Project](in.Page)
 		if err != nil {
 			return nil, err
 		}
 		rows, err := s.Projects(ctx, in.OrgID, page)
-		return list(in.Page, rows, err, showProject, func(v ProjectView) any { return v.ProjectID })
+		return httpapi.ListOf(in.Page, rows, err, showProject, func(v ProjectView) any { return v.ProjectID })
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-project", Method: http.MethodGet, Path: "/api/v1/projects/{project_id}", Tag: tagProjects,
 		Summary: "Read a project", Access: httpapi.Project(auth.ProjectRead),
-	}, func(ctx context.Context, in *ProjectPath) (*versioned[ProjectView], error) {
+	}, func(ctx context.Context, in *ProjectPath) (*httpapi.Versioned[ProjectView], error) {
 		p, err := s.Project(ctx, in.ProjectID)
-		return atETag(p.Version, showProject(p)), err
+		return httpapi.AtVersion(p.Version, showProject(p)), err
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "update-project", Method: http.MethodPatch, Path: "/api/v1/projects/{project_id}", Tag: tagProjects,
@@ -128,12 +128,12 @@ func (s *Service) registerProjects(api *httpapi.API) {
 		httpapi.IfMatch
 		Body RenameBody
 	},
-	) (*versioned[ProjectView], error) {
+	) (*httpapi.Versioned[ProjectView], error) {
 		version, err := in.Version()
 		if err != nil {
 			return nil, err
 		}
 		p, err := s.UpdateProject(ctx, in.ProjectID, version, in.Body.Name)
-		return atETag(p.Version, showProject(p)), err
+		return httpapi.AtVersion(p.Version, showProject(p)), err
 	})
 }

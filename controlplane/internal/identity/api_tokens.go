@@ -57,11 +57,11 @@ func showToken(t Token) TokenView {
 	return v
 }
 
-func showNewToken(t Token, plain redact.Secret, err error) (*plainly[NewTokenView], error) {
+func showNewToken(t Token, plain redact.Secret, err error) (*httpapi.Plain[NewTokenView], error) {
 	if err != nil {
 		return nil, err
 	}
-	return &plainly[NewTokenView]{NewTokenView{TokenView: showToken(t), Token: plain.Reveal()}}, nil
+	return &httpapi.Plain[NewTokenView]{Body: NewTokenView{TokenView: showToken(t), Token: plain.Reveal()}}, nil
 }
 
 func tokenPosition(v TokenView) any { return v.TokenID }
@@ -76,7 +76,7 @@ func (s *Service) registerTokens(api *httpapi.API) {
 		ServiceAccountPath
 		Body NewTokenBody
 	},
-	) (*plainly[NewTokenView], error) {
+	) (*httpapi.Plain[NewTokenView], error) {
 		return showNewToken(s.CreateServiceAccountToken(ctx, in.ProjectID, in.ServiceAccountID, in.Body.asked()))
 	})
 	httpapi.Register(api, httpapi.Operation{
@@ -86,13 +86,13 @@ func (s *Service) registerTokens(api *httpapi.API) {
 		ServiceAccountPath
 		httpapi.Page
 	},
-	) (*listed[TokenView], error) {
-		page, err := slice[id.Token](in.Page)
+	) (*httpapi.Listed[TokenView], error) {
+		page, err := httpapi.SliceOf[id.Token](in.Page)
 		if err != nil {
 			return nil, err
 		}
 		rows, err := s.ServiceAccountTokens(ctx, in.ProjectID, in.ServiceAccountID, page)
-		return list(in.Page, rows, err, showToken, tokenPosition)
+		return httpapi.ListOf(in.Page, rows, err, showToken, tokenPosition)
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "revoke-service-account-token", Method: http.MethodDelete, Path: all + "/{token_id}", Tag: tagTokens,
@@ -101,7 +101,7 @@ func (s *Service) registerTokens(api *httpapi.API) {
 		ServiceAccountPath
 		TokenID id.Token `path:"token_id" doc:"Id of the token."`
 	},
-	) (*nothing, error) {
+	) (*httpapi.Nothing, error) {
 		return nil, s.RevokeServiceAccountToken(ctx, in.ProjectID, in.ServiceAccountID, in.TokenID)
 	})
 }
@@ -156,25 +156,25 @@ func (s *Service) registerOwn(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-me", Method: http.MethodGet, Path: "/api/v1/me", Tag: tagMe,
 		Summary: "Read who you are and what you may do", Access: httpapi.Authenticated(),
-	}, func(ctx context.Context, _ *struct{}) (*plainly[MeView], error) {
-		return &plainly[MeView]{showMe(auth.From(ctx))}, nil
+	}, func(ctx context.Context, _ *struct{}) (*httpapi.Plain[MeView], error) {
+		return &httpapi.Plain[MeView]{Body: showMe(auth.From(ctx))}, nil
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "list-my-tokens", Method: http.MethodGet, Path: "/api/v1/me/tokens", Tag: tagMe,
 		Summary: "List your tokens that still work", Access: httpapi.Authenticated(),
-	}, func(ctx context.Context, in *struct{ httpapi.Page }) (*listed[TokenView], error) {
-		page, err := slice[id.Token](in.Page)
+	}, func(ctx context.Context, in *struct{ httpapi.Page }) (*httpapi.Listed[TokenView], error) {
+		page, err := httpapi.SliceOf[id.Token](in.Page)
 		if err != nil {
 			return nil, err
 		}
 		rows, err := s.OwnTokens(ctx, page)
-		return list(in.Page, rows, err, showToken, tokenPosition)
+		return httpapi.ListOf(in.Page, rows, err, showToken, tokenPosition)
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "create-my-token", Method: http.MethodPost, Path: "/api/v1/me/tokens", Tag: tagMe,
 		Summary: "Make a token for yourself", Description: "The token is shown once, in this answer. Only people make tokens for themselves.",
 		Access: httpapi.Authenticated(), Status: http.StatusCreated, SecretResponse: true,
-	}, func(ctx context.Context, in *struct{ Body NewTokenBody }) (*plainly[NewTokenView], error) {
+	}, func(ctx context.Context, in *struct{ Body NewTokenBody }) (*httpapi.Plain[NewTokenView], error) {
 		return showNewToken(s.CreateOwnToken(ctx, in.Body.asked()))
 	})
 	httpapi.Register(api, httpapi.Operation{
@@ -183,7 +183,7 @@ func (s *Service) registerOwn(api *httpapi.API) {
 	}, func(ctx context.Context, in *struct {
 		TokenID id.Token `path:"token_id" doc:"Id of the token."`
 	},
-	) (*nothing, error) {
+	) (*httpapi.Nothing, error) {
 		return nil, s.RevokeOwnToken(ctx, in.TokenID)
 	})
 }

@@ -38,28 +38,28 @@ func (s *Service) registerUsers(api *httpapi.API) {
 		httpapi.Page
 		Email string `query:"email" maxLength:"254" doc:"Only the person with this address."`
 	},
-	) (*listed[UserView], error) {
-		page, err := slice[id.User](in.Page)
+	) (*httpapi.Listed[UserView], error) {
+		page, err := httpapi.SliceOf[id.User](in.Page)
 		if err != nil {
 			return nil, err
 		}
 		rows, err := s.Users(ctx, in.Email, page)
-		return list(in.Page, rows, err, showUser, func(v UserView) any { return v.UserID })
+		return httpapi.ListOf(in.Page, rows, err, showUser, func(v UserView) any { return v.UserID })
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "create-user", Method: http.MethodPost, Path: all, Tag: tag,
 		Summary: "Invite a person", Description: "They become able to act by signing in with the same verified e-mail address.",
 		Access: httpapi.Platform(auth.UserManage), Status: http.StatusCreated,
-	}, func(ctx context.Context, in *struct{ Body NewUserBody }) (*versioned[UserView], error) {
+	}, func(ctx context.Context, in *struct{ Body NewUserBody }) (*httpapi.Versioned[UserView], error) {
 		u, err := s.CreateUser(ctx, NewUser(in.Body))
-		return atETag(u.Version, showUser(u)), err
+		return httpapi.AtVersion(u.Version, showUser(u)), err
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-user", Method: http.MethodGet, Path: all + "/{user_id}", Tag: tag,
 		Summary: "Read a person", Access: httpapi.Platform(auth.UserRead),
-	}, func(ctx context.Context, in *UserPath) (*versioned[UserView], error) {
+	}, func(ctx context.Context, in *UserPath) (*httpapi.Versioned[UserView], error) {
 		u, err := s.User(ctx, in.UserID)
-		return atETag(u.Version, showUser(u)), err
+		return httpapi.AtVersion(u.Version, showUser(u)), err
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "update-user", Method: http.MethodPatch, Path: all + "/{user_id}", Tag: tag,
@@ -71,12 +71,12 @@ func (s *Service) registerUsers(api *httpapi.API) {
 		httpapi.IfMatch
 		Body UserChangeBody
 	},
-	) (*versioned[UserView], error) {
+	) (*httpapi.Versioned[UserView], error) {
 		version, err := in.Version()
 		if err != nil {
 			return nil, err
 		}
 		u, err := s.UpdateUser(ctx, in.UserID, version, UserChange(in.Body))
-		return atETag(u.Version, showUser(u)), err
+		return httpapi.AtVersion(u.Version, showUser(u)), err
 	})
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // TenantMembers lists who holds a role on a tenant itself.
-func (s *Service) TenantMembers(ctx context.Context, org id.Org, page Slice[id.User]) ([]Member, error) {
+func (s *Service) TenantMembers(ctx context.Context, org id.Org, page postgres.Slice[id.User]) ([]Member, error) {
 	rows, err := s.reads.ListTenantMembers(ctx, identitydb.ListTenantMembersParams{
 		OrgID: org, After: page.After.String(), PageSize: page.Limit,
 	})
@@ -82,7 +82,7 @@ func (s *Service) RemoveTenantMember(ctx context.Context, org id.Org, user id.Us
 }
 
 // ProjectMembers lists who holds a role in a project.
-func (s *Service) ProjectMembers(ctx context.Context, project id.Project, page Slice[id.User]) ([]Member, error) {
+func (s *Service) ProjectMembers(ctx context.Context, project id.Project, page postgres.Slice[id.User]) ([]Member, error) {
 	rows, err := s.reads.ListProjectMembers(ctx, identitydb.ListProjectMembersParams{
 		ProjectID: project, After: page.After.String(), PageSize: page.Limit,
 	})

@@ -111,7 +111,7 @@ func (s *Service) ServiceAccount(ctx context.Context, project id.Project, which 
 }
 
 // ServiceAccounts lists the accounts of a project.
-func (s *Service) ServiceAccounts(ctx context.Context, project id.Project, page Slice[id.ServiceAccount]) ([]ServiceAccount, error) {
+func (s *Service) ServiceAccounts(ctx context.Context, project id.Project, page postgres.Slice[id.ServiceAccount]) ([]ServiceAccount, error) {
 	rows, err := s.reads.ListServiceAccounts(ctx, identitydb.ListServiceAccountsParams{
 		ProjectID: project, After: page.After.String(), PageSize: page.Limit,
 	})

@@ -127,7 +127,7 @@ func (s *Service) Tenant(ctx context.Context, org id.Org) (Tenant, error) {
 }
 
 // Tenants lists the tenants that the caller may see.
-func (s *Service) Tenants(ctx context.Context, page Slice[id.Org]) ([]Tenant, error) {
+func (s *Service) Tenants(ctx context.Context, page postgres.Slice[id.Org]) ([]Tenant, error) {
 	caller := auth.From(ctx)
 	var visible []id.Org
 	for _, org := range caller.Orgs() {
@@ -150,7 +150,7 @@ func (s *Service) Project(ctx context.Context, project id.Project) (Project, err
 // Projects lists the projects of a tenant that the caller may see: all of them
 // to those who hold a role on the tenant itself, otherwise those in which the
 // caller has a role.
-func (s *Service) Projects(ctx context.Context, org id.Org, page Slice[id.Project]) ([]Project, error) {
+func (s *Service) Projects(ctx context.Context, org id.Org, page postgres.Slice[id.Project]) ([]Project, error) {
 	caller := auth.From(ctx)
 	_, ofTenant := caller.Tenants[org]
 	var visible []id.Project

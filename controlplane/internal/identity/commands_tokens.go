@@ -11,6 +11,7 @@ import (
 	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/id"
 	"gpuaas/controlplane/internal/identity/internal/identitydb"
+	"gpuaas/controlplane/internal/postgres"
 	"gpuaas/controlplane/internal/redact"
 )
 
@@ -94,7 +95,7 @@ func (c change) insertToken(ctx context.Context, now time.Time, plain redact.Sec
 }
 
 // ServiceAccountTokens lists the tokens of a service account that still work.
-func (s *Service) ServiceAccountTokens(ctx context.Context, project id.Project, which id.ServiceAccount, page Slice[id.Token]) ([]Token, error) {
+func (s *Service) ServiceAccountTokens(ctx context.Context, project id.Project, which id.ServiceAccount, page postgres.Slice[id.Token]) ([]Token, error) {
 	if _, err := s.ServiceAccount(ctx, project, which); err != nil {
 		return nil, err
 	}
@@ -105,7 +106,7 @@ func (s *Service) ServiceAccountTokens(ctx context.Context, project id.Project, 
 }
 
 // OwnTokens lists the tokens of the caller that still work.
-func (s *Service) OwnTokens(ctx context.Context, page Slice[id.Token]) ([]Token, error) {
+func (s *Service) OwnTokens(ctx context.Context, page postgres.Slice[id.Token]) ([]Token, error) {
 	user, account, err := ownerOf(auth.From(ctx))
 	if err != nil {
 		return nil, err

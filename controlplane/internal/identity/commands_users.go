@@ -116,7 +116,7 @@ func (s *Service) User(ctx context.Context, who id.User) (User, error) {
 }
 
 // Users lists people; email narrows to one address when it is not empty.
-func (s *Service) Users(ctx context.Context, email string, page Slice[id.User]) ([]User, error) {
+func (s *Service) Users(ctx context.Context, email string, page postgres.Slice[id.User]) ([]User, error) {
 	rows, err := s.reads.ListUsers(ctx, identitydb.ListUsersParams{
 		After: page.After.String(), Email: orNull(email), PageSize: page.Limit,
 	})

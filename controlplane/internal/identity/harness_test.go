@@ -221,4 +221,4 @@ func (w *world) call(tb testing.TB, token redact.Secret, method, path, ifMatch s
 }
 
 // firstPage is the beginning of any listing.
-func firstPage[key any]() identity.Slice[key] { return identity.Slice[key]{Limit: 100} }
+func firstPage[key any]() postgres.Slice[key] { return postgres.Slice[key]{Limit: 100} }

@@ -148,3 +148,10 @@ func Violates(err error, constraint string) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.Code[:2] == "23" && pg.ConstraintName == constraint
 }
+
+// Slice is one page of a listing: what comes after a key, and how much of it.
+// The zero key is before all others.
+type Slice[key any] struct {
+	After key
+	Limit int32
+}

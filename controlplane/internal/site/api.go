@@ -25,38 +25,6 @@ func (s *Service) Register(api *httpapi.API) {
 	s.registerRoCE(api)
 }
 
-// nothing is the answer of an operation that has none.
-type nothing struct{}
-
-// versioned is the answer that carries one resource with its entity tag.
-type versioned[T any] struct {
-	ETag string `header:"ETag" doc:"Names this version; send it as If-Match with an update."`
-	Body T
-}
-
-func atETag[T any](version int64, body T) *versioned[T] {
-	return &versioned[T]{ETag: httpapi.ETag(version), Body: body}
-}
-
-type plainly[T any] struct{ Body T }
-
-type listed[T any] struct{ Body httpapi.List[T] }
-
-// slice is the part of a listing that a page asks for.
-func slice[key any](p httpapi.Page) (Slice[key], error) {
-	s := Slice[key]{Limit: p.Limit()}
-	_, err := p.After(&s.After)
-	return s, err
-}
-
-// list shows the rows that were fetched for a page.
-func list[row, view any](p httpapi.Page, rows []row, err error, show func(row) view, position func(view) any) (*listed[view], error) {
-	if err != nil {
-		return nil, err
-	}
-	return &listed[view]{Body: httpapi.NewList(p, converted(rows, show), position)}, nil
-}
-
 // CredentialView is what may be known of a secret.
 type CredentialView struct {
 	HasCredentials bool       `json:"has_credentials" doc:"Whether there is one."`
@@ -137,9 +105,9 @@ func (s *Service) registerSites(api *httpapi.API) {
 		ID: "create-maas-site", Method: http.MethodPost, Path: pathSites, Tag: tagSites,
 		Summary: "Create a MAAS site", Description: "Also creates its profile `default`. Credentials are written afterwards.",
 		Access: httpapi.Platform(auth.SiteManage), Status: http.StatusCreated,
-	}, func(ctx context.Context, in *struct{ Body NewBody }) (*versioned[View], error) {
+	}, func(ctx context.Context, in *struct{ Body NewBody }) (*httpapi.Versioned[View], error) {
 		made, err := s.CreateSite(ctx, in.Body.Name, in.Body.settings())
-		return atETag(made.Version, show(made)), err
+		return httpapi.AtVersion(made.Version, show(made)), err
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "list-maas-sites", Method: http.MethodGet, Path: pathSites, Tag: tagSites,
@@ -148,20 +116,20 @@ func (s *Service) registerSites(api *httpapi.API) {
 		httpapi.Page
 		Status string `query:"status" enum:"active,disabled" doc:"Only sites of this status."`
 	},
-	) (*listed[View], error) {
-		page, err := slice[id.Site](in.Page)
+	) (*httpapi.Listed[View], error) {
+		page, err := httpapi.SliceOf[id.Site](in.Page)
 		if err != nil {
 			return nil, err
 		}
 		rows, err := s.Sites(ctx, optional(Status(in.Status)), page)
-		return list(in.Page, rows, err, show, func(v View) any { return v.SiteID })
+		return httpapi.ListOf(in.Page, rows, err, show, func(v View) any { return v.SiteID })
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-maas-site", Method: http.MethodGet, Path: pathSite, Tag: tagSites,
 		Summary: "Read a MAAS site", Access: httpapi.Platform(auth.SiteRead),
-	}, func(ctx context.Context, in *Path) (*versioned[View], error) {
+	}, func(ctx context.Context, in *Path) (*httpapi.Versioned[View], error) {
 		found, err := s.Site(ctx, in.SiteID)
-		return atETag(found.Version, show(found)), err
+		return httpapi.AtVersion(found.Version, show(found)), err
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "update-maas-site", Method: http.MethodPatch, Path: pathSite, Tag: tagSites,
@@ -171,19 +139,19 @@ func (s *Service) registerSites(api *httpapi.API) {
 		httpapi.IfMatch
 		Body ChangeBody
 	},
-	) (*versioned[View], error) {
+	) (*httpapi.Versioned[View], error) {
 		version, err := in.Version()
 		if err != nil {
 			return nil, err
 		}
 		after, err := s.UpdateSite(ctx, in.SiteID, version, Change{Name: in.Body.Name, Status: in.Body.Status, Settings: in.Body.SettingsChange})
-		return atETag(after.Version, show(after)), err
+		return httpapi.AtVersion(after.Version, show(after)), err
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "delete-maas-site", Method: http.MethodDelete, Path: pathSite, Tag: tagSites,
 		Summary: "Take a MAAS site out of use", Description: "Work that is running finishes; its name can be used again.",
 		Access: httpapi.Platform(auth.SiteManage),
-	}, func(ctx context.Context, in *Path) (*nothing, error) {
+	}, func(ctx context.Context, in *Path) (*httpapi.Nothing, error) {
 		return nil, s.DeleteSite(ctx, in.SiteID)
 	})
 }

@@ -39,25 +39,25 @@ func (s *Service) registerCredentials(api *httpapi.API) {
 		Path
 		Body CredentialsBody
 	},
-	) (*versioned[View], error) {
+	) (*httpapi.Versioned[View], error) {
 		given := Credentials{APIToken: in.Body.APIToken, DeployPassword: in.Body.DeployPassword}
 		if p := in.Body.Power; p != nil {
 			given.Power = &PowerCredentials{User: p.User, Pass: p.Pass}
 		}
 		after, err := s.SetCredentials(ctx, in.SiteID, given)
-		return atETag(after.Version, show(after)), err
+		return httpapi.AtVersion(after.Version, show(after)), err
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "probe-maas-site", Method: http.MethodPost, Path: pathSite + "/probe", Tag: tagSites,
 		Summary:     "Look whether a MAAS site is ready for work",
 		Description: "Whatever is wrong with MAAS is in the checks, each with a remedy.",
 		Access:      httpapi.Platform(auth.SiteManage), Status: http.StatusOK,
-	}, func(ctx context.Context, in *Path) (*plainly[ProbeView], error) {
+	}, func(ctx context.Context, in *Path) (*httpapi.Plain[ProbeView], error) {
 		checks, err := s.Probe(ctx, in.SiteID)
 		out := ProbeView{OK: true, Checks: checks}
 		for _, c := range checks {
 			out.OK = out.OK && c.OK
 		}
-		return &plainly[ProbeView]{Body: out}, err
+		return &httpapi.Plain[ProbeView]{Body: out}, err
 	})
 }

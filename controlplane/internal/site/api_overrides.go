@@ -79,12 +79,12 @@ func (s *Service) registerOverrides(api *httpapi.API) {
 		Path
 		Body NewPowerOverrideBody
 	},
-	) (*versioned[PowerOverrideView], error) {
+	) (*httpapi.Versioned[PowerOverrideView], error) {
 		b := in.Body
 		made, err := s.CreatePowerOverride(ctx, in.SiteID, NewPowerOverride{
 			Selector: Selector{Type: b.SelectorType, Value: b.SelectorValue}, Credentials: PowerCredentials{User: b.User, Pass: b.Pass},
 		})
-		return atETag(made.Version, showOverride(made)), err
+		return httpapi.AtVersion(made.Version, showOverride(made)), err
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "list-power-overrides", Method: http.MethodGet, Path: all, Tag: tagOverrides,
@@ -93,20 +93,20 @@ func (s *Service) registerOverrides(api *httpapi.API) {
 		Path
 		httpapi.Page
 	},
-	) (*listed[PowerOverrideView], error) {
-		page, err := slice[id.PowerOverride](in.Page)
+	) (*httpapi.Listed[PowerOverrideView], error) {
+		page, err := httpapi.SliceOf[id.PowerOverride](in.Page)
 		if err != nil {
 			return nil, err
 		}
 		rows, err := s.PowerOverrides(ctx, in.SiteID, page)
-		return list(in.Page, rows, err, showOverride, func(v PowerOverrideView) any { return v.PowerOverrideID })
+		return httpapi.ListOf(in.Page, rows, err, showOverride, func(v PowerOverrideView) any { return v.PowerOverrideID })
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-power-override", Method: http.MethodGet, Path: one, Tag: tagOverrides,
 		Summary: "Read a power credential override", Access: httpapi.Platform(auth.SiteRead),
-	}, func(ctx context.Context, in *PowerOverridePath) (*versioned[PowerOverrideView], error) {
+	}, func(ctx context.Context, in *PowerOverridePath) (*httpapi.Versioned[PowerOverrideView], error) {
 		found, err := s.PowerOverride(ctx, in.SiteID, in.PowerOverrideID)
-		return atETag(found.Version, showOverride(found)), err
+		return httpapi.AtVersion(found.Version, showOverride(found)), err
 	})
 	s.registerOverrideChanges(api, one)
 }
@@ -120,7 +120,7 @@ func (s *Service) registerOverrideChanges(api *httpapi.API, one string) {
 		httpapi.IfMatch
 		Body PowerOverrideChangeBody
 	},
-	) (*versioned[PowerOverrideView], error) {
+	) (*httpapi.Versioned[PowerOverrideView], error) {
 		version, err := in.Version()
 		if err != nil {
 			return nil, err
@@ -130,12 +130,12 @@ func (s *Service) registerOverrideChanges(api *httpapi.API, one string) {
 			ch.Credentials = &PowerCredentials{User: c.User, Pass: c.Pass}
 		}
 		after, err := s.UpdatePowerOverride(ctx, in.SiteID, in.PowerOverrideID, version, ch)
-		return atETag(after.Version, showOverride(after)), err
+		return httpapi.AtVersion(after.Version, showOverride(after)), err
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "delete-power-override", Method: http.MethodDelete, Path: one, Tag: tagOverrides,
 		Summary: "Remove a power credential override and its credentials", Access: httpapi.Platform(auth.SiteManage),
-	}, func(ctx context.Context, in *PowerOverridePath) (*nothing, error) {
+	}, func(ctx context.Context, in *PowerOverridePath) (*httpapi.Nothing, error) {
 		return nil, s.DeletePowerOverride(ctx, in.SiteID, in.PowerOverrideID)
 	})
 	httpapi.Register(api, httpapi.Operation{
@@ -149,8 +149,8 @@ func (s *Service) registerOverrideChanges(api *httpapi.API, one string) {
 		IPMIIP   string `query:"ipmi_ip" maxLength:"45" doc:"Address of its BMC."`
 		PXEMAC   string `query:"pxe_mac" maxLength:"17" doc:"MAC address of its PXE interface."`
 	},
-	) (*plainly[PowerChoiceView], error) {
+	) (*httpapi.Plain[PowerChoiceView], error) {
 		choice, err := s.ChoicePower(ctx, in.SiteID, Machine{Hostname: in.Hostname, IPMIIP: in.IPMIIP, PXEMAC: in.PXEMAC})
-		return &plainly[PowerChoiceView]{Body: showChoice(choice)}, err
+		return &httpapi.Plain[PowerChoiceView]{Body: showChoice(choice)}, err
 	})
 }

@@ -63,9 +63,9 @@ func (s *Service) registerProfiles(api *httpapi.API) {
 		Path
 		Body NewProfileBody
 	},
-	) (*versioned[ProfileView], error) {
+	) (*httpapi.Versioned[ProfileView], error) {
 		made, err := s.CreateProfile(ctx, in.SiteID, ProfileChange{Name: &in.Body.Name, Description: in.Body.Description, Policy: in.Body.PolicyChange})
-		return atETag(made.Version, showProfile(made)), err
+		return httpapi.AtVersion(made.Version, showProfile(made)), err
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "list-site-profiles", Method: http.MethodGet, Path: all, Tag: tagProfiles,
@@ -74,20 +74,20 @@ func (s *Service) registerProfiles(api *httpapi.API) {
 		Path
 		httpapi.Page
 	},
-	) (*listed[ProfileView], error) {
-		page, err := slice[id.Profile](in.Page)
+	) (*httpapi.Listed[ProfileView], error) {
+		page, err := httpapi.SliceOf[id.Profile](in.Page)
 		if err != nil {
 			return nil, err
 		}
 		rows, err := s.Profiles(ctx, in.SiteID, page)
-		return list(in.Page, rows, err, showProfile, func(v ProfileView) any { return v.ProfileID })
+		return httpapi.ListOf(in.Page, rows, err, showProfile, func(v ProfileView) any { return v.ProfileID })
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-site-profile", Method: http.MethodGet, Path: one, Tag: tagProfiles,
 		Summary: "Read a profile of a MAAS site", Access: httpapi.Platform(auth.SiteRead),
-	}, func(ctx context.Context, in *ProfilePath) (*versioned[ProfileView], error) {
+	}, func(ctx context.Context, in *ProfilePath) (*httpapi.Versioned[ProfileView], error) {
 		found, err := s.Profile(ctx, in.SiteID, in.ProfileID)
-		return atETag(found.Version, showProfile(found)), err
+		return httpapi.AtVersion(found.Version, showProfile(found)), err
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "update-site-profile", Method: http.MethodPatch, Path: one, Tag: tagProfiles,
@@ -97,7 +97,7 @@ func (s *Service) registerProfiles(api *httpapi.API) {
 		httpapi.IfMatch
 		Body ProfileChangeBody
 	},
-	) (*versioned[ProfileView], error) {
+	) (*httpapi.Versioned[ProfileView], error) {
 		version, err := in.Version()
 		if err != nil {
 			return nil, err
@@ -105,12 +105,12 @@ func (s *Service) registerProfiles(api *httpapi.API) {
 		b := in.Body
 		after, err := s.UpdateProfile(ctx, in.SiteID, in.ProfileID, version,
 			ProfileChange{Name: b.Name, Description: b.Description, Status: b.Status, Policy: b.PolicyChange})
-		return atETag(after.Version, showProfile(after)), err
+		return httpapi.AtVersion(after.Version, showProfile(after)), err
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "delete-site-profile", Method: http.MethodDelete, Path: one, Tag: tagProfiles,
 		Summary: "Take a profile out of use", Description: "The profile `default` cannot be deleted.", Access: httpapi.Platform(auth.SiteManage),
-	}, func(ctx context.Context, in *ProfilePath) (*nothing, error) {
+	}, func(ctx context.Context, in *ProfilePath) (*httpapi.Nothing, error) {
 		return nil, s.DeleteProfile(ctx, in.SiteID, in.ProfileID)
 	})
 }

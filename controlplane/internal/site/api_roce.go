@@ -49,9 +49,9 @@ func (s *Service) registerRoCE(api *httpapi.API) {
 		Path
 		Body AssignmentsBody
 	},
-	) (*plainly[UpsertedView], error) {
+	) (*httpapi.Plain[UpsertedView], error) {
 		done, err := s.UpsertAssignments(ctx, in.SiteID, in.Body.Items)
-		return &plainly[UpsertedView]{Body: UpsertedView(done)}, err
+		return &httpapi.Plain[UpsertedView]{Body: UpsertedView(done)}, err
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "list-roce-assignments", Method: http.MethodGet, Path: all, Tag: tagRoCE,
@@ -62,13 +62,13 @@ func (s *Service) registerRoCE(api *httpapi.API) {
 		Hostname  string `query:"hostname" maxLength:"253" doc:"Only those of this node."`
 		Interface string `query:"interface" maxLength:"15" doc:"Only those of interfaces of this name."`
 	},
-	) (*listed[AssignmentView], error) {
-		page, err := slice[AssignmentKey](in.Page)
+	) (*httpapi.Listed[AssignmentView], error) {
+		page, err := httpapi.SliceOf[AssignmentKey](in.Page)
 		if err != nil {
 			return nil, err
 		}
 		rows, err := s.Assignments(ctx, in.SiteID, AssignmentFilter{Hostname: optional(in.Hostname), Interface: optional(in.Interface)}, page)
-		return list(in.Page, rows, err, showAssignment, func(v AssignmentView) any { return AssignmentKey{v.Hostname, v.Interface} })
+		return httpapi.ListOf(in.Page, rows, err, showAssignment, func(v AssignmentView) any { return AssignmentKey{v.Hostname, v.Interface} })
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "delete-roce-assignment", Method: http.MethodDelete, Path: all + "/{assignment_id}", Tag: tagRoCE,
@@ -77,7 +77,7 @@ func (s *Service) registerRoCE(api *httpapi.API) {
 		Path
 		AssignmentID id.RoCEAssignment `path:"assignment_id" doc:"Id of the assignment."`
 	},
-	) (*nothing, error) {
+	) (*httpapi.Nothing, error) {
 		return nil, s.DeleteAssignment(ctx, in.SiteID, in.AssignmentID)
 	})
 }

@@ -173,7 +173,7 @@ func (s *Service) PowerOverride(ctx context.Context, site id.Site, override id.P
 }
 
 // PowerOverrides lists the overrides of a site.
-func (s *Service) PowerOverrides(ctx context.Context, site id.Site, page Slice[id.PowerOverride]) ([]PowerOverride, error) {
+func (s *Service) PowerOverrides(ctx context.Context, site id.Site, page postgres.Slice[id.PowerOverride]) ([]PowerOverride, error) {
 	if _, err := s.Site(ctx, site); err != nil {
 		return nil, err
 	}

@@ -140,7 +140,7 @@ func (s *Service) Profile(ctx context.Context, site id.Site, profile id.Profile)
 }
 
 // Profiles lists the profiles of a site.
-func (s *Service) Profiles(ctx context.Context, site id.Site, page Slice[id.Profile]) ([]Profile, error) {
+func (s *Service) Profiles(ctx context.Context, site id.Site, page postgres.Slice[id.Profile]) ([]Profile, error) {
 	if _, err := s.Site(ctx, site); err != nil {
 		return nil, err
 	}

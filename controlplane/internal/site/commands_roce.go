@@ -7,6 +7,7 @@ import (
 	"gpuaas/contract/eventwire"
 	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/id"
+	"gpuaas/controlplane/internal/postgres"
 	"gpuaas/controlplane/internal/site/internal/sitedb"
 )
 
@@ -102,7 +103,7 @@ func (s *Service) DeleteAssignment(ctx context.Context, site id.Site, assignment
 }
 
 // Assignments lists the RoCE assignments of a site by host and interface.
-func (s *Service) Assignments(ctx context.Context, site id.Site, f AssignmentFilter, page Slice[AssignmentKey]) ([]Assignment, error) {
+func (s *Service) Assignments(ctx context.Context, site id.Site, f AssignmentFilter, page postgres.Slice[AssignmentKey]) ([]Assignment, error) {
 	if _, err := s.Site(ctx, site); err != nil {
 		return nil, err
 	}

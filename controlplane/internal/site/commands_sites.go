@@ -124,7 +124,7 @@ func (s *Service) Site(ctx context.Context, site id.Site) (Site, error) {
 }
 
 // Sites lists the sites; a nil status lists all.
-func (s *Service) Sites(ctx context.Context, status *Status, page Slice[id.Site]) ([]Site, error) {
+func (s *Service) Sites(ctx context.Context, status *Status, page postgres.Slice[id.Site]) ([]Site, error) {
 	rows, err := s.reads.ListSites(ctx, sitedb.ListSitesParams{After: page.After.String(), Status: (*string)(status), PageSize: page.Limit})
 	if err != nil {
 		return nil, fmt.Errorf("list sites: %w", err)

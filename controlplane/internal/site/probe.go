@@ -11,6 +11,7 @@ import (
 
 	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/id"
+	"gpuaas/controlplane/internal/postgres"
 )
 
 // Region is what a probe and the check of a token ask a MAAS region.
@@ -65,7 +66,7 @@ func (s *Service) Probe(ctx context.Context, site id.Site) ([]Check, error) {
 	if err != nil {
 		return nil, err
 	}
-	profiles, err := s.Profiles(ctx, site, Slice[id.Profile]{Limit: 1000})
+	profiles, err := s.Profiles(ctx, site, postgres.Slice[id.Profile]{Limit: 1000})
 	if err != nil {
 		return nil, err
 	}

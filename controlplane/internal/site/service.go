@@ -65,13 +65,6 @@ func New(cfg Config) *Service {
 	return s
 }
 
-// Slice is one page of a listing: what comes after a key, and how much of it.
-// The zero key is before all others.
-type Slice[key any] struct {
-	After key
-	Limit int32
-}
-
 // command is the body of one change.
 type command func(ctx context.Context, c change) error
 
