@@ -37,10 +37,12 @@ func TestLinesLieInTheirRooms(t *testing.T) {
 	}
 }
 
+// The simulated BMCs are allowed, too: what speaks IPMI there is OpenIPMI's
+// ipmi_sim, a program of its own, so that BMCs are not ours on both ends.
 func TestOnlyTheLauncherAndTheAgentStartPrograms(t *testing.T) {
 	shell := regexp.MustCompile(`"(?:/bin/)?(?:ba)?sh",\s*"-c"`)
 	for _, s := range sources(t) {
-		allowed := strings.HasPrefix(s.dir(), "stack") || s.dir() == "agent/internal/hostexec" || s.test
+		allowed := strings.HasPrefix(s.dir(), "stack") || s.dir() == "agent/internal/hostexec" || s.dir() == "sim/maas/ipmi" || s.test
 		if !allowed && slices.Contains(s.imports, "os/exec") {
 			t.Errorf("%s imports os/exec", s.path)
 		}

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what `make up` needs from the system: PostgreSQL's server programs and
-# git; with the word "test" also a C compiler, which the race detector needs.
+# git; with the word "test" also a C compiler, which the race detector needs, and
+# the simulator and the client of IPMI that BMCs are tested with.
 # Says nothing when nothing is missing.
 set -euo pipefail
 
@@ -19,6 +20,8 @@ have_postgres || missing+=(postgresql)
 command -v git >/dev/null || missing+=(git)
 if [[ ${1:-} == test ]]; then
   command -v "${CC:-gcc}" >/dev/null || missing+=(gcc libc6-dev)
+  command -v ipmi_sim >/dev/null || missing+=(openipmi)
+  command -v ipmitool >/dev/null || missing+=(ipmitool)
 fi
 if ((${#missing[@]} == 0)); then
   exit 0

@@ -17,17 +17,18 @@ import (
 	"gpuaas/sim/maas"
 	"gpuaas/sim/maas/fault"
 	"gpuaas/sim/maas/fleet"
+	"gpuaas/sim/maas/ipmi"
 	"gpuaas/sim/maas/region"
 )
 
 type flags struct {
-	listen, control, dns, shape, stage, timing, state, scenario, fleetImage string
-	images                                                                  []string
-	machines, unknown, inFlight                                             int
-	seed                                                                    uint64
-	speed                                                                   float64
-	listCost                                                                time.Duration
-	verbose                                                                 bool
+	listen, control, dns, shape, stage, timing, state, scenario, fleetImage, bmc string
+	images                                                                       []string
+	machines, unknown, inFlight                                                  int
+	seed                                                                         uint64
+	speed                                                                        float64
+	listCost                                                                     time.Duration
+	verbose                                                                      bool
 }
 
 // Command is `maas`, to be mounted below the command that gathers simulators.
@@ -68,7 +69,12 @@ should be one of the loopback interface.`,
 	p.StringVar(&f.scenario, "scenario", "", "YAML file of what goes wrong")
 	p.DurationVar(&f.listCost, "list-cost", 0, "time that each machine of a listing takes; MAAS takes about 80ms")
 	p.IntVar(&f.inFlight, "in-flight", 0, "requests worked on at once; 16 when 0")
+	p.StringVar(&f.bmc, "bmc", "process", fmt.Sprintf("BMCs of the machines: process, inside this one, or ipmi, which speak IPMI on loopback ports (at most %d)", ipmi.Most))
 	p.BoolVar(&f.verbose, "verbose", false, "log every request")
+	c.AddCommand(&cobra.Command{
+		Use: "chassis", Short: "Do what ipmi_sim asks of a chassis", Hidden: true, SilenceUsage: true, SilenceErrors: true,
+		RunE: func(c *cobra.Command, args []string) error { return ipmi.Chassis(args, c.OutOrStdout()) },
+	})
 	return c
 }
 
@@ -76,6 +82,14 @@ func run(ctx context.Context, c *cobra.Command, f *flags) error {
 	o, err := f.options(c)
 	if err != nil {
 		return err
+	}
+	if f.bmc == "ipmi" {
+		bmcs, stop, err := f.startBMCs(ctx, c)
+		if err != nil {
+			return fmt.Errorf("start BMCs: %w", err)
+		}
+		defer stop()
+		o.BMC = bmcs
 	}
 	r, err := maas.Start(o)
 	if err != nil {
@@ -92,6 +106,48 @@ func run(ctx context.Context, c *cobra.Command, f *flags) error {
 	return errors.Join(err, r.Close())
 }
 
+// startBMCs gives each server of the fleet a BMC with the account that the
+// fleet has on record, and prints where it listens.
+func (f *flags) startBMCs(ctx context.Context, c *cobra.Command) (*ipmi.BMCs, func(), error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, nil, fmt.Errorf("find this program: %w", err)
+	}
+	dir, err := os.MkdirTemp("", "gpuaas-bmc-")
+	if err != nil {
+		return nil, nil, fmt.Errorf("make folder: %w", err)
+	}
+	discard := func() {
+		if err := os.RemoveAll(dir); err != nil {
+			c.PrintErrln("remove folder of BMCs:", err)
+		}
+	}
+	o := ipmi.Options{Dir: dir, Chassis: append(append([]string{self}, strings.Fields(c.CommandPath())[1:]...), "chassis")}
+	for n := 1; n <= f.machines+f.unknown; n++ {
+		on := n <= f.machines && strings.EqualFold(f.stage, "deployed")
+		o.Machines = append(o.Machines, ipmi.Machine{Address: fleet.BMCAddress(n), User: "root", Pass: "calvin", On: on})
+	}
+	bmcs, err := ipmi.Start(ctx, o)
+	if err != nil {
+		discard()
+		return nil, nil, err
+	}
+	for _, m := range o.Machines {
+		if _, err = fmt.Fprintf(c.OutOrStdout(), "BMC %-12s %s\n", m.Address+":", bmcs.Endpoint(m.Address)); err != nil {
+			break
+		}
+	}
+	stop := func() {
+		bmcs.Stop()
+		discard()
+	}
+	if err != nil {
+		stop()
+		return nil, nil, fmt.Errorf("print BMCs: %w", err)
+	}
+	return bmcs, stop, nil
+}
+
 func (f *flags) options(c *cobra.Command) (maas.Options, error) {
 	pace, err := region.ParsePace(f.timing)
 	if err != nil {
@@ -99,6 +155,12 @@ func (f *flags) options(c *cobra.Command) (maas.Options, error) {
 	}
 	if f.speed <= 0 || f.machines < 0 || f.unknown < 0 || f.listCost < 0 || f.inFlight < 0 {
 		return maas.Options{}, errors.New("--speed is positive; --machines, --unknown, --list-cost and --in-flight are not negative")
+	}
+	if f.bmc != "process" && f.bmc != "ipmi" {
+		return maas.Options{}, fmt.Errorf("--bmc is process or ipmi, not %q", f.bmc)
+	}
+	if f.bmc == "ipmi" && f.state != "" {
+		return maas.Options{}, errors.New("--bmc ipmi does not go with --state: BMCs start with the accounts and the power of a fresh fleet")
 	}
 	level := slog.LevelInfo
 	if f.verbose {
