@@ -21,24 +21,27 @@ type simulator struct {
 	url, token, operatorToken, control string
 }
 
-func startSimulator(t *testing.T) *simulator {
+func startSimulator(t *testing.T, more ...string) *simulator {
 	t.Helper()
-	s := &simulator{process: begin(t, nil, "sim", "maas", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--machines", "20")}
-	said := func(what string) string {
-		m := regexp.MustCompile(what + `: +(\S+)`).FindStringSubmatch(s.output.String())
-		if m == nil {
-			return ""
-		}
-		return m[1]
-	}
+	args := append([]string{"sim", "maas", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"}, more...)
+	s := &simulator{process: begin(t, nil, args...)}
 	eventually(t, "the simulator to say where it is", time.Minute, func() error {
-		if said("Control API") == "" {
+		if s.said("Control API") == "" {
 			return errors.New("it does not")
 		}
 		return nil
 	})
-	s.url, s.token, s.operatorToken, s.control = said("MAAS URL"), said("API token"), said("Operator token"), said("Control API")
+	s.url, s.token, s.operatorToken, s.control = s.said("MAAS URL"), s.said("API token"), s.said("Operator token"), s.said("Control API")
 	return s
+}
+
+// said is what the simulator printed after a word.
+func (s *simulator) said(what string) string {
+	m := regexp.MustCompile(regexp.QuoteMeta(what) + `: +(\S+)`).FindStringSubmatch(s.output.String())
+	if m == nil {
+		return ""
+	}
+	return m[1]
 }
 
 // tell speaks to the control API, which makes things go wrong.
@@ -66,7 +69,7 @@ func (s *simulator) tell(t *testing.T, method, path, body string) {
 func TestSite(t *testing.T) {
 	engines := stacktest.Start(t, stack.Options{})
 	p := startPlane(t, engines.Endpoints(), planeOptions{})
-	sim := startSimulator(t)
+	sim := startSimulator(t, "--machines", "20")
 	dir := t.TempDir()
 	cli := []string{"XDG_CONFIG_HOME=" + dir, "GPUAAS_URL=" + p.url, "GPUAAS_TOKEN=" + p.token}
 	succeed(t, cli, "site", "create", "dc1", "--region", "eu-1", "--url", sim.url,
