@@ -33,7 +33,7 @@ func (correlation) InjectFromWorkflow(ctx workflow.Context, w workflow.HeaderWri
 func inject(id string, w workflow.HeaderWriter) error {
 	p, err := converter.GetDefaultDataConverter().ToPayload(id)
 	if err != nil {
-		return err //nolint:wrapcheck // the SDK names the propagator
+		return err
 	}
 	w.Set(correlationHeader, p)
 	return nil
@@ -43,7 +43,7 @@ func extract(r workflow.HeaderReader) (id string, err error) {
 	if p, ok := r.Get(correlationHeader); ok {
 		err = converter.GetDefaultDataConverter().FromPayload(p, &id)
 	}
-	return id, err //nolint:wrapcheck // the SDK names the propagator
+	return id, err
 }
 
 func (correlation) Extract(ctx context.Context, r workflow.HeaderReader) (context.Context, error) {

@@ -25,7 +25,7 @@ func Insist(ctx workflow.Context, activity func(workflow.Context) error) error {
 		// again at leisure; a new release may know better.
 		workflow.GetLogger(ctx).Error("activity that must not be given up failed", "error", err)
 		if err := workflow.Sleep(ctx, time.Minute); err != nil {
-			return err //nolint:wrapcheck // only when the workflow is torn down
+			return err
 		}
 	}
 }

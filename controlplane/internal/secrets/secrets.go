@@ -73,7 +73,7 @@ func (e *Engine) Put(ctx context.Context, path string, values map[string]redact.
 	}
 	return e.do(ctx, "write secret "+path, func() error {
 		_, err := e.client.KVv2(e.cfg.KVMount).Put(ctx, path, plain)
-		return err //nolint:wrapcheck // do wraps it
+		return err
 	})
 }
 
@@ -83,7 +83,7 @@ func (e *Engine) Get(ctx context.Context, path string) (map[string]redact.Secret
 	err := e.do(ctx, "read secret "+path, func() error {
 		kv, err := e.client.KVv2(e.cfg.KVMount).Get(ctx, path)
 		if err != nil {
-			return err //nolint:wrapcheck // do wraps it
+			return err
 		}
 		if kv.Data == nil { // deleted, its metadata still there
 			return api.ErrSecretNotFound
@@ -104,7 +104,7 @@ func (e *Engine) Get(ctx context.Context, path string) (map[string]redact.Secret
 // Delete removes a secret with all its versions.
 func (e *Engine) Delete(ctx context.Context, path string) error {
 	return e.do(ctx, "delete secret "+path, func() error {
-		return e.client.KVv2(e.cfg.KVMount).DeleteMetadata(ctx, path) //nolint:wrapcheck // do wraps it
+		return e.client.KVv2(e.cfg.KVMount).DeleteMetadata(ctx, path)
 	})
 }
 
@@ -112,7 +112,7 @@ func (e *Engine) Delete(ctx context.Context, path string) error {
 func (e *Engine) Check(ctx context.Context) error {
 	return e.do(ctx, "look up own token", func() error {
 		_, err := e.client.Auth().Token().LookupSelfWithContext(ctx)
-		return err //nolint:wrapcheck // do wraps it
+		return err
 	})
 }
 

@@ -28,7 +28,7 @@ func (h contextHandler) Handle(ctx context.Context, r slog.Record) error {
 	if sc := trace.SpanContextFromContext(ctx); sc.HasTraceID() {
 		r.AddAttrs(slog.String("trace_id", sc.TraceID().String()))
 	}
-	return h.Handler.Handle(ctx, r) //nolint:wrapcheck // a handler is transparent
+	return h.Handler.Handle(ctx, r)
 }
 
 func (h contextHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
