@@ -194,7 +194,9 @@ func (e *Engine) classify(err error) error {
 		case http.StatusNotFound:
 			return ErrNotFound
 		case http.StatusForbidden, http.StatusBadRequest:
-			return fault.New(fault.Internal, "secrets_refused", "the secrets engine refused the request with status %d", re.StatusCode).
+			// Nothing was accepted, and it works once an operator has mended the
+			// AppRole or its policy: unavailable, not a defect.
+			return fault.New(fault.Unavailable, "secrets_refused", "the secrets engine refused the request with status %d", re.StatusCode).
 				WithRemedy("check the AppRole and its policy against deploy/openbao/gpuaas-policy.hcl")
 		}
 		return unavailable(fmt.Errorf("status %d", re.StatusCode), e.cfg.Address)

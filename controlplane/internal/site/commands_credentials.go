@@ -102,7 +102,7 @@ func (s *Service) store(ctx context.Context, site Site, given Credentials) (site
 	var written []string
 	put := func(what, path string, values map[string]redact.Secret) error {
 		if err := s.secrets.Put(ctx, path, values); err != nil {
-			return storeFailure(err)
+			return err
 		}
 		written = append(written, what)
 		return nil
@@ -213,7 +213,7 @@ func (s *Service) secret(ctx context.Context, site Site, path, what, flag string
 		return nil, noCredential(site, what, flag)
 	}
 	if err != nil {
-		return nil, storeFailure(err)
+		return nil, err
 	}
 	return values, nil
 }

@@ -34,7 +34,7 @@ func (s *Service) CreatePowerOverride(ctx context.Context, site id.Site, n NewPo
 	// behind is never used.
 	override := id.New[id.PowerOverride]()
 	if err := s.secrets.Put(ctx, overridePath(site, override), n.Credentials.fields()); err != nil {
-		return PowerOverride{}, storeFailure(err)
+		return PowerOverride{}, err
 	}
 	made, err := s.noteOverride(ctx, owner, override, selector, n.Credentials)
 	if err != nil && fault.KindOf(err) != fault.Ambiguous {
@@ -95,7 +95,7 @@ func (s *Service) UpdatePowerOverride(ctx context.Context, site id.Site, overrid
 			return PowerOverride{}, err
 		}
 		if err := s.secrets.Put(ctx, overridePath(site, override), ch.Credentials.fields()); err != nil {
-			return PowerOverride{}, storeFailure(err)
+			return PowerOverride{}, err
 		}
 	}
 	var after PowerOverride
@@ -145,7 +145,7 @@ func (s *Service) DeletePowerOverride(ctx context.Context, site id.Site, overrid
 		return err
 	}
 	if err := s.secrets.Delete(ctx, overridePath(site, override)); err != nil {
-		return storeFailure(err)
+		return err
 	}
 	return s.inChange(ctx, func(ctx context.Context, c change) error {
 		owner, err := c.lock(ctx, site)

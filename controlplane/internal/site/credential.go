@@ -107,16 +107,6 @@ func uncheckable(err error) error {
 		WithFields(fault.Field{Path: "body.api_token", Message: f.Message})
 }
 
-// storeFailure is what a failure of the secrets engine means to a caller of the
-// API: it is unavailable to us, whatever its reason.
-func storeFailure(err error) error {
-	f, ok := fault.As(err)
-	if !ok || f.Kind != fault.Internal {
-		return err
-	}
-	return fault.Wrap(err, fault.Unavailable, f.Code, "%s", f.Message).WithRemedy("%s", f.Remedy)
-}
-
 func noCredential(site Site, what, flag string) error {
 	return fault.New(fault.Conflict, "site_credentials_missing", "the site %s has no %s", site.Name, what).
 		WithRemedy("write it: gpuaas site credentials set %s %s", site.Name, flag)

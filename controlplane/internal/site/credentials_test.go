@@ -201,7 +201,7 @@ func TestTheTokenIsSentOnlyWhereItWasCheckedAgainst(t *testing.T) {
 }
 
 func TestSecretsEngineDown(t *testing.T) {
-	refused := fault.New(fault.Internal, "secrets_refused", "the secrets engine refused the request with status 403").WithRemedy("check the policy")
+	refused := fault.New(fault.Unavailable, "secrets_refused", "the secrets engine refused the request with status 403").WithRemedy("check the policy")
 	for name, c := range map[string]struct {
 		failure error
 		code    string
