@@ -13,9 +13,9 @@ var rungs = map[string]int{
 
 	"postgres": 1, "telemetry": 1, "auth": 1, "audit": 1, "outbox": 1, "httpapi": 1, "durable": 1, "secrets": 1, "health": 1, "maas": 1,
 
-	"identity": 2, "node": 2, "site": 2,
+	"identity": 2, "node": 2, "site": 2, "sku": 2, "signer": 2, "agenttask": 2,
 
-	"selfcheck": 3, "system": 3,
+	"selfcheck": 3, "system": 3, "agentgateway": 3, "terminal": 3,
 }
 
 // sameRung lists the imports that are allowed between packages of one rung.
@@ -25,6 +25,8 @@ var sameRung = map[string][]string{
 	"durable":   {"auth", "outbox", "telemetry"},
 	"httpapi":   {"auth", "postgres", "telemetry"},
 	"maas":      {"postgres"},
+	"node":      {"sku"},
+	"agenttask": {"node"},
 	"outbox":    {"audit", "auth", "httpapi", "postgres", "telemetry"},
 }
 
@@ -73,12 +75,14 @@ func TestRungZeroAndTheWireContractsStandOnTheStandardLibrary(t *testing.T) {
 // outside says which of the project's packages each program may use.
 var outside = map[string][]string{
 	"cli":              {module + "/contract/", module + "/cli"},
-	"sim":              {module + "/sim/"},
+	"sim":              {module + "/sim/", module + "/contract/agentwire"},
 	"stack":            {module + "/stack", module + "/deploy/"},
 	"contract":         {module + "/contract/"},
 	"e2e":              {module + "/contract/", module + "/stack", module + "/e2e"},
 	"cmd/gpuaas":       {module + "/cli", module + "/controlplane", module + "/sim/", module + "/stack"},
+	"agent":            {module + "/agent", module + "/contract/agentwire"},
 	"cmd/gpuaas-agent": {module + "/agent", module + "/contract/agentwire"},
+	"cmd/gpuaas-gpu":   {},
 }
 
 func TestProgramsMeetOnlyThroughContracts(t *testing.T) {

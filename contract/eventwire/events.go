@@ -24,6 +24,23 @@ const (
 	SiteUpdated            Type = "site.updated"
 	SiteDeleted            Type = "site.deleted"
 	SiteCredentialsRotated Type = "site.credentials_rotated"
+
+	SKUChanged Type = "sku.changed"
+
+	NodeCreated          Type = "node.created"
+	NodeUpdated          Type = "node.updated"
+	NodeStateChanged     Type = "node.state_changed"
+	NodeEnrolled         Type = "node.enrolled"
+	NodeIdentityConflict Type = "node.identity_conflict"
+	NodeIdentityRevoked  Type = "node.identity_revoked"
+
+	NodeTaskQueued   Type = "node_task.queued"
+	NodeTaskFinished Type = "node_task.finished"
+
+	SignerChanged Type = "signer.changed"
+
+	TerminalSessionOpened Type = "terminal_session.opened"
+	TerminalSessionClosed Type = "terminal_session.closed"
 )
 
 // Tenant is the payload of tenant events.
@@ -109,6 +126,53 @@ type SiteCredentials struct {
 	RotatedAt       time.Time `json:"rotated_at"`
 }
 
+// SKU is the payload of the event about the catalog of what can be rented.
+type SKU struct {
+	SKUID   string `json:"sku_id"`
+	Status  string `json:"status" enum:"active,disabled,deleted"`
+	Version int64  `json:"version" doc:"grows with every change of the SKU"`
+}
+
+// Node is the payload of node events.
+type Node struct {
+	NodeID      string `json:"node_id" format:"uuid"`
+	Hostname    string `json:"hostname"`
+	RegionCode  string `json:"region_code"`
+	SKUID       string `json:"sku_id"`
+	Status      string `json:"status" enum:"bootstrap_issued,enrolling,active,offline,quarantined,draining,retired,removing,deleted"`
+	PriorStatus string `json:"prior_status,omitempty" doc:"the state before; absent when the state did not change"`
+	Schedulable bool   `json:"schedulable"`
+	Cause       string `json:"cause" doc:"why it changed, for people"`
+	Version     int64  `json:"version" doc:"grows with every change of the node"`
+}
+
+// NodeTask is the payload of events about tasks of nodes. It never holds
+// parameters or results.
+type NodeTask struct {
+	TaskID    string `json:"task_id" format:"uuid"`
+	NodeID    string `json:"node_id" format:"uuid"`
+	TaskType  string `json:"task_type"`
+	Status    string `json:"status" enum:"queued,dispatched,succeeded,failed,expired,cancelled"`
+	ErrorCode string `json:"error_code,omitempty"`
+	Attempt   int    `json:"attempt"`
+}
+
+// Signer is the payload of events about the keys that tasks are signed with.
+type Signer struct {
+	SignerVersionID string `json:"signer_version_id"`
+	Status          string `json:"status" enum:"staged,active,grace,retired,revoked"`
+	VerifierVersion int64  `json:"verifier_version" doc:"version of the set of verifiers that nodes are to use now"`
+}
+
+// TerminalSession is the payload of events about interactive sessions.
+type TerminalSession struct {
+	SessionID   string `json:"session_id" format:"uuid"`
+	NodeID      string `json:"node_id" format:"uuid"`
+	Username    string `json:"username"`
+	RequestedBy string `json:"requested_by" doc:"id of the principal who asked for it"`
+	Reason      string `json:"reason,omitempty" doc:"why it ended"`
+}
+
 // Definition is one event of the contract.
 type Definition struct {
 	Type        Type
@@ -139,5 +203,17 @@ func Events() []Definition {
 		{SiteUpdated, "A MAAS site, or what belongs to it, was changed.", Site{}},
 		{SiteDeleted, "A MAAS site was deleted.", Site{}},
 		{SiteCredentialsRotated, "Credentials of a MAAS site were written; the next use takes them.", SiteCredentials{}},
+		{SKUChanged, "The catalog of what can be rented was changed.", SKU{}},
+		{NodeCreated, "A node was added to the inventory.", Node{}},
+		{NodeUpdated, "Facts of a node were changed; its state was not.", Node{}},
+		{NodeStateChanged, "A node moved to another state.", Node{}},
+		{NodeEnrolled, "The agent of a node was given a certificate.", Node{}},
+		{NodeIdentityConflict, "Two machines or processes use the identity of one node; the second was refused.", Node{}},
+		{NodeIdentityRevoked, "The certificates of a node were revoked.", Node{}},
+		{NodeTaskQueued, "A node is to do something.", NodeTask{}},
+		{NodeTaskFinished, "A task of a node came to its end.", NodeTask{}},
+		{SignerChanged, "A key that tasks are signed with moved to another state.", Signer{}},
+		{TerminalSessionOpened, "An interactive session on a node began.", TerminalSession{}},
+		{TerminalSessionClosed, "An interactive session on a node ended.", TerminalSession{}},
 	}
 }

@@ -13,6 +13,9 @@ const (
 	LifecycleRead        Permission = "lifecycle:read"
 	MemberRead           Permission = "member:read"
 	MemberManage         Permission = "member:manage"
+	NodeRead             Permission = "node:read"
+	NodeManage           Permission = "node:manage"
+	NodeTaskRun          Permission = "node_task:run"
 	OutboxRead           Permission = "outbox:read"
 	OutboxManage         Permission = "outbox:manage"
 	ProjectCreate        Permission = "project:create"
@@ -22,27 +25,32 @@ const (
 	SelfCheckRun         Permission = "self_check:run"
 	ServiceAccountRead   Permission = "service_account:read"
 	ServiceAccountManage Permission = "service_account:manage"
+	SignerRead           Permission = "signer:read"
+	SignerManage         Permission = "signer:manage"
 	SiteRead             Permission = "site:read"
 	SiteManage           Permission = "site:manage"
+	SKURead              Permission = "sku:read"
+	SKUManage            Permission = "sku:manage"
 	SystemRead           Permission = "system:read"
 	TenantCreate         Permission = "tenant:create"
 	TenantRead           Permission = "tenant:read"
 	TenantUpdate         Permission = "tenant:update"
+	TerminalOpen         Permission = "terminal:open"
 	UserRead             Permission = "user:read"
 	UserManage           Permission = "user:manage"
 )
 
 var (
-	viewerMay = []Permission{TenantRead, ProjectRead, MemberRead, EventRead, LifecycleRead}
+	viewerMay = []Permission{TenantRead, ProjectRead, MemberRead, EventRead, LifecycleRead, SKURead}
 	memberMay = slices.Concat(viewerMay, []Permission{ServiceAccountRead})
 	adminMay  = slices.Concat(memberMay, []Permission{ProjectUpdate, MemberManage, ServiceAccountManage})
 	tenantMay = slices.Concat(adminMay, []Permission{TenantUpdate, ProjectCreate, AuditRead})
 	auditMay  = []Permission{
-		AuditRead, EventRead, LifecycleRead, MemberRead, OutboxRead, ProjectRead, SelfCheckRead,
-		ServiceAccountRead, SiteRead, SystemRead, TenantRead, UserRead,
+		AuditRead, EventRead, LifecycleRead, MemberRead, NodeRead, OutboxRead, ProjectRead, SelfCheckRead,
+		ServiceAccountRead, SignerRead, SiteRead, SKURead, SystemRead, TenantRead, UserRead,
 	}
 	platformMay = slices.Concat(tenantMay, auditMay, []Permission{
-		OutboxManage, SelfCheckRun, SiteManage, TenantCreate, UserManage,
+		NodeManage, NodeTaskRun, OutboxManage, SelfCheckRun, SignerManage, SiteManage, SKUManage, TenantCreate, TerminalOpen, UserManage,
 	})
 )
 

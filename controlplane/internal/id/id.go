@@ -40,20 +40,29 @@ type (
 	PowerOverride = Of[powerOverrideNoun]
 	// RoCEAssignment is the identifier of the address of a RoCE interface.
 	RoCEAssignment = Of[roceAssignmentNoun]
+	// Node is the identifier of a node.
+	Node = Of[nodeNoun]
+	// NodeTask is the identifier of a task for a node.
+	NodeTask = Of[nodeTaskNoun]
+	// TerminalSession is the identifier of an interactive session on a node.
+	TerminalSession = Of[terminalSessionNoun]
 )
 
 type (
-	orgNoun            struct{}
-	projectNoun        struct{}
-	userNoun           struct{}
-	serviceAccountNoun struct{}
-	tokenNoun          struct{}
-	eventNoun          struct{}
-	selfCheckNoun      struct{}
-	siteNoun           struct{}
-	profileNoun        struct{}
-	powerOverrideNoun  struct{}
-	roceAssignmentNoun struct{}
+	orgNoun             struct{}
+	projectNoun         struct{}
+	userNoun            struct{}
+	serviceAccountNoun  struct{}
+	tokenNoun           struct{}
+	eventNoun           struct{}
+	selfCheckNoun       struct{}
+	siteNoun            struct{}
+	profileNoun         struct{}
+	powerOverrideNoun   struct{}
+	roceAssignmentNoun  struct{}
+	nodeNoun            struct{}
+	nodeTaskNoun        struct{}
+	terminalSessionNoun struct{}
 )
 
 // New makes an identifier: id.New[id.Project]().

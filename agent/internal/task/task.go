@@ -1,0 +1,76 @@
+// Package task is the seam between the agent's loop and its handlers: what a
+// handler is given, and what it must offer.
+package task
+
+import (
+	"context"
+	"errors"
+
+	"gpuaas/contract/agentwire"
+)
+
+// Handler carries out one type of task. The loop calls Check first; when it
+// says that everything is as wanted already, Apply is not called. Both may be
+// called again after a crash at any point, so Apply must be safe to repeat.
+type Handler interface {
+	// Check looks, and changes nothing. done means that output is the result.
+	Check(ctx context.Context, t *Task) (output any, done bool, err error)
+	// Apply makes it so.
+	Apply(ctx context.Context, t *Task) (output any, err error)
+}
+
+// Task is what a handler works on.
+type Task struct {
+	agentwire.Verified
+	// Reporter is told of the steps; they are kept in the journal and sent with
+	// the next sign of life.
+	Reporter Reporter
+	// Credentials gives short-lived secrets under the identity of this task.
+	Credentials Credentials
+}
+
+// Reporter takes the steps of a task.
+type Reporter interface {
+	// Step reports a step: status started, succeeded, failed or skipped.
+	Step(name, status, message string)
+	// Checkpoint remembers a value across crashes, such as what was done already.
+	Checkpoint(key, value string) error
+	// Recall gives a checkpoint back; empty when there is none.
+	Recall(key string) string
+}
+
+// Credentials mints credentials.
+type Credentials interface {
+	Mint(ctx context.Context, credentialType string, intent map[string]string) (agentwire.Credential, error)
+}
+
+// Error is a failure with a code that the control plane can act on.
+type Error struct {
+	Code    string
+	Message string
+	Remedy  string
+	cause   error
+}
+
+func (e *Error) Error() string {
+	if e.cause != nil {
+		return e.Message + ": " + e.cause.Error()
+	}
+	return e.Message
+}
+
+func (e *Error) Unwrap() error { return e.cause }
+
+// Fail makes an Error.
+func Fail(code, message, remedy string, cause error) error {
+	return &Error{Code: code, Message: message, Remedy: remedy, cause: cause}
+}
+
+// ErrRestart is returned by Apply when the result can only be told after the
+// agent has been started anew, as after an update of itself. The loop stops;
+// the next process finds the task in the journal and calls Check again.
+var ErrRestart = errors.New("the agent must start anew to finish this task")
+
+// ErrStop is returned by Apply together with an output when the agent must end
+// for good after the result was sent, as after its removal.
+var ErrStop = errors.New("the agent ends after this task")

@@ -1,0 +1,251 @@
+package agentwire
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Paths of the node-facing listener. {node_id} must equal the identity of the
+// client certificate.
+const (
+	PathCA              = "/internal/v1/bootstrap/ca.pem"  // public: pinned by its fingerprint
+	PathBootstrapScript = "/internal/v1/bootstrap/script"  // bootstrap token; ?mode=shell|cloud_init
+	PathPackage         = "/internal/v1/bootstrap/package" // bootstrap token
+	PathEnroll          = "/internal/v1/nodes/enroll"      // bootstrap or recovery token
+	PathRenew           = "/internal/v1/nodes/{node_id}/cert/renew"
+	PathReport          = "/internal/v1/nodes/{node_id}/report"
+	PathNodePackage     = "/internal/v1/nodes/{node_id}/packages/{version}"
+	PathWait            = "/internal/v1/nodes/{node_id}/tasks/wait"
+	PathResult          = "/internal/v1/nodes/{node_id}/tasks/{task_id}/result"
+	PathProgress        = "/internal/v1/nodes/{node_id}/tasks/{task_id}/progress"
+	PathRegistry        = "/internal/v1/nodes/{node_id}/tasks/{task_id}/registry-credential"
+	PathMint            = "/internal/v1/nodes/{node_id}/tasks/{task_id}/credentials/mint"
+	PathTerminal        = "/internal/ws/terminal/{session_id}"
+)
+
+// Headers that an agent sends with every call after it has enrolled.
+const (
+	HeaderAgentVersion    = "Gpuaas-Agent-Version"
+	HeaderAgentInstance   = "Gpuaas-Agent-Instance" // fingerprint of the machine
+	HeaderAgentSession    = "Gpuaas-Agent-Session"  // random, one per start of the process
+	HeaderVerifierVersion = "Gpuaas-Verifier-Version"
+)
+
+// Codes of refusals by the control plane that an agent tells apart. They
+// stand in the field "code" of a problem document.
+const (
+	CodeCertificateMissing = "node_certificate_missing"
+	CodeCertificateExpired = "node_certificate_expired" // recover with a recovery token
+	CodeCertificateUnknown = "node_certificate_unknown_issuer"
+	CodeCertificateRevoked = "node_certificate_revoked"
+	CodeIdentityMismatch   = "node_identity_mismatch"
+	CodeIdentityInUse      = "node_identity_in_use" // another machine or process uses this identity
+	CodeNodeFenced         = "node_fenced"          // the state of the node forbids it; credentials are fine
+	CodeTokenInvalid       = "node_token_invalid"   // unknown, used by another key, or foreign
+	CodeTokenExpired       = "node_token_expired"
+	CodeTaskNotYours       = "node_task_not_yours"
+	CodeTaskFinal          = "node_task_final" // the task has ended; the answer says how
+)
+
+// Problem is the body of every refusal (RFC 9457).
+type Problem struct {
+	Status        int    `json:"status"`
+	Code          string `json:"code"`
+	Title         string `json:"title"`
+	Detail        string `json:"detail"`
+	Remedy        string `json:"remedy"`
+	CorrelationID string `json:"correlation_id"`
+}
+
+// Build says which agent is talking.
+type Build struct {
+	Version string `json:"version"`
+	Commit  string `json:"commit"`
+}
+
+// EnrollRequest asks for the first certificate, or with a recovery token for a
+// new one. The token stands in the Authorization header. The private key of
+// the request was made on the node and stays there.
+type EnrollRequest struct {
+	CSR          string       `json:"csr_pem"`
+	Hostname     string       `json:"hostname"`
+	Instance     string       `json:"instance"`
+	Build        Build        `json:"build"`
+	Capabilities Capabilities `json:"capabilities"`
+}
+
+// EnrollResponse makes the node part of the fleet. Enrolment is complete only
+// when the first poll has succeeded.
+type EnrollResponse struct {
+	NodeID string `json:"node_id"`
+	Issued
+}
+
+// Issued is a certificate with everything that goes with it.
+type Issued struct {
+	Certificate string      `json:"certificate_pem"`
+	NodeCA      string      `json:"node_ca_pem"` // issuer of node certificates; never merged with the CA of the control plane
+	NotAfter    time.Time   `json:"not_after"`
+	RenewAfter  time.Time   `json:"renew_after"`
+	Generation  int64       `json:"generation"`
+	Verifiers   VerifierSet `json:"verifiers"`
+	TrustBundle TrustBundle `json:"trust_bundle"`
+}
+
+// TrustBundle is what an agent verifies the control plane with.
+type TrustBundle struct {
+	Version     string    `json:"trust_bundle_version"`
+	Environment string    `json:"environment_name"`
+	Domain      string    `json:"environment_domain"`
+	PEM         string    `json:"bundle_pem"`
+	Fingerprint string    `json:"sha256_fingerprint"`
+	PublishedAt time.Time `json:"published_at"`
+	Replaces    string    `json:"replaces_version,omitempty"`
+}
+
+// RenewRequest asks for a new certificate under the present one.
+type RenewRequest struct {
+	CSR string `json:"csr_pem"`
+}
+
+// Report is what an agent says about itself and its machine, at every start
+// and whenever it changes.
+type Report struct {
+	Build           Build        `json:"build"`
+	VerifierVersion int64        `json:"verifier_version"`
+	Capabilities    Capabilities `json:"capabilities"`
+}
+
+// Capabilities is what inspection found on the machine.
+type Capabilities struct {
+	// Facts holds the taxonomy of the scheduler: gpu.vendor, gpu.architecture,
+	// gpu.driver_series, compute.runtime, fabric.type, container.runtime.
+	Facts       map[string]string `json:"facts"`
+	CPUModel    string            `json:"cpu_model"`
+	CPUs        int               `json:"cpus"`
+	MemoryBytes int64             `json:"memory_bytes"`
+	NUMANodes   int               `json:"numa_nodes"`
+	Disks       []Disk            `json:"disks"`
+	NICs        []NIC             `json:"nics"`
+	GPUs        []GPU             `json:"gpus"`
+	Kernel      string            `json:"kernel"`
+	OS          string            `json:"os"`
+}
+
+// Disk is one block device.
+type Disk struct {
+	Name       string `json:"name"`
+	Model      string `json:"model,omitempty"`
+	SizeBytes  int64  `json:"size_bytes"`
+	Rotational bool   `json:"rotational"`
+}
+
+// NIC is one network interface.
+type NIC struct {
+	Name      string `json:"name"`
+	MAC       string `json:"mac,omitempty"`
+	SpeedMbps int64  `json:"speed_mbps,omitempty"`
+	Driver    string `json:"driver,omitempty"`
+	RDMA      bool   `json:"rdma"`
+}
+
+// GPU is one graphics processor.
+type GPU struct {
+	Index        int    `json:"index"`
+	UUID         string `json:"uuid"`
+	Name         string `json:"name"`
+	Architecture string `json:"architecture,omitempty"`
+	MemoryBytes  int64  `json:"memory_bytes"`
+	PCIBusID     string `json:"pci_bus_id,omitempty"`
+}
+
+// WaitSeconds bounds a poll: the control plane answers 204 with no body when
+// nothing came up. The query parameter is wait_seconds.
+const (
+	MinWaitSeconds     = 1
+	MaxWaitSeconds     = 55
+	DefaultWaitSeconds = 50
+)
+
+// ResultRequest ends a task.
+type ResultRequest struct {
+	Attempt    int             `json:"attempt"`
+	Status     string          `json:"status"` // succeeded, failed, refused or cancelled
+	Output     json.RawMessage `json:"output,omitempty"`
+	Error      *TaskError      `json:"error,omitempty"`
+	StartedAt  time.Time       `json:"started_at"`
+	FinishedAt time.Time       `json:"finished_at"`
+	Build      Build           `json:"build"`
+}
+
+// Statuses of a result.
+const (
+	ResultSucceeded = "succeeded"
+	ResultFailed    = "failed"
+	ResultRefused   = "refused" // Error.Code is the Reason
+	ResultCancelled = "cancelled"
+)
+
+// TaskError is why a task failed.
+type TaskError struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Remedy  string `json:"remedy,omitempty"`
+}
+
+// ProgressRequest renews the lease of a task and reports its steps.
+type ProgressRequest struct {
+	Attempt int    `json:"attempt"`
+	Steps   []Step `json:"steps,omitempty"`
+}
+
+// Step is one step of a task.
+type Step struct {
+	Seq     int       `json:"seq"` // from 1, per attempt
+	Name    string    `json:"name"`
+	Status  string    `json:"status"` // started, succeeded, failed or skipped
+	Message string    `json:"message,omitempty"`
+	Percent *int      `json:"percent,omitempty"`
+	At      time.Time `json:"at"`
+}
+
+// ProgressResponse says how long the lease lasts and whether to go on.
+type ProgressResponse struct {
+	LeaseExpiresAt time.Time `json:"lease_expires_at"`
+	Cancel         bool      `json:"cancel"` // stop as soon as it is safe and report cancelled
+}
+
+// Types of credentials that a task can ask for.
+const (
+	CredentialOCIPull          = "oci_pull"
+	CredentialS3Read           = "s3_read"
+	CredentialGCSRead          = "gcs_read"
+	CredentialHFToken          = "hf_token"
+	CredentialClusterJoin      = "cluster_join_token"
+	CredentialMAASMachineToken = "maas_machine_token"
+)
+
+// MintRequest asks for a short-lived credential under the identity of a task.
+type MintRequest struct {
+	Attempt        int               `json:"attempt"`
+	OperationID    string            `json:"operation_id,omitempty"`
+	StepID         string            `json:"step_id"`
+	CredentialType string            `json:"credential_type"`
+	Intent         map[string]string `json:"intent"` // what it is for, such as repository and digest
+}
+
+// RegistryRequest asks for a pull credential of one repository at one digest.
+type RegistryRequest struct {
+	Attempt    int    `json:"attempt"`
+	StepID     string `json:"step_id"`
+	Repository string `json:"repository"`
+	Digest     string `json:"digest"`
+}
+
+// Credential is short-lived secret material. It is held in memory only and
+// wiped when the task has ended.
+type Credential struct {
+	CredentialType string            `json:"credential_type"`
+	Values         map[string]string `json:"values"`
+	ExpiresAt      time.Time         `json:"expires_at"`
+}

@@ -1,0 +1,141 @@
+package agentwire
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+)
+
+// The task types.
+const (
+	TypeHeartbeatCheck  = "node.heartbeat_check"
+	TypeDrain           = "node.drain"
+	TypeUninstall       = "node.uninstall"
+	TypeHWSyncReseed    = "node.hw_sync_reseed"
+	TypeStorageCleanup  = "node.storage_cleanup"
+	TypeGPUScrub        = "node.gpu_scrub"
+	TypeValidateClean   = "node.validate_clean"
+	TypeSelfUpdate      = "node.self_update"
+	TypeUpdateVerifiers = "node.update_verifiers"
+	TypeProvisionUser   = "allocation.provision_user"
+	TypeDeprovisionUser = "allocation.deprovision_user"
+	TypeRevokeUser      = "allocation.revoke_user" // the same handler under its older name
+	TypeHealthProbe     = "diag.health_probe"
+	TypeTerminalOpen    = "terminal.open"
+	TypeTerminalClose   = "terminal.close"
+)
+
+// Class says which tasks of one node may run at the same time.
+type Class string
+
+// The classes.
+const (
+	// ClassExclusive changes the node as a whole: one at a time, and nothing
+	// of ClassUser beside it.
+	ClassExclusive Class = "exclusive"
+	// ClassUser changes accounts: one at a time.
+	ClassUser Class = "user"
+	// ClassConcurrent only looks, or is safe beside anything.
+	ClassConcurrent Class = "concurrent"
+)
+
+// Lease is how long a task may go without a sign of life of the agent.
+const Lease = time.Minute
+
+// Params are the parameters of one task type.
+type Params interface {
+	// Validate says what is wrong with values that have the right form.
+	Validate() error
+}
+
+// Spec is one entry of the catalog.
+type Spec struct {
+	Type  string
+	Title string
+	Class Class
+	// Window is how long one attempt may take, from dispatch to result.
+	Window time.Duration
+	// Patience is how long the task may wait for its node.
+	Patience time.Duration
+	// Attempts is how many times it is handed out when the node falls silent.
+	Attempts  int
+	newParams func() Params
+	newOutput func() any
+}
+
+var catalog = []Spec{
+	{TypeHeartbeatCheck, "answer, with the state of the agent", ClassConcurrent, time.Minute, 5 * time.Minute, 1, mk[HeartbeatParams], out[HeartbeatOutput]},
+	{TypeDrain, "close sessions, revoke users, refuse new ones", ClassExclusive, 15 * time.Minute, time.Hour, 3, mk[DrainParams], out[DrainOutput]},
+	{TypeUninstall, "remove the agent from the machine", ClassExclusive, 15 * time.Minute, time.Hour, 3, mk[UninstallParams], out[UninstallOutput]},
+	{TypeHWSyncReseed, "set up MAAS hardware sync anew", ClassExclusive, 15 * time.Minute, time.Hour, 3, mk[HWSyncParams], out[HWSyncOutput]},
+	{TypeStorageCleanup, "remove what tenants left on disks and mounts", ClassExclusive, time.Hour, time.Hour, 3, mk[StorageCleanupParams], out[StorageCleanupOutput]},
+	{TypeGPUScrub, "overwrite and verify GPU memory, reset GPUs", ClassExclusive, 30 * time.Minute, time.Hour, 3, mk[GPUScrubParams], out[GPUScrubOutput]},
+	{TypeValidateClean, "look for anything a tenant left behind", ClassExclusive, 15 * time.Minute, time.Hour, 3, mk[ValidateCleanParams], out[ValidateCleanOutput]},
+	{TypeSelfUpdate, "install another version of the agent, or go back", ClassExclusive, 15 * time.Minute, time.Hour, 3, mk[SelfUpdateParams], out[SelfUpdateOutput]},
+	{TypeUpdateVerifiers, "use another set of task verifiers", ClassConcurrent, 5 * time.Minute, 24 * time.Hour, 5, mk[UpdateVerifiersParams], out[UpdateVerifiersOutput]},
+	{TypeProvisionUser, "create the account of an allocation", ClassUser, 15 * time.Minute, time.Hour, 3, mk[ProvisionUserParams], out[ProvisionUserOutput]},
+	{TypeDeprovisionUser, "remove the account of an allocation", ClassUser, 15 * time.Minute, time.Hour, 3, mk[DeprovisionUserParams], out[DeprovisionUserOutput]},
+	{TypeRevokeUser, "remove the account of an allocation (older name)", ClassUser, 15 * time.Minute, time.Hour, 3, mk[DeprovisionUserParams], out[DeprovisionUserOutput]},
+	{TypeHealthProbe, "look at the health of the machine", ClassConcurrent, 5 * time.Minute, 15 * time.Minute, 2, mk[HealthProbeParams], out[HealthProbeOutput]},
+	{TypeTerminalOpen, "open an interactive session", ClassConcurrent, time.Minute, time.Minute, 1, mk[TerminalOpenParams], out[TerminalOpenOutput]},
+	{TypeTerminalClose, "end an interactive session", ClassConcurrent, time.Minute, 5 * time.Minute, 3, mk[TerminalCloseParams], out[TerminalCloseOutput]},
+}
+
+func mk[P any, PP interface {
+	*P
+	Params
+}]() Params {
+	return PP(new(P))
+}
+
+func out[O any]() any { return new(O) }
+
+// Lookup finds a task type.
+func Lookup(name string) (Spec, bool) {
+	i := slices.IndexFunc(catalog, func(s Spec) bool { return s.Type == name })
+	if i < 0 {
+		return Spec{}, false
+	}
+	return catalog[i], true
+}
+
+// Catalog lists all task types.
+func Catalog() []Spec { return slices.Clone(catalog) }
+
+// Decode reads parameters strictly: unknown fields, trailing data and values
+// out of range are refused. Absent parameters are those of an empty object.
+func (s Spec) Decode(raw json.RawMessage) (Params, error) {
+	p := s.newParams()
+	if err := strict(raw, p); err != nil {
+		return nil, err
+	}
+	return p, p.Validate()
+}
+
+// DecodeOutput reads the result of a task strictly.
+func (s Spec) DecodeOutput(raw json.RawMessage) (any, error) {
+	o := s.newOutput()
+	return o, strict(raw, o)
+}
+
+func strict(raw json.RawMessage, into any) error {
+	if len(raw) == 0 {
+		return nil
+	}
+	if _, err := Canonical(raw); err != nil {
+		return err
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return fmt.Errorf("decode: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("more than one JSON value")
+	}
+	return nil
+}

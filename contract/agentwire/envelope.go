@@ -1,0 +1,195 @@
+package agentwire
+
+import (
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// signingDomain keeps a signature over a task from being taken for one over
+// anything else.
+const signingDomain = "gpuaas-task-v1\n"
+
+// MaxSkew is how far the clocks of node and control plane may be apart.
+const MaxSkew = 5 * time.Minute
+
+// Envelope is a task as it is handed to a node.
+type Envelope struct {
+	TaskID        string          `json:"task_id"`
+	NodeID        string          `json:"node_id"`
+	Type          string          `json:"type"`
+	Params        json.RawMessage `json:"params"`
+	Generation    int64           `json:"generation"`
+	Attempt       int             `json:"attempt"`
+	IssuedAt      time.Time       `json:"issued_at"`
+	ExpiresAt     time.Time       `json:"expires_at"`
+	CorrelationID string          `json:"correlation_id"`
+	TraceParent   string          `json:"trace_parent,omitempty"`
+	SignerVersion string          `json:"signer_version"`
+	Signature     []byte          `json:"signature"`
+}
+
+// SignedBytes is what the signature of a task is made over: every field that
+// the agent acts on, the parameters by their digest.
+func (e Envelope) SignedBytes() ([]byte, error) {
+	params, err := Canonical(e.Params)
+	if err != nil {
+		return nil, fmt.Errorf("canonical parameters of task %s: %w", e.TaskID, err)
+	}
+	digest := sha256.Sum256(params)
+	plain, err := json.Marshal(map[string]any{
+		"task_id": e.TaskID, "node_id": e.NodeID, "type": e.Type, "params_sha256": hex.EncodeToString(digest[:]),
+		"generation": strconv.FormatInt(e.Generation, 10), "attempt": e.Attempt,
+		"issued_at": stamp(e.IssuedAt), "expires_at": stamp(e.ExpiresAt),
+		"correlation_id": e.CorrelationID, "trace_parent": e.TraceParent, "signer_version": e.SignerVersion,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encode task %s: %w", e.TaskID, err)
+	}
+	canonical, err := Canonical(plain)
+	if err != nil {
+		return nil, fmt.Errorf("canonical task %s: %w", e.TaskID, err)
+	}
+	return append([]byte(signingDomain), canonical...), nil
+}
+
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+// Verifier is the public half of a key that tasks are signed with.
+type Verifier struct {
+	ID        string `json:"id"`
+	PublicKey []byte `json:"public_key"`
+	State     string `json:"state"` // staged, active or grace
+}
+
+// VerifierSet is what a node accepts signatures of.
+type VerifierSet struct {
+	Version   int64      `json:"version"`
+	Verifiers []Verifier `json:"verifiers"`
+	// Revoked names keys that must not be believed any more, for a refusal
+	// that says so.
+	Revoked []string `json:"revoked,omitempty"`
+}
+
+// Validate says what is wrong with a set that a node is told to use.
+func (s VerifierSet) Validate() error {
+	if s.Version < 1 || len(s.Verifiers) == 0 || len(s.Verifiers) > 8 {
+		return fmt.Errorf("a verifier set has a version from 1 and between 1 and 8 keys; this one has version %d and %d keys", s.Version, len(s.Verifiers))
+	}
+	for _, v := range s.Verifiers {
+		if v.ID == "" || len(v.PublicKey) != ed25519.PublicKeySize {
+			return fmt.Errorf("verifier %q is not an Ed25519 key with an id", v.ID)
+		}
+	}
+	return nil
+}
+
+// Refusal is why an agent will not carry out a task. It is reported to the
+// control plane and audited there.
+type Refusal struct {
+	Reason Reason
+	Detail string
+}
+
+func (r *Refusal) Error() string { return "task refused (" + string(r.Reason) + "): " + r.Detail }
+
+// Reason classifies refusals.
+type Reason string
+
+// The reasons of a refusal.
+const (
+	RefusedUnknownType     Reason = "unknown_type"
+	RefusedBadSignature    Reason = "bad_signature"
+	RefusedUnknownSigner   Reason = "unknown_signer"
+	RefusedRevokedSigner   Reason = "revoked_signer"
+	RefusedExpired         Reason = "expired"
+	RefusedClockSkew       Reason = "clock_skew"
+	RefusedWrongNode       Reason = "wrong_node"
+	RefusedInvalidParams   Reason = "invalid_params"
+	RefusedStaleGeneration Reason = "stale_generation"
+)
+
+func refuse(reason Reason, format string, args ...any) *Refusal {
+	return &Refusal{Reason: reason, Detail: fmt.Sprintf(format, args...)}
+}
+
+// Verified is a task that may be carried out.
+type Verified struct {
+	Envelope
+	Spec   Spec
+	Params Params
+}
+
+// Verify checks everything about a task that can be checked before it is
+// carried out. The signature comes first: nothing else in an envelope is worth
+// a word before it is known who wrote it. generation is the newest that the
+// node has seen.
+func (s VerifierSet) Verify(e Envelope, node string, generation int64, now time.Time) (Verified, *Refusal) {
+	if r := s.checkSignature(e); r != nil {
+		return Verified{}, r
+	}
+	switch {
+	case e.NodeID != node:
+		return Verified{}, refuse(RefusedWrongNode, "the task is for node %s, this is node %s", e.NodeID, node)
+	case e.IssuedAt.After(now.Add(MaxSkew)):
+		return Verified{}, refuse(RefusedClockSkew, "the task was issued at %s, in the future of this node (%s): set the clock of the node", stamp(e.IssuedAt), stamp(now))
+	case !now.Before(e.ExpiresAt):
+		return Verified{}, refuse(RefusedExpired, "the task expired at %s; the clock of this node says %s", stamp(e.ExpiresAt), stamp(now))
+	case e.Generation < generation:
+		return Verified{}, refuse(RefusedStaleGeneration, "the task belongs to generation %d of the node, which is at %d", e.Generation, generation)
+	}
+	spec, known := Lookup(e.Type)
+	if !known {
+		return Verified{}, refuse(RefusedUnknownType, "this agent has no task type %q", e.Type)
+	}
+	params, err := spec.Decode(e.Params)
+	if err != nil {
+		return Verified{}, refuse(RefusedInvalidParams, "parameters of %s: %v", e.Type, err)
+	}
+	return Verified{Envelope: e, Spec: spec, Params: params}, nil
+}
+
+func (s VerifierSet) checkSignature(e Envelope) *Refusal {
+	if slices.Contains(s.Revoked, e.SignerVersion) {
+		return refuse(RefusedRevokedSigner, "signer %s was revoked", e.SignerVersion)
+	}
+	i := slices.IndexFunc(s.Verifiers, func(v Verifier) bool { return v.ID == e.SignerVersion })
+	if i < 0 {
+		return refuse(RefusedUnknownSigner, "verifier set %d has no signer %q", s.Version, e.SignerVersion)
+	}
+	signed, err := e.SignedBytes()
+	if err != nil {
+		return refuse(RefusedBadSignature, "the task has no canonical form: %v", err)
+	}
+	key := s.Verifiers[i].PublicKey
+	if len(key) != ed25519.PublicKeySize || !ed25519.Verify(key, signed, e.Signature) {
+		return refuse(RefusedBadSignature, "the signature is not one of signer %s over this task", e.SignerVersion)
+	}
+	return nil
+}
+
+// packageDomain keeps signatures over packages apart from those over tasks.
+const packageDomain = "gpuaas-agent-package-v1\n"
+
+// PackageSignedBytes is what the signature of an agent package is made over.
+func PackageSignedBytes(version, digest string) []byte {
+	return []byte(packageDomain + version + "\n" + digest + "\n")
+}
+
+// VerifyPackage checks the signature of an agent package.
+func (s VerifierSet) VerifyPackage(version, digest, signer string, signature []byte) error {
+	if slices.Contains(s.Revoked, signer) {
+		return fmt.Errorf("signer %s of agent package %s was revoked", signer, version)
+	}
+	for _, v := range s.Verifiers {
+		if v.ID == signer && len(v.PublicKey) == ed25519.PublicKeySize && ed25519.Verify(v.PublicKey, PackageSignedBytes(version, digest), signature) {
+			return nil
+		}
+	}
+	return fmt.Errorf("the signature of agent package %s is not one of signer %q in verifier set %d", version, signer, s.Version)
+}

@@ -1,0 +1,141 @@
+package agentwire
+
+import "time"
+
+// HeartbeatOutput is the sign of life.
+type HeartbeatOutput struct {
+	Build         Build     `json:"build"`
+	Now           time.Time `json:"now"`
+	UptimeSeconds int64     `json:"uptime_seconds"` // of the agent
+	TasksRunning  int       `json:"tasks_running"`
+	UnsentResults int       `json:"unsent_results"`
+	Draining      bool      `json:"draining"`
+}
+
+// DrainOutput says what was done to empty the node.
+type DrainOutput struct {
+	Draining       bool     `json:"draining"`
+	SessionsClosed int      `json:"sessions_closed"`
+	UsersRevoked   []string `json:"users_revoked"`
+	UsersLeft      []string `json:"users_left"`
+}
+
+// UninstallOutput says what is gone and what is not.
+type UninstallOutput struct {
+	Removed []string `json:"removed"`
+	Residue []string `json:"residue"`
+}
+
+// HWSyncOutput says what was set up.
+type HWSyncOutput struct {
+	CredentialsWritten bool     `json:"credentials_written"`
+	UnitsRestarted     []string `json:"units_restarted"`
+}
+
+// StorageCleanupOutput says what was removed, and what could not be.
+type StorageCleanupOutput struct {
+	Scope          string   `json:"scope"`
+	EntriesRemoved int64    `json:"entries_removed"`
+	BytesFreed     int64    `json:"bytes_freed"`
+	Unmounted      []string `json:"unmounted"`
+	ConfigRemoved  []string `json:"config_removed"`
+	Residue        []string `json:"residue"`
+}
+
+// GPUScrubOutput is the evidence of a scrub.
+type GPUScrubOutput struct {
+	// Outcome is scrubbed, incomplete, or not_applicable when there is no GPU.
+	Outcome string        `json:"outcome"`
+	Reason  string        `json:"reason,omitempty"`
+	Vendor  string        `json:"vendor"`
+	GPUs    []GPUScrubbed `json:"gpus"`
+}
+
+// GPUScrubbed is the evidence for one GPU.
+type GPUScrubbed struct {
+	UUID         string `json:"uuid"`
+	Method       string `json:"method"`
+	BytesTotal   int64  `json:"bytes_total"`
+	BytesCovered int64  `json:"bytes_covered"`
+	WordsNonzero int64  `json:"words_nonzero"`
+	DurationMs   int64  `json:"duration_ms"`
+	DeviceMicros int64  `json:"device_micros"`
+	Reset        string `json:"reset"` // done, failed: reason, skipped: reason
+	Error        string `json:"error,omitempty"`
+}
+
+// ValidateCleanOutput is the verdict, with everything that speaks against it.
+type ValidateCleanOutput struct {
+	Clean    bool           `json:"clean"`
+	Findings []CleanFinding `json:"findings"`
+	Checked  []CheckedKind  `json:"checked"`
+}
+
+// CheckedKind says how a kind of residue was looked for.
+type CheckedKind struct {
+	Kind   string `json:"kind"`   // users, processes, mounts, ipc, tmp, gpu_memory, gpu_processes, terminals
+	Result string `json:"result"` // clean, findings, not_applicable
+	Detail string `json:"detail,omitempty"`
+}
+
+// CleanFinding is one thing that a tenant left behind.
+type CleanFinding struct {
+	Kind    string `json:"kind"`
+	Subject string `json:"subject"`
+	Detail  string `json:"detail"`
+}
+
+// SelfUpdateOutput says which agent runs now.
+type SelfUpdateOutput struct {
+	From       string `json:"from"`
+	To         string `json:"to"`
+	RolledBack bool   `json:"rolled_back"`
+	Reason     string `json:"reason,omitempty"`
+}
+
+// UpdateVerifiersOutput is the version in use now.
+type UpdateVerifiersOutput struct {
+	Version int64 `json:"version"`
+}
+
+// ProvisionUserOutput describes the account.
+type ProvisionUserOutput struct {
+	Username string `json:"username"`
+	UID      int    `json:"uid"`
+	GID      int    `json:"gid"`
+	Home     string `json:"home"`
+	Created  bool   `json:"created"` // false: it was there, as wanted
+}
+
+// DeprovisionUserOutput says what was removed.
+type DeprovisionUserOutput struct {
+	Username       string `json:"username"`
+	Existed        bool   `json:"existed"`
+	ProcessesEnded int    `json:"processes_ended"`
+	SessionsClosed int    `json:"sessions_closed"`
+	HomeRemoved    bool   `json:"home_removed"`
+}
+
+// HealthProbeOutput lists the checks.
+type HealthProbeOutput struct {
+	Healthy bool          `json:"healthy"`
+	Checks  []HealthCheck `json:"checks"`
+}
+
+// HealthCheck is one look at the machine.
+type HealthCheck struct {
+	Name   string `json:"name"`
+	Status string `json:"status"` // ok, warning, failed, not_applicable
+	Detail string `json:"detail"`
+}
+
+// TerminalOpenOutput says that the agent has taken the session up.
+type TerminalOpenOutput struct {
+	SessionID string `json:"session_id"`
+}
+
+// TerminalCloseOutput says whether there was a session to end.
+type TerminalCloseOutput struct {
+	SessionID string `json:"session_id"`
+	Existed   bool   `json:"existed"`
+}
