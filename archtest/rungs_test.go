@@ -75,14 +75,14 @@ func TestRungZeroAndTheWireContractsStandOnTheStandardLibrary(t *testing.T) {
 // outside says which of the project's packages each program may use.
 var outside = map[string][]string{
 	"cli":              {module + "/contract/", module + "/cli"},
-	"sim":              {module + "/sim/", module + "/contract/agentwire"},
+	"sim":              {module + "/sim/", module + "/contract/"},
 	"stack":            {module + "/stack", module + "/deploy/"},
 	"contract":         {module + "/contract/"},
 	"e2e":              {module + "/contract/", module + "/stack", module + "/e2e"},
 	"cmd/gpuaas":       {module + "/cli", module + "/controlplane", module + "/sim/", module + "/stack"},
 	"agent":            {module + "/agent", module + "/contract/agentwire"},
 	"cmd/gpuaas-agent": {module + "/agent", module + "/contract/agentwire"},
-	"cmd/gpuaas-gpu":   {},
+	"cmd/gpuaas-gpu":   {module + "/cmd/gpuaas-gpu/"},
 }
 
 func TestProgramsMeetOnlyThroughContracts(t *testing.T) {

@@ -1,0 +1,58 @@
+package gpu
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// ResetOutcome is what became of a reset.
+type ResetOutcome string
+
+// The outcomes of a reset.
+const (
+	ResetDone         ResetOutcome = "done"
+	ResetInUse        ResetOutcome = "in_use"
+	ResetNotSupported ResetOutcome = "not_supported"
+	ResetNotPermitted ResetOutcome = "not_permitted"
+	ResetFailed       ResetOutcome = "failed"
+)
+
+// ResetArgv is the command of the vendor's tool that resets the GPU.
+func ResetArgv(vendor Vendor, g GPU) ([]string, error) {
+	switch {
+	case vendor == NVIDIA && identifier.MatchString(g.UUID):
+		return []string{"nvidia-smi", "--gpu-reset", "-i", g.UUID}, nil
+	case vendor == AMD && g.Index >= 0:
+		return []string{"rocm-smi", "--gpureset", "-d", strconv.Itoa(g.Index)}, nil
+	default:
+		return nil, fmt.Errorf("reset GPU %q of vendor %q: no such GPU", g.UUID, string(vendor))
+	}
+}
+
+// ParseReset reads what the tool said. Success is believed only when the exit
+// status and the text agree.
+func ParseReset(vendor Vendor, exit int, output string) ResetOutcome {
+	text := strings.ToLower(output)
+	has := func(parts ...string) bool {
+		for _, p := range parts {
+			if strings.Contains(text, p) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case has("insufficient permissions", "permission denied", "requires root", "must be run as root"):
+		return ResetNotPermitted
+	case has("in use by", "being used by"):
+		return ResetInUse
+	case has("not supported", "not available on this"):
+		return ResetNotSupported
+	case exit == 0 && vendor == NVIDIA && has("was successfully reset"),
+		exit == 0 && vendor == AMD && has("successfully reset gpu"):
+		return ResetDone
+	default:
+		return ResetFailed
+	}
+}

@@ -1,0 +1,200 @@
+package fleet
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"gpuaas/contract/agentwire"
+)
+
+// Build is what simulated agents call themselves.
+var Build = agentwire.Build{Version: "sim-fleet", Commit: "sim-fleet"}
+
+// Options say where the agents belong to and what is told about them.
+type Options struct {
+	// URL is the node-facing address of the control plane.
+	URL string
+	// Roots verify the control plane.
+	Roots *x509.CertPool
+	// WaitSeconds is how long a poll is held; the default of the protocol when 0.
+	WaitSeconds int
+	// Received is called for every task that passed verification.
+	Received func(e agentwire.Envelope, at time.Time)
+	// Trouble is called for every call that failed; the agent goes on.
+	Trouble func(node string, err error)
+}
+
+// Agent is one simulated agent.
+type Agent struct {
+	NodeID     string
+	opts       Options
+	line       *line
+	verifiers  agentwire.VerifierSet
+	generation int64
+}
+
+// Enroll makes a key, trades the token for a certificate and reports.
+func (o Options) Enroll(ctx context.Context, token, hostname string) (*Agent, error) {
+	base, err := url.Parse(o.URL)
+	if err != nil || base.Scheme != "https" {
+		return nil, fmt.Errorf("%q is not an https address", o.URL)
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make key: %w", err)
+	}
+	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	if err != nil {
+		return nil, fmt.Errorf("make certificate request: %w", err)
+	}
+	config := &tls.Config{RootCAs: o.Roots, MinVersion: tls.VersionTLS13, ClientSessionCache: nil}
+	l := &line{base: base, config: config, header: http.Header{"Authorization": {"Bearer " + token}}}
+	defer l.hangUp()
+	instance := random()
+	var answer agentwire.EnrollResponse
+	_, err = l.call(ctx, http.MethodPost, agentwire.PathEnroll, agentwire.EnrollRequest{
+		CSR:      string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: csr})),
+		Hostname: hostname, Instance: instance, Build: Build, Capabilities: capabilities(),
+	}, &answer, time.Minute)
+	if err != nil {
+		return nil, fmt.Errorf("enrol %s: %w", hostname, err)
+	}
+	own, err := certificate(answer.Certificate, key)
+	if err != nil {
+		return nil, fmt.Errorf("read certificate of %s: %w", hostname, err)
+	}
+	identified := config.Clone()
+	identified.Certificates = []tls.Certificate{own}
+	return &Agent{
+		NodeID: answer.NodeID, opts: o, verifiers: answer.Verifiers, generation: answer.Generation,
+		line: &line{base: base, config: identified, header: http.Header{
+			agentwire.HeaderAgentVersion: {Build.Version}, agentwire.HeaderAgentInstance: {instance}, agentwire.HeaderAgentSession: {random()},
+			agentwire.HeaderVerifierVersion: {strconv.FormatInt(answer.Verifiers.Version, 10)},
+		}},
+	}, nil
+}
+
+func certificate(chain string, key *ecdsa.PrivateKey) (tls.Certificate, error) {
+	own := tls.Certificate{PrivateKey: key}
+	for rest := []byte(chain); ; {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			break
+		}
+		own.Certificate = append(own.Certificate, block.Bytes)
+	}
+	if len(own.Certificate) == 0 {
+		return own, errors.New("the answer holds no certificate")
+	}
+	return own, nil
+}
+
+func random() string {
+	b := make([]byte, 16)
+	_, _ = rand.Read(b) // never fails
+	return hex.EncodeToString(b)
+}
+
+func capabilities() agentwire.Capabilities {
+	return agentwire.Capabilities{
+		Facts: map[string]string{
+			"gpu.vendor": "other", "gpu.architecture": "simulated", "gpu.driver_series": "none",
+			"compute.runtime": "none", "fabric.type": "ethernet", "container.runtime": "other",
+		},
+		CPUModel: "simulated", CPUs: 128, MemoryBytes: 2 << 40, NUMANodes: 2,
+		Disks: []agentwire.Disk{{Name: "nvme0n1", SizeBytes: 4 << 40}},
+		NICs:  []agentwire.NIC{{Name: "eth0", SpeedMbps: 100_000}}, GPUs: []agentwire.GPU{},
+	}
+}
+
+// Run polls, carries out and reports until the context ends or the control
+// plane refuses the agent for good.
+func (a *Agent) Run(ctx context.Context) error {
+	defer a.line.hangUp()
+	wait := a.opts.WaitSeconds
+	if wait == 0 {
+		wait = agentwire.DefaultWaitSeconds
+	}
+	path := a.path(agentwire.PathWait, "") + "?wait_seconds=" + strconv.Itoa(wait)
+	for pause := time.Duration(0); ctx.Err() == nil; {
+		var e agentwire.Envelope
+		status, err := a.line.call(ctx, http.MethodGet, path, nil, &e, time.Duration(wait)*time.Second+30*time.Second)
+		if err == nil && status == http.StatusOK {
+			err = a.carryOut(ctx, e)
+		}
+		switch {
+		case err == nil:
+			pause = 0
+			continue
+		case ctx.Err() != nil:
+			return nil
+		case refused(err):
+			return err
+		}
+		a.trouble(err)
+		pause = min(max(2*pause, 100*time.Millisecond), 10*time.Second)
+		if !rest(ctx, mathrand.N(pause)) { //nolint:gosec // chance, not secrecy
+			return nil
+		}
+	}
+	return nil
+}
+
+func (a *Agent) trouble(err error) {
+	if a.opts.Trouble != nil {
+		a.opts.Trouble(a.NodeID, err)
+	}
+}
+
+func rest(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+func (a *Agent) carryOut(ctx context.Context, e agentwire.Envelope) error {
+	now := time.Now()
+	result := agentwire.ResultRequest{Attempt: e.Attempt, Status: agentwire.ResultSucceeded, StartedAt: now, Build: Build}
+	verified, refusal := a.verifiers.Verify(e, a.NodeID, a.generation, now)
+	if refusal != nil {
+		result.Status = agentwire.ResultRefused
+		result.Error = &agentwire.TaskError{Code: string(refusal.Reason), Message: refusal.Detail}
+	} else {
+		a.generation = max(a.generation, e.Generation)
+		if a.opts.Received != nil {
+			a.opts.Received(e, now)
+		}
+		if set, ok := verified.Params.(*agentwire.UpdateVerifiersParams); ok && set.Set.Version > a.verifiers.Version {
+			a.verifiers = set.Set
+			a.line.header.Set(agentwire.HeaderVerifierVersion, strconv.FormatInt(set.Set.Version, 10))
+		}
+		result.Output = json.RawMessage("{}")
+	}
+	result.FinishedAt = time.Now()
+	_, err := a.line.call(ctx, http.MethodPost, a.path(agentwire.PathResult, e.TaskID), result, nil, time.Minute)
+	return err
+}
+
+func (a *Agent) path(pattern, task string) string {
+	return strings.NewReplacer("{node_id}", a.NodeID, "{task_id}", task).Replace(pattern)
+}
