@@ -75,6 +75,34 @@ var errands = []struct {
 	{"site-roce-list", "site roce list dc1 --hostname c07u31"},
 	{"site-roce-import", "site roce import dc1 testdata/site/roce.csv"},
 	{"site-roce-delete", "site roce delete dc1 " + assignmentID},
+	{"node-add", "node add c07u31 --sku h200-sxm-baremetal-8g --region eu-1 --host 10.20.0.31"},
+	{"node-add-json", "node add c07u31 --sku h200-sxm-baremetal-8g --region eu-1 --cloud-init -o json"},
+	{"node-list", "node list --status active"},
+	{"node-show", "node show c07u31"},
+	{"node-show-at", "node show c07u31 --at 2h"},
+	{"node-history", "node history " + nodeID},
+	{"node-update", "node update c07u31 --agent-version 1.3.0"},
+	{"node-hold", "node hold c07u31 --reason broken-fan"},
+	{"node-unhold", "node unhold c07u31"},
+	{"node-bootstrap", "node bootstrap c07u31 --recovery"},
+	{"node-revoke-identity", "node revoke-identity c07u31 --reason stolen"},
+	{"node-agent", "node agent c07u31"},
+	{"node-task-run", "node task run c07u31 node.validate_clean --reason next"},
+	{"node-task-run-wait", "node task run c07u31 node.validate_clean --param scope=local --param n=3 --reason next --wait"},
+	{"node-task-list", "node task list --status failed"},
+	{"node-task-list-node", "node task list c07u31"},
+	{"node-task-get", "node task get " + taskID},
+	{"node-task-cancel", "node task cancel " + taskID + " --reason slow"},
+	{"node-task-types", "node task types"},
+	{"sku-list", "sku list --status active"},
+	{"sku-get", "sku get h200-sxm-slice"},
+	{"sku-create", "sku create h200-sxm-slice --name H200 --vendor nvidia --model H200 --gpus 8 --rented-by slice --counts 1,2,4,8 --price-minor 380"},
+	{"sku-update", "sku update h200-sxm-slice --price-minor 390 --status disabled"},
+	{"sku-delete", "sku delete h200-sxm-slice"},
+	{"signer-list", "signer list"},
+	{"signer-rotate", "signer rotate --reason yearly --force"},
+	{"signer-rollback", "signer rollback --reason wrong"},
+	{"signer-revoke", "signer revoke 20260301-093000-5fa3c1 --reason stolen"},
 	{"audit-list", "audit list --since 24h --action tenant.create --result success"},
 	{"audit-list-json", "audit list -o json"},
 	{"events", "events --type tenant --from 40"},
@@ -102,7 +130,7 @@ var errands = []struct {
 // resolving are the operations that turn names into ids, which any command may use.
 var resolving = []string{
 	"list-tenants", "list-projects", "list-users", "list-service-accounts", "list-tenant-members", "list-project-members",
-	"list-maas-sites", "list-site-profiles", "list-power-overrides",
+	"list-maas-sites", "list-site-profiles", "list-power-overrides", "list-nodes",
 }
 
 func TestErrands(t *testing.T) {
@@ -219,6 +247,8 @@ func TestBodies(t *testing.T) {
 		"token create t --expires-in 2d":                              `{"expires_in":172800,"name":"t"}`,
 		"service-account update ci --project acme/training --disable": `{"status":"disabled"}`,
 		"self-check cancel " + checkID + " --reason slow":             `{"reason":"slow"}`,
+		"node hold c07u31 --reason fan":                               `{"hold_reason":"fan","schedulable":false}`,
+		"node task run c07u31 a.b --param x=y --param n=3 --reason r": `{"params":{"n":3,"x":"y"},"reason":"r","type":"a.b"}`,
 	} {
 		f := newFakeAPI(t)
 		if got := signedIn(t, f).run(strings.Fields(args)...); got.exit != exitOK {

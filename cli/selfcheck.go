@@ -2,12 +2,9 @@ package cli
 
 import (
 	"encoding/json"
-	"errors"
 	"strconv"
 	"strings"
-	"time"
 
-	"github.com/oapi-codegen/runtime/types"
 	"github.com/spf13/cobra"
 
 	"gpuaas/contract/apiclient"
@@ -97,20 +94,10 @@ func (a *app) selfCheckRunCommand() *cobra.Command {
 		long: "Starts a self-check and prints it. With --wait it returns when the check has ended, with exit code 0\n" +
 			"when it passed and 8 when it did not; --watch does the same and shows how it goes on.",
 		flags: func(cmd *cobra.Command) action {
-			w := &waiting{}
-			cmd.Flags().BoolVar(&w.wait, "wait", false, "wait until it has ended")
-			addWatchFlags(cmd, &w.watch, &w.interval)
-			cmd.Flags().Lookup("watch").Usage = "wait until it has ended, and show how it goes on"
-			cmd.Flags().Lookup("interval").Usage = "how often to look while waiting"
-			cmd.Flags().DurationVar(&w.timeout, "timeout", 5*time.Minute, "how long to wait; exit code 7 when that was not enough")
+			w := addWaitFlags(cmd)
 			return func(s *session, _ []string) error { return s.runSelfCheck(*w) }
 		},
 	})
-}
-
-type waiting struct {
-	wait, watch       bool
-	interval, timeout time.Duration
 }
 
 func (s *session) runSelfCheck(w waiting) error {
@@ -125,7 +112,12 @@ func (s *session) runSelfCheck(w waiting) error {
 	if !w.wait && !w.watch {
 		return s.showSelfCheck(raw)
 	}
-	ended, err := s.awaitSelfCheck(started.value.Id, w)
+	id := started.value.Id
+	ended, err := await(s, w, awaited[apiclient.SelfCheck]{
+		what: "the self-check", seeIt: "gpuaas self-check get " + id.String(), report: s.progress,
+		read:  func() (json.RawMessage, error) { return apiclient.Read(s.api.GetSelfCheckWithResponse(s.ctx, id)) },
+		ended: func(c apiclient.SelfCheck) bool { return c.FinishedAt != nil },
+	})
 	if err != nil {
 		return err
 	}
@@ -135,44 +127,10 @@ func (s *session) runSelfCheck(w waiting) error {
 		}
 	}
 	if status := ended.value.Status; status != apiclient.SelfCheckStatusPassed {
-		return fail(exitUnsuccessful, "self_check_"+string(status), "see its steps: gpuaas self-check get "+started.value.Id.String(),
+		return fail(exitUnsuccessful, "self_check_"+string(status), "see its steps: gpuaas self-check get "+id.String(),
 			"the self-check ended as %s", status)
 	}
 	return nil
-}
-
-var errWaitedLongEnough = errors.New("waited long enough")
-
-// awaitSelfCheck reads a check until it has ended.
-func (s *session) awaitSelfCheck(id types.UUID, w waiting) (last object[apiclient.SelfCheck], err error) {
-	deadline := s.now().Add(w.timeout)
-	ended := false
-	err = watchOne(s, w.interval,
-		func() (json.RawMessage, error) {
-			if s.now().After(deadline) {
-				return nil, errWaitedLongEnough
-			}
-			return apiclient.Read(s.api.GetSelfCheckWithResponse(s.ctx, id))
-		},
-		func(o object[apiclient.SelfCheck]) error {
-			last = o
-			if !w.watch {
-				return nil
-			}
-			return s.progress(o)
-		},
-		func(c apiclient.SelfCheck) bool {
-			ended = c.FinishedAt != nil
-			return ended
-		})
-	goesOn := "it goes on; see it with: gpuaas self-check get " + id.String()
-	switch {
-	case err == nil && !ended:
-		return last, fail(exitInterrupted, "interrupted", goesOn, "interrupted before the self-check ended")
-	case errors.Is(err, errWaitedLongEnough):
-		return last, fail(exitUnavailable, "wait_timeout", goesOn, "the self-check did not end within %s", w.timeout)
-	}
-	return last, err
 }
 
 // progress prints how a check stands, on one line.

@@ -18,6 +18,102 @@ import (
 	openapi_types "github.com/oapi-codegen/runtime/types"
 )
 
+// Defines values for AgenttaskStepViewStatus.
+const (
+	AgenttaskStepViewStatusFailed    AgenttaskStepViewStatus = "failed"
+	AgenttaskStepViewStatusSkipped   AgenttaskStepViewStatus = "skipped"
+	AgenttaskStepViewStatusStarted   AgenttaskStepViewStatus = "started"
+	AgenttaskStepViewStatusSucceeded AgenttaskStepViewStatus = "succeeded"
+)
+
+// Valid indicates whether the value is a known member of the AgenttaskStepViewStatus enum.
+func (e AgenttaskStepViewStatus) Valid() bool {
+	switch e {
+	case AgenttaskStepViewStatusFailed:
+		return true
+	case AgenttaskStepViewStatusSkipped:
+		return true
+	case AgenttaskStepViewStatusStarted:
+		return true
+	case AgenttaskStepViewStatusSucceeded:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for AgenttaskTypeViewConcurrencyClass.
+const (
+	AgenttaskTypeViewConcurrencyClassConcurrent AgenttaskTypeViewConcurrencyClass = "concurrent"
+	AgenttaskTypeViewConcurrencyClassExclusive  AgenttaskTypeViewConcurrencyClass = "exclusive"
+	AgenttaskTypeViewConcurrencyClassUser       AgenttaskTypeViewConcurrencyClass = "user"
+)
+
+// Valid indicates whether the value is a known member of the AgenttaskTypeViewConcurrencyClass enum.
+func (e AgenttaskTypeViewConcurrencyClass) Valid() bool {
+	switch e {
+	case AgenttaskTypeViewConcurrencyClassConcurrent:
+		return true
+	case AgenttaskTypeViewConcurrencyClassExclusive:
+		return true
+	case AgenttaskTypeViewConcurrencyClassUser:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for AgenttaskViewConcurrencyClass.
+const (
+	AgenttaskViewConcurrencyClassConcurrent AgenttaskViewConcurrencyClass = "concurrent"
+	AgenttaskViewConcurrencyClassExclusive  AgenttaskViewConcurrencyClass = "exclusive"
+	AgenttaskViewConcurrencyClassUser       AgenttaskViewConcurrencyClass = "user"
+)
+
+// Valid indicates whether the value is a known member of the AgenttaskViewConcurrencyClass enum.
+func (e AgenttaskViewConcurrencyClass) Valid() bool {
+	switch e {
+	case AgenttaskViewConcurrencyClassConcurrent:
+		return true
+	case AgenttaskViewConcurrencyClassExclusive:
+		return true
+	case AgenttaskViewConcurrencyClassUser:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for AgenttaskViewStatus.
+const (
+	AgenttaskViewStatusCancelled  AgenttaskViewStatus = "cancelled"
+	AgenttaskViewStatusDispatched AgenttaskViewStatus = "dispatched"
+	AgenttaskViewStatusExpired    AgenttaskViewStatus = "expired"
+	AgenttaskViewStatusFailed     AgenttaskViewStatus = "failed"
+	AgenttaskViewStatusQueued     AgenttaskViewStatus = "queued"
+	AgenttaskViewStatusSucceeded  AgenttaskViewStatus = "succeeded"
+)
+
+// Valid indicates whether the value is a known member of the AgenttaskViewStatus enum.
+func (e AgenttaskViewStatus) Valid() bool {
+	switch e {
+	case AgenttaskViewStatusCancelled:
+		return true
+	case AgenttaskViewStatusDispatched:
+		return true
+	case AgenttaskViewStatusExpired:
+		return true
+	case AgenttaskViewStatusFailed:
+		return true
+	case AgenttaskViewStatusQueued:
+		return true
+	case AgenttaskViewStatusSucceeded:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for AuditLogEntryActorKind.
 const (
 	AuditLogEntryActorKindAnonymous      AuditLogEntryActorKind = "anonymous"
@@ -450,6 +546,321 @@ func (e JobState) Valid() bool {
 	}
 }
 
+// Defines values for NodeAgentViewAgentChannel.
+const (
+	NodeAgentViewAgentChannelCandidate NodeAgentViewAgentChannel = "candidate"
+	NodeAgentViewAgentChannelPinned    NodeAgentViewAgentChannel = "pinned"
+	NodeAgentViewAgentChannelStable    NodeAgentViewAgentChannel = "stable"
+)
+
+// Valid indicates whether the value is a known member of the NodeAgentViewAgentChannel enum.
+func (e NodeAgentViewAgentChannel) Valid() bool {
+	switch e {
+	case NodeAgentViewAgentChannelCandidate:
+		return true
+	case NodeAgentViewAgentChannelPinned:
+		return true
+	case NodeAgentViewAgentChannelStable:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NodeAgentViewDesiredDeliveryMode.
+const (
+	NodeAgentViewDesiredDeliveryModeManualInstall NodeAgentViewDesiredDeliveryMode = "manual_install"
+	NodeAgentViewDesiredDeliveryModeRebootstrap   NodeAgentViewDesiredDeliveryMode = "rebootstrap"
+	NodeAgentViewDesiredDeliveryModeReimage       NodeAgentViewDesiredDeliveryMode = "reimage"
+)
+
+// Valid indicates whether the value is a known member of the NodeAgentViewDesiredDeliveryMode enum.
+func (e NodeAgentViewDesiredDeliveryMode) Valid() bool {
+	switch e {
+	case NodeAgentViewDesiredDeliveryModeManualInstall:
+		return true
+	case NodeAgentViewDesiredDeliveryModeRebootstrap:
+		return true
+	case NodeAgentViewDesiredDeliveryModeReimage:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NodeAgentViewDriftState.
+const (
+	NodeAgentViewDriftStateCertificateOnlyRepairNeeded NodeAgentViewDriftState = "certificate_only_repair_needed"
+	NodeAgentViewDriftStateConfigDrift                 NodeAgentViewDriftState = "config_drift"
+	NodeAgentViewDriftStateInSync                      NodeAgentViewDriftState = "in_sync"
+	NodeAgentViewDriftStateUnknown                     NodeAgentViewDriftState = "unknown"
+	NodeAgentViewDriftStateVersionDrift                NodeAgentViewDriftState = "version_drift"
+)
+
+// Valid indicates whether the value is a known member of the NodeAgentViewDriftState enum.
+func (e NodeAgentViewDriftState) Valid() bool {
+	switch e {
+	case NodeAgentViewDriftStateCertificateOnlyRepairNeeded:
+		return true
+	case NodeAgentViewDriftStateConfigDrift:
+		return true
+	case NodeAgentViewDriftStateInSync:
+		return true
+	case NodeAgentViewDriftStateUnknown:
+		return true
+	case NodeAgentViewDriftStateVersionDrift:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NodeBootstrapBodyMode.
+const (
+	NodeBootstrapBodyModeCloudInit NodeBootstrapBodyMode = "cloud_init"
+	NodeBootstrapBodyModeShell     NodeBootstrapBodyMode = "shell"
+)
+
+// Valid indicates whether the value is a known member of the NodeBootstrapBodyMode enum.
+func (e NodeBootstrapBodyMode) Valid() bool {
+	switch e {
+	case NodeBootstrapBodyModeCloudInit:
+		return true
+	case NodeBootstrapBodyModeShell:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NodeBootstrapBodyPurpose.
+const (
+	Bootstrap NodeBootstrapBodyPurpose = "bootstrap"
+	Recovery  NodeBootstrapBodyPurpose = "recovery"
+)
+
+// Valid indicates whether the value is a known member of the NodeBootstrapBodyPurpose enum.
+func (e NodeBootstrapBodyPurpose) Valid() bool {
+	switch e {
+	case Bootstrap:
+		return true
+	case Recovery:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NodeChangeBodyAgentChannel.
+const (
+	NodeChangeBodyAgentChannelCandidate NodeChangeBodyAgentChannel = "candidate"
+	NodeChangeBodyAgentChannelPinned    NodeChangeBodyAgentChannel = "pinned"
+	NodeChangeBodyAgentChannelStable    NodeChangeBodyAgentChannel = "stable"
+)
+
+// Valid indicates whether the value is a known member of the NodeChangeBodyAgentChannel enum.
+func (e NodeChangeBodyAgentChannel) Valid() bool {
+	switch e {
+	case NodeChangeBodyAgentChannelCandidate:
+		return true
+	case NodeChangeBodyAgentChannelPinned:
+		return true
+	case NodeChangeBodyAgentChannelStable:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NodeChangeBodyDesiredDeliveryMode.
+const (
+	NodeChangeBodyDesiredDeliveryModeManualInstall NodeChangeBodyDesiredDeliveryMode = "manual_install"
+	NodeChangeBodyDesiredDeliveryModeRebootstrap   NodeChangeBodyDesiredDeliveryMode = "rebootstrap"
+	NodeChangeBodyDesiredDeliveryModeReimage       NodeChangeBodyDesiredDeliveryMode = "reimage"
+)
+
+// Valid indicates whether the value is a known member of the NodeChangeBodyDesiredDeliveryMode enum.
+func (e NodeChangeBodyDesiredDeliveryMode) Valid() bool {
+	switch e {
+	case NodeChangeBodyDesiredDeliveryModeManualInstall:
+		return true
+	case NodeChangeBodyDesiredDeliveryModeRebootstrap:
+		return true
+	case NodeChangeBodyDesiredDeliveryModeReimage:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NodeDetailViewAccessMethod.
+const (
+	NodeDetailViewAccessMethodAgent NodeDetailViewAccessMethod = "agent"
+	NodeDetailViewAccessMethodSsh   NodeDetailViewAccessMethod = "ssh"
+)
+
+// Valid indicates whether the value is a known member of the NodeDetailViewAccessMethod enum.
+func (e NodeDetailViewAccessMethod) Valid() bool {
+	switch e {
+	case NodeDetailViewAccessMethodAgent:
+		return true
+	case NodeDetailViewAccessMethodSsh:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NodeDetailViewOnboardingMode.
+const (
+	NodeDetailViewOnboardingModeMaas   NodeDetailViewOnboardingMode = "maas"
+	NodeDetailViewOnboardingModeManual NodeDetailViewOnboardingMode = "manual"
+)
+
+// Valid indicates whether the value is a known member of the NodeDetailViewOnboardingMode enum.
+func (e NodeDetailViewOnboardingMode) Valid() bool {
+	switch e {
+	case NodeDetailViewOnboardingModeMaas:
+		return true
+	case NodeDetailViewOnboardingModeManual:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NodeDetailViewStatus.
+const (
+	NodeDetailViewStatusActive          NodeDetailViewStatus = "active"
+	NodeDetailViewStatusBootstrapIssued NodeDetailViewStatus = "bootstrap_issued"
+	NodeDetailViewStatusDeleted         NodeDetailViewStatus = "deleted"
+	NodeDetailViewStatusDraining        NodeDetailViewStatus = "draining"
+	NodeDetailViewStatusEnrolling       NodeDetailViewStatus = "enrolling"
+	NodeDetailViewStatusOffline         NodeDetailViewStatus = "offline"
+	NodeDetailViewStatusQuarantined     NodeDetailViewStatus = "quarantined"
+	NodeDetailViewStatusRemoving        NodeDetailViewStatus = "removing"
+	NodeDetailViewStatusRetired         NodeDetailViewStatus = "retired"
+)
+
+// Valid indicates whether the value is a known member of the NodeDetailViewStatus enum.
+func (e NodeDetailViewStatus) Valid() bool {
+	switch e {
+	case NodeDetailViewStatusActive:
+		return true
+	case NodeDetailViewStatusBootstrapIssued:
+		return true
+	case NodeDetailViewStatusDeleted:
+		return true
+	case NodeDetailViewStatusDraining:
+		return true
+	case NodeDetailViewStatusEnrolling:
+		return true
+	case NodeDetailViewStatusOffline:
+		return true
+	case NodeDetailViewStatusQuarantined:
+		return true
+	case NodeDetailViewStatusRemoving:
+		return true
+	case NodeDetailViewStatusRetired:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NodeHistoryViewActorKind.
+const (
+	NodeHistoryViewActorKindAnonymous      NodeHistoryViewActorKind = "anonymous"
+	NodeHistoryViewActorKindServiceAccount NodeHistoryViewActorKind = "service_account"
+	NodeHistoryViewActorKindSystem         NodeHistoryViewActorKind = "system"
+	NodeHistoryViewActorKindUser           NodeHistoryViewActorKind = "user"
+)
+
+// Valid indicates whether the value is a known member of the NodeHistoryViewActorKind enum.
+func (e NodeHistoryViewActorKind) Valid() bool {
+	switch e {
+	case NodeHistoryViewActorKindAnonymous:
+		return true
+	case NodeHistoryViewActorKindServiceAccount:
+		return true
+	case NodeHistoryViewActorKindSystem:
+		return true
+	case NodeHistoryViewActorKindUser:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NodeHistoryViewKind.
+const (
+	AgentReported      NodeHistoryViewKind = "agent_reported"
+	CertificateRenewed NodeHistoryViewKind = "certificate_renewed"
+	CertificateRevoked NodeHistoryViewKind = "certificate_revoked"
+	Created            NodeHistoryViewKind = "created"
+	Enrolled           NodeHistoryViewKind = "enrolled"
+	IdentityConflict   NodeHistoryViewKind = "identity_conflict"
+	StateChanged       NodeHistoryViewKind = "state_changed"
+	Updated            NodeHistoryViewKind = "updated"
+)
+
+// Valid indicates whether the value is a known member of the NodeHistoryViewKind enum.
+func (e NodeHistoryViewKind) Valid() bool {
+	switch e {
+	case AgentReported:
+		return true
+	case CertificateRenewed:
+		return true
+	case CertificateRevoked:
+		return true
+	case Created:
+		return true
+	case Enrolled:
+		return true
+	case IdentityConflict:
+		return true
+	case StateChanged:
+		return true
+	case Updated:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NodeNewBodyBootstrapMode.
+const (
+	NodeNewBodyBootstrapModeCloudInit NodeNewBodyBootstrapMode = "cloud_init"
+	NodeNewBodyBootstrapModeShell     NodeNewBodyBootstrapMode = "shell"
+)
+
+// Valid indicates whether the value is a known member of the NodeNewBodyBootstrapMode enum.
+func (e NodeNewBodyBootstrapMode) Valid() bool {
+	switch e {
+	case NodeNewBodyBootstrapModeCloudInit:
+		return true
+	case NodeNewBodyBootstrapModeShell:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NodeNewBodyOnboardingMode.
+const (
+	NodeNewBodyOnboardingModeManual NodeNewBodyOnboardingMode = "manual"
+)
+
+// Valid indicates whether the value is a known member of the NodeNewBodyOnboardingMode enum.
+func (e NodeNewBodyOnboardingMode) Valid() bool {
+	switch e {
+	case NodeNewBodyOnboardingModeManual:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for NodeState.
 const (
 	NodeStateActive          NodeState = "active"
@@ -483,6 +894,111 @@ func (e NodeState) Valid() bool {
 	case NodeStateRemoving:
 		return true
 	case NodeStateRetired:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NodeTaskState.
+const (
+	NodeTaskStateCancelled  NodeTaskState = "cancelled"
+	NodeTaskStateDispatched NodeTaskState = "dispatched"
+	NodeTaskStateExpired    NodeTaskState = "expired"
+	NodeTaskStateFailed     NodeTaskState = "failed"
+	NodeTaskStateQueued     NodeTaskState = "queued"
+	NodeTaskStateSucceeded  NodeTaskState = "succeeded"
+)
+
+// Valid indicates whether the value is a known member of the NodeTaskState enum.
+func (e NodeTaskState) Valid() bool {
+	switch e {
+	case NodeTaskStateCancelled:
+		return true
+	case NodeTaskStateDispatched:
+		return true
+	case NodeTaskStateExpired:
+		return true
+	case NodeTaskStateFailed:
+		return true
+	case NodeTaskStateQueued:
+		return true
+	case NodeTaskStateSucceeded:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NodeViewAccessMethod.
+const (
+	NodeViewAccessMethodAgent NodeViewAccessMethod = "agent"
+	NodeViewAccessMethodSsh   NodeViewAccessMethod = "ssh"
+)
+
+// Valid indicates whether the value is a known member of the NodeViewAccessMethod enum.
+func (e NodeViewAccessMethod) Valid() bool {
+	switch e {
+	case NodeViewAccessMethodAgent:
+		return true
+	case NodeViewAccessMethodSsh:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NodeViewOnboardingMode.
+const (
+	NodeViewOnboardingModeMaas   NodeViewOnboardingMode = "maas"
+	NodeViewOnboardingModeManual NodeViewOnboardingMode = "manual"
+)
+
+// Valid indicates whether the value is a known member of the NodeViewOnboardingMode enum.
+func (e NodeViewOnboardingMode) Valid() bool {
+	switch e {
+	case NodeViewOnboardingModeMaas:
+		return true
+	case NodeViewOnboardingModeManual:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NodeViewStatus.
+const (
+	NodeViewStatusActive          NodeViewStatus = "active"
+	NodeViewStatusBootstrapIssued NodeViewStatus = "bootstrap_issued"
+	NodeViewStatusDeleted         NodeViewStatus = "deleted"
+	NodeViewStatusDraining        NodeViewStatus = "draining"
+	NodeViewStatusEnrolling       NodeViewStatus = "enrolling"
+	NodeViewStatusOffline         NodeViewStatus = "offline"
+	NodeViewStatusQuarantined     NodeViewStatus = "quarantined"
+	NodeViewStatusRemoving        NodeViewStatus = "removing"
+	NodeViewStatusRetired         NodeViewStatus = "retired"
+)
+
+// Valid indicates whether the value is a known member of the NodeViewStatus enum.
+func (e NodeViewStatus) Valid() bool {
+	switch e {
+	case NodeViewStatusActive:
+		return true
+	case NodeViewStatusBootstrapIssued:
+		return true
+	case NodeViewStatusDeleted:
+		return true
+	case NodeViewStatusDraining:
+		return true
+	case NodeViewStatusEnrolling:
+		return true
+	case NodeViewStatusOffline:
+		return true
+	case NodeViewStatusQuarantined:
+		return true
+	case NodeViewStatusRemoving:
+		return true
+	case NodeViewStatusRetired:
 		return true
 	default:
 		return false
@@ -645,6 +1161,60 @@ func (e ServiceAccountState) Valid() bool {
 	case ServiceAccountStateDeleted:
 		return true
 	case ServiceAccountStateDisabled:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SignerState.
+const (
+	SignerStateActive  SignerState = "active"
+	SignerStateGrace   SignerState = "grace"
+	SignerStateRetired SignerState = "retired"
+	SignerStateRevoked SignerState = "revoked"
+	SignerStateStaged  SignerState = "staged"
+)
+
+// Valid indicates whether the value is a known member of the SignerState enum.
+func (e SignerState) Valid() bool {
+	switch e {
+	case SignerStateActive:
+		return true
+	case SignerStateGrace:
+		return true
+	case SignerStateRetired:
+		return true
+	case SignerStateRevoked:
+		return true
+	case SignerStateStaged:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SignerViewStatus.
+const (
+	SignerViewStatusActive  SignerViewStatus = "active"
+	SignerViewStatusGrace   SignerViewStatus = "grace"
+	SignerViewStatusRetired SignerViewStatus = "retired"
+	SignerViewStatusRevoked SignerViewStatus = "revoked"
+	SignerViewStatusStaged  SignerViewStatus = "staged"
+)
+
+// Valid indicates whether the value is a known member of the SignerViewStatus enum.
+func (e SignerViewStatus) Valid() bool {
+	switch e {
+	case SignerViewStatusActive:
+		return true
+	case SignerViewStatusGrace:
+		return true
+	case SignerViewStatusRetired:
+		return true
+	case SignerViewStatusRevoked:
+		return true
+	case SignerViewStatusStaged:
 		return true
 	default:
 		return false
@@ -858,6 +1428,177 @@ func (e SiteViewStatus) Valid() bool {
 	}
 }
 
+// Defines values for SkuChangeCapacityShape.
+const (
+	SkuChangeCapacityShapeNode  SkuChangeCapacityShape = "node"
+	SkuChangeCapacityShapeSlice SkuChangeCapacityShape = "slice"
+)
+
+// Valid indicates whether the value is a known member of the SkuChangeCapacityShape enum.
+func (e SkuChangeCapacityShape) Valid() bool {
+	switch e {
+	case SkuChangeCapacityShapeNode:
+		return true
+	case SkuChangeCapacityShapeSlice:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SkuChangeGpuVendor.
+const (
+	SkuChangeGpuVendorAmd    SkuChangeGpuVendor = "amd"
+	SkuChangeGpuVendorIntel  SkuChangeGpuVendor = "intel"
+	SkuChangeGpuVendorNone   SkuChangeGpuVendor = "none"
+	SkuChangeGpuVendorNvidia SkuChangeGpuVendor = "nvidia"
+	SkuChangeGpuVendorOther  SkuChangeGpuVendor = "other"
+)
+
+// Valid indicates whether the value is a known member of the SkuChangeGpuVendor enum.
+func (e SkuChangeGpuVendor) Valid() bool {
+	switch e {
+	case SkuChangeGpuVendorAmd:
+		return true
+	case SkuChangeGpuVendorIntel:
+		return true
+	case SkuChangeGpuVendorNone:
+		return true
+	case SkuChangeGpuVendorNvidia:
+		return true
+	case SkuChangeGpuVendorOther:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SkuChangeStatus.
+const (
+	SkuChangeStatusActive   SkuChangeStatus = "active"
+	SkuChangeStatusDisabled SkuChangeStatus = "disabled"
+)
+
+// Valid indicates whether the value is a known member of the SkuChangeStatus enum.
+func (e SkuChangeStatus) Valid() bool {
+	switch e {
+	case SkuChangeStatusActive:
+		return true
+	case SkuChangeStatusDisabled:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SkuNewBodyCapacityShape.
+const (
+	SkuNewBodyCapacityShapeNode  SkuNewBodyCapacityShape = "node"
+	SkuNewBodyCapacityShapeSlice SkuNewBodyCapacityShape = "slice"
+)
+
+// Valid indicates whether the value is a known member of the SkuNewBodyCapacityShape enum.
+func (e SkuNewBodyCapacityShape) Valid() bool {
+	switch e {
+	case SkuNewBodyCapacityShapeNode:
+		return true
+	case SkuNewBodyCapacityShapeSlice:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SkuNewBodyGpuVendor.
+const (
+	SkuNewBodyGpuVendorAmd    SkuNewBodyGpuVendor = "amd"
+	SkuNewBodyGpuVendorIntel  SkuNewBodyGpuVendor = "intel"
+	SkuNewBodyGpuVendorNone   SkuNewBodyGpuVendor = "none"
+	SkuNewBodyGpuVendorNvidia SkuNewBodyGpuVendor = "nvidia"
+	SkuNewBodyGpuVendorOther  SkuNewBodyGpuVendor = "other"
+)
+
+// Valid indicates whether the value is a known member of the SkuNewBodyGpuVendor enum.
+func (e SkuNewBodyGpuVendor) Valid() bool {
+	switch e {
+	case SkuNewBodyGpuVendorAmd:
+		return true
+	case SkuNewBodyGpuVendorIntel:
+		return true
+	case SkuNewBodyGpuVendorNone:
+		return true
+	case SkuNewBodyGpuVendorNvidia:
+		return true
+	case SkuNewBodyGpuVendorOther:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SkuViewCapacityShape.
+const (
+	SkuViewCapacityShapeNode  SkuViewCapacityShape = "node"
+	SkuViewCapacityShapeSlice SkuViewCapacityShape = "slice"
+)
+
+// Valid indicates whether the value is a known member of the SkuViewCapacityShape enum.
+func (e SkuViewCapacityShape) Valid() bool {
+	switch e {
+	case SkuViewCapacityShapeNode:
+		return true
+	case SkuViewCapacityShapeSlice:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SkuViewGpuVendor.
+const (
+	SkuViewGpuVendorAmd    SkuViewGpuVendor = "amd"
+	SkuViewGpuVendorIntel  SkuViewGpuVendor = "intel"
+	SkuViewGpuVendorNone   SkuViewGpuVendor = "none"
+	SkuViewGpuVendorNvidia SkuViewGpuVendor = "nvidia"
+	SkuViewGpuVendorOther  SkuViewGpuVendor = "other"
+)
+
+// Valid indicates whether the value is a known member of the SkuViewGpuVendor enum.
+func (e SkuViewGpuVendor) Valid() bool {
+	switch e {
+	case SkuViewGpuVendorAmd:
+		return true
+	case SkuViewGpuVendorIntel:
+		return true
+	case SkuViewGpuVendorNone:
+		return true
+	case SkuViewGpuVendorNvidia:
+		return true
+	case SkuViewGpuVendorOther:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SkuViewStatus.
+const (
+	SkuViewStatusActive   SkuViewStatus = "active"
+	SkuViewStatusDisabled SkuViewStatus = "disabled"
+)
+
+// Valid indicates whether the value is a known member of the SkuViewStatus enum.
+func (e SkuViewStatus) Valid() bool {
+	switch e {
+	case SkuViewStatusActive:
+		return true
+	case SkuViewStatusDisabled:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SystemBacklogDestination.
 const (
 	SystemBacklogDestinationNats     SystemBacklogDestination = "nats"
@@ -915,6 +1656,168 @@ func (e ListMaasSitesParamsStatus) Valid() bool {
 	}
 }
 
+// Defines values for ListAllNodeTasksParamsStatus.
+const (
+	ListAllNodeTasksParamsStatusCancelled  ListAllNodeTasksParamsStatus = "cancelled"
+	ListAllNodeTasksParamsStatusDispatched ListAllNodeTasksParamsStatus = "dispatched"
+	ListAllNodeTasksParamsStatusExpired    ListAllNodeTasksParamsStatus = "expired"
+	ListAllNodeTasksParamsStatusFailed     ListAllNodeTasksParamsStatus = "failed"
+	ListAllNodeTasksParamsStatusQueued     ListAllNodeTasksParamsStatus = "queued"
+	ListAllNodeTasksParamsStatusSucceeded  ListAllNodeTasksParamsStatus = "succeeded"
+)
+
+// Valid indicates whether the value is a known member of the ListAllNodeTasksParamsStatus enum.
+func (e ListAllNodeTasksParamsStatus) Valid() bool {
+	switch e {
+	case ListAllNodeTasksParamsStatusCancelled:
+		return true
+	case ListAllNodeTasksParamsStatusDispatched:
+		return true
+	case ListAllNodeTasksParamsStatusExpired:
+		return true
+	case ListAllNodeTasksParamsStatusFailed:
+		return true
+	case ListAllNodeTasksParamsStatusQueued:
+		return true
+	case ListAllNodeTasksParamsStatusSucceeded:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListNodesParamsStatus.
+const (
+	ListNodesParamsStatusActive          ListNodesParamsStatus = "active"
+	ListNodesParamsStatusBootstrapIssued ListNodesParamsStatus = "bootstrap_issued"
+	ListNodesParamsStatusDeleted         ListNodesParamsStatus = "deleted"
+	ListNodesParamsStatusDraining        ListNodesParamsStatus = "draining"
+	ListNodesParamsStatusEnrolling       ListNodesParamsStatus = "enrolling"
+	ListNodesParamsStatusOffline         ListNodesParamsStatus = "offline"
+	ListNodesParamsStatusQuarantined     ListNodesParamsStatus = "quarantined"
+	ListNodesParamsStatusRemoving        ListNodesParamsStatus = "removing"
+	ListNodesParamsStatusRetired         ListNodesParamsStatus = "retired"
+)
+
+// Valid indicates whether the value is a known member of the ListNodesParamsStatus enum.
+func (e ListNodesParamsStatus) Valid() bool {
+	switch e {
+	case ListNodesParamsStatusActive:
+		return true
+	case ListNodesParamsStatusBootstrapIssued:
+		return true
+	case ListNodesParamsStatusDeleted:
+		return true
+	case ListNodesParamsStatusDraining:
+		return true
+	case ListNodesParamsStatusEnrolling:
+		return true
+	case ListNodesParamsStatusOffline:
+		return true
+	case ListNodesParamsStatusQuarantined:
+		return true
+	case ListNodesParamsStatusRemoving:
+		return true
+	case ListNodesParamsStatusRetired:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListNodesParamsSchedulable.
+const (
+	False ListNodesParamsSchedulable = "false"
+	True  ListNodesParamsSchedulable = "true"
+)
+
+// Valid indicates whether the value is a known member of the ListNodesParamsSchedulable enum.
+func (e ListNodesParamsSchedulable) Valid() bool {
+	switch e {
+	case False:
+		return true
+	case True:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListNodesParamsOnboardingMode.
+const (
+	ListNodesParamsOnboardingModeMaas   ListNodesParamsOnboardingMode = "maas"
+	ListNodesParamsOnboardingModeManual ListNodesParamsOnboardingMode = "manual"
+)
+
+// Valid indicates whether the value is a known member of the ListNodesParamsOnboardingMode enum.
+func (e ListNodesParamsOnboardingMode) Valid() bool {
+	switch e {
+	case ListNodesParamsOnboardingModeMaas:
+		return true
+	case ListNodesParamsOnboardingModeManual:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListNodesParamsDriftState.
+const (
+	ListNodesParamsDriftStateCertificateOnlyRepairNeeded ListNodesParamsDriftState = "certificate_only_repair_needed"
+	ListNodesParamsDriftStateConfigDrift                 ListNodesParamsDriftState = "config_drift"
+	ListNodesParamsDriftStateInSync                      ListNodesParamsDriftState = "in_sync"
+	ListNodesParamsDriftStateUnknown                     ListNodesParamsDriftState = "unknown"
+	ListNodesParamsDriftStateVersionDrift                ListNodesParamsDriftState = "version_drift"
+)
+
+// Valid indicates whether the value is a known member of the ListNodesParamsDriftState enum.
+func (e ListNodesParamsDriftState) Valid() bool {
+	switch e {
+	case ListNodesParamsDriftStateCertificateOnlyRepairNeeded:
+		return true
+	case ListNodesParamsDriftStateConfigDrift:
+		return true
+	case ListNodesParamsDriftStateInSync:
+		return true
+	case ListNodesParamsDriftStateUnknown:
+		return true
+	case ListNodesParamsDriftStateVersionDrift:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListNodeTasksParamsStatus.
+const (
+	ListNodeTasksParamsStatusCancelled  ListNodeTasksParamsStatus = "cancelled"
+	ListNodeTasksParamsStatusDispatched ListNodeTasksParamsStatus = "dispatched"
+	ListNodeTasksParamsStatusExpired    ListNodeTasksParamsStatus = "expired"
+	ListNodeTasksParamsStatusFailed     ListNodeTasksParamsStatus = "failed"
+	ListNodeTasksParamsStatusQueued     ListNodeTasksParamsStatus = "queued"
+	ListNodeTasksParamsStatusSucceeded  ListNodeTasksParamsStatus = "succeeded"
+)
+
+// Valid indicates whether the value is a known member of the ListNodeTasksParamsStatus enum.
+func (e ListNodeTasksParamsStatus) Valid() bool {
+	switch e {
+	case ListNodeTasksParamsStatusCancelled:
+		return true
+	case ListNodeTasksParamsStatusDispatched:
+		return true
+	case ListNodeTasksParamsStatusExpired:
+		return true
+	case ListNodeTasksParamsStatusFailed:
+		return true
+	case ListNodeTasksParamsStatusQueued:
+		return true
+	case ListNodeTasksParamsStatusSucceeded:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ListSelfChecksParamsStatus.
 const (
 	ListSelfChecksParamsStatusCancelled ListSelfChecksParamsStatus = "cancelled"
@@ -940,6 +1843,219 @@ func (e ListSelfChecksParamsStatus) Valid() bool {
 	default:
 		return false
 	}
+}
+
+// Defines values for ListSkusParamsStatus.
+const (
+	ListSkusParamsStatusActive   ListSkusParamsStatus = "active"
+	ListSkusParamsStatusDisabled ListSkusParamsStatus = "disabled"
+)
+
+// Valid indicates whether the value is a known member of the ListSkusParamsStatus enum.
+func (e ListSkusParamsStatus) Valid() bool {
+	switch e {
+	case ListSkusParamsStatusActive:
+		return true
+	case ListSkusParamsStatusDisabled:
+		return true
+	default:
+		return false
+	}
+}
+
+// AgenttaskCancelBody defines model for AgenttaskCancelBody.
+type AgenttaskCancelBody struct {
+	// Reason Why; it goes into the audit log.
+	Reason string `json:"reason"`
+}
+
+// AgenttaskErrorView defines model for AgenttaskErrorView.
+type AgenttaskErrorView struct {
+	Code    string  `json:"code"`
+	Message string  `json:"message"`
+	Remedy  *string `json:"remedy,omitempty"`
+}
+
+// AgenttaskNewBody defines model for AgenttaskNewBody.
+type AgenttaskNewBody struct {
+	// Params What the type wants; absent: nothing.
+	Params interface{} `json:"params,omitempty"`
+
+	// Reason Why; it goes into the audit log.
+	Reason string `json:"reason"`
+
+	// Type One of the task types.
+	//
+	// Examples: node.heartbeat_check
+	Type string `json:"type"`
+}
+
+// AgenttaskStepView defines model for AgenttaskStepView.
+type AgenttaskStepView struct {
+	// At By the clock of the node.
+	At      time.Time               `json:"at"`
+	Attempt int64                   `json:"attempt"`
+	Message *string                 `json:"message,omitempty"`
+	Name    string                  `json:"name"`
+	Percent *int64                  `json:"percent,omitempty"`
+	Seq     int64                   `json:"seq"`
+	Status  AgenttaskStepViewStatus `json:"status"`
+}
+
+// AgenttaskStepViewStatus defines model for AgenttaskStepView.Status.
+type AgenttaskStepViewStatus string
+
+// AgenttaskTypeView defines model for AgenttaskTypeView.
+type AgenttaskTypeView struct {
+	// Attempts How many times it is handed out when its node falls silent.
+	Attempts         int64                             `json:"attempts"`
+	ConcurrencyClass AgenttaskTypeViewConcurrencyClass `json:"concurrency_class"`
+
+	// OnRequest Whether operators can ask for it.
+	OnRequest bool `json:"on_request"`
+
+	// PatienceSeconds How long it may wait for its node.
+	PatienceSeconds int64  `json:"patience_seconds"`
+	Title           string `json:"title"`
+	Type            string `json:"type"`
+
+	// WindowSeconds How long one attempt may take.
+	WindowSeconds int64 `json:"window_seconds"`
+}
+
+// AgenttaskTypeViewConcurrencyClass defines model for AgenttaskTypeView.ConcurrencyClass.
+type AgenttaskTypeViewConcurrencyClass string
+
+// AgenttaskTypeViewList defines model for AgenttaskTypeViewList.
+type AgenttaskTypeViewList struct {
+	// Items The items of this page.
+	Items []AgenttaskTypeView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// AgenttaskView defines model for AgenttaskView.
+type AgenttaskView struct {
+	// AgentVersion The agent that ended it.
+	AgentVersion *string `json:"agent_version,omitempty"`
+
+	// Attempt How many times it was handed out.
+	Attempt int64 `json:"attempt"`
+
+	// CancelRequested The node is told to stop it.
+	CancelRequested bool `json:"cancel_requested"`
+
+	// ConcurrencyClass What may run beside it on the node.
+	ConcurrencyClass AgenttaskViewConcurrencyClass `json:"concurrency_class"`
+	CorrelationId    string                        `json:"correlation_id"`
+	CreatedAt        time.Time                     `json:"created_at"`
+
+	// DeadlineAt When it expires.
+	DeadlineAt time.Time `json:"deadline_at"`
+
+	// DispatchedAt When it was handed out last.
+	DispatchedAt *time.Time `json:"dispatched_at,omitempty"`
+
+	// Error Why it did not succeed.
+	Error      *AgenttaskErrorView `json:"error,omitempty"`
+	FinishedAt *time.Time          `json:"finished_at,omitempty"`
+
+	// LeaseExpiresAt When it is taken back unless its node gives a sign of life.
+	LeaseExpiresAt *time.Time `json:"lease_expires_at,omitempty"`
+
+	// MaxAttempts How many times it is handed out when its node falls silent.
+	MaxAttempts int64 `json:"max_attempts"`
+
+	// NodeId The node that is to do it.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	NodeId openapi_types.UUID `json:"node_id"`
+
+	// Output What the node reports; not in lists.
+	Output interface{} `json:"output,omitempty"`
+
+	// Params What it was asked for with; not in lists.
+	Params      interface{} `json:"params,omitempty"`
+	Reason      string      `json:"reason"`
+	RequestedBy string      `json:"requested_by"`
+
+	// SignerVersion The key it was signed with when it was handed out last.
+	SignerVersion *string `json:"signer_version,omitempty"`
+
+	// StartedAt By the clock of the node.
+	StartedAt *time.Time          `json:"started_at,omitempty"`
+	Status    AgenttaskViewStatus `json:"status"`
+
+	// Steps What the node reported on the way; not in lists.
+	Steps *[]AgenttaskStepView `json:"steps,omitempty"`
+
+	// TaskId Id of the task.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	TaskId openapi_types.UUID `json:"task_id"`
+
+	// Type Examples: node.drain
+	Type string `json:"type"`
+
+	// WorkflowId The workflow that waits for it.
+	WorkflowId *string `json:"workflow_id,omitempty"`
+}
+
+// AgenttaskViewConcurrencyClass What may run beside it on the node.
+type AgenttaskViewConcurrencyClass string
+
+// AgenttaskViewStatus defines model for AgenttaskView.Status.
+type AgenttaskViewStatus string
+
+// AgenttaskViewList defines model for AgenttaskViewList.
+type AgenttaskViewList struct {
+	// Items The items of this page.
+	Items []AgenttaskView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// AgentwireCapabilities defines model for AgentwireCapabilities.
+type AgentwireCapabilities struct {
+	CpuModel    string            `json:"cpu_model"`
+	Cpus        int64             `json:"cpus"`
+	Disks       *[]AgentwireDisk  `json:"disks"`
+	Facts       map[string]string `json:"facts"`
+	Gpus        *[]AgentwireGPU   `json:"gpus"`
+	Kernel      string            `json:"kernel"`
+	MemoryBytes int64             `json:"memory_bytes"`
+	Nics        *[]AgentwireNIC   `json:"nics"`
+	NumaNodes   int64             `json:"numa_nodes"`
+	Os          string            `json:"os"`
+}
+
+// AgentwireDisk defines model for AgentwireDisk.
+type AgentwireDisk struct {
+	Model      *string `json:"model,omitempty"`
+	Name       string  `json:"name"`
+	Rotational bool    `json:"rotational"`
+	SizeBytes  int64   `json:"size_bytes"`
+}
+
+// AgentwireGPU defines model for AgentwireGPU.
+type AgentwireGPU struct {
+	Architecture *string `json:"architecture,omitempty"`
+	Index        int64   `json:"index"`
+	MemoryBytes  int64   `json:"memory_bytes"`
+	Name         string  `json:"name"`
+	PciBusId     *string `json:"pci_bus_id,omitempty"`
+	Uuid         string  `json:"uuid"`
+}
+
+// AgentwireNIC defines model for AgentwireNIC.
+type AgentwireNIC struct {
+	Driver    *string `json:"driver,omitempty"`
+	Mac       *string `json:"mac,omitempty"`
+	Name      string  `json:"name"`
+	Rdma      bool    `json:"rdma"`
+	SpeedMbps *int64  `json:"speed_mbps,omitempty"`
 }
 
 // AuditLogEntry defines model for AuditLogEntry.
@@ -1535,8 +2651,384 @@ type LifecycleStateDescription struct {
 	Terminal          bool   `json:"terminal"`
 }
 
+// NodeAgentView defines model for NodeAgentView.
+type NodeAgentView struct {
+	AgentChannel NodeAgentViewAgentChannel `json:"agent_channel"`
+
+	// AgentInstance Fingerprint of the machine that enrolled.
+	AgentInstance string `json:"agent_instance"`
+
+	// CapabilitiesAt When the machine was inspected.
+	CapabilitiesAt *time.Time `json:"capabilities_at,omitempty"`
+
+	// CertificateNotAfter End of its newest certificate; absent: it has none.
+	CertificateNotAfter *time.Time `json:"certificate_not_after,omitempty"`
+
+	// DesiredAgentVersion Empty: any.
+	DesiredAgentVersion string                           `json:"desired_agent_version"`
+	DesiredDeliveryMode NodeAgentViewDesiredDeliveryMode `json:"desired_delivery_mode"`
+
+	// DriftState Whether the agent is what it should be; config_drift: it does not use the newest verifiers of tasks.
+	DriftState NodeAgentViewDriftState `json:"drift_state"`
+
+	// LastDeliveryAttemptAt When a bootstrap was last issued.
+	LastDeliveryAttemptAt     *time.Time `json:"last_delivery_attempt_at,omitempty"`
+	LastDeliveryCorrelationId string     `json:"last_delivery_correlation_id"`
+
+	// LastDeliveryResult issued, enrolled or revoked; empty: never tried.
+	LastDeliveryResult  string `json:"last_delivery_result"`
+	ReportedAgentCommit string `json:"reported_agent_commit"`
+
+	// ReportedAgentVersion Empty until it has enrolled.
+	ReportedAgentVersion string `json:"reported_agent_version"`
+
+	// VerifierVersion Version of the verifiers of tasks that it uses.
+	VerifierVersion int64 `json:"verifier_version"`
+}
+
+// NodeAgentViewAgentChannel defines model for NodeAgentView.AgentChannel.
+type NodeAgentViewAgentChannel string
+
+// NodeAgentViewDesiredDeliveryMode defines model for NodeAgentView.DesiredDeliveryMode.
+type NodeAgentViewDesiredDeliveryMode string
+
+// NodeAgentViewDriftState Whether the agent is what it should be; config_drift: it does not use the newest verifiers of tasks.
+type NodeAgentViewDriftState string
+
+// NodeBootstrapBody defines model for NodeBootstrapBody.
+type NodeBootstrapBody struct {
+	// Mode How it is written down: as a command, or as user data for the first boot.
+	Mode *NodeBootstrapBodyMode `json:"mode,omitempty"`
+
+	// Purpose recovery: a new certificate for a node that had enrolled; tasks that were meant for it before are void.
+	Purpose *NodeBootstrapBodyPurpose `json:"purpose,omitempty"`
+}
+
+// NodeBootstrapBodyMode How it is written down: as a command, or as user data for the first boot.
+type NodeBootstrapBodyMode string
+
+// NodeBootstrapBodyPurpose recovery: a new certificate for a node that had enrolled; tasks that were meant for it before are void.
+type NodeBootstrapBodyPurpose string
+
+// NodeBootstrapView defines model for NodeBootstrapView.
+type NodeBootstrapView struct {
+	// CaFingerprint SHA-256 of the CA of the control plane, which the bootstrap pins.
+	CaFingerprint string `json:"ca_fingerprint"`
+
+	// Command Run it on the machine as root. It is shown this once.
+	Command *string `json:"command,omitempty"`
+
+	// ExpiresAt Until when it works; it works once.
+	ExpiresAt time.Time `json:"expires_at"`
+
+	// UserData User data for the first boot of the machine. It is shown this once.
+	UserData *string `json:"user_data,omitempty"`
+}
+
+// NodeChangeBody defines model for NodeChangeBody.
+type NodeChangeBody struct {
+	// AgentChannel Which releases of the agent it takes.
+	AgentChannel *NodeChangeBodyAgentChannel `json:"agent_channel,omitempty"`
+
+	// DesiredAgentVersion Which agent it should run; empty: any.
+	DesiredAgentVersion *string `json:"desired_agent_version,omitempty"`
+
+	// DesiredDeliveryMode How another agent comes to it.
+	DesiredDeliveryMode *NodeChangeBodyDesiredDeliveryMode `json:"desired_delivery_mode,omitempty"`
+	GpusTotal           *int32                             `json:"gpus_total,omitempty"`
+
+	// HoldReason Why it must not be scheduled; empty takes the hold away.
+	HoldReason *string `json:"hold_reason,omitempty"`
+
+	// Host Where it is reached.
+	Host *string `json:"host,omitempty"`
+
+	// Port Port of its SSH server.
+	Port *int32 `json:"port,omitempty"`
+
+	// Schedulable false needs a hold_reason, true takes it away.
+	Schedulable *bool `json:"schedulable,omitempty"`
+
+	// SshUsername Account for people who reach it by SSH.
+	SshUsername *string `json:"ssh_username,omitempty"`
+}
+
+// NodeChangeBodyAgentChannel Which releases of the agent it takes.
+type NodeChangeBodyAgentChannel string
+
+// NodeChangeBodyDesiredDeliveryMode How another agent comes to it.
+type NodeChangeBodyDesiredDeliveryMode string
+
+// NodeDetailView defines model for NodeDetailView.
+type NodeDetailView struct {
+	// AccessMethod How the control plane acts on it.
+	AccessMethod NodeDetailViewAccessMethod `json:"access_method"`
+
+	// Agent Its agent.
+	Agent NodeAgentView `json:"agent"`
+
+	// Capabilities What the agent found on the machine; absent until it has enrolled.
+	Capabilities *AgentwireCapabilities `json:"capabilities,omitempty"`
+	CreatedAt    time.Time              `json:"created_at"`
+
+	// Generation Grows when the node is taken over; tasks of an older generation are void.
+	Generation int64 `json:"generation"`
+
+	// GpusTotal Examples: 8
+	GpusTotal int32 `json:"gpus_total"`
+
+	// History The newest changes, at most 20.
+	History []NodeHistoryView `json:"history"`
+
+	// HoldReason Why it must not be scheduled although it may be active; empty: nothing holds it.
+	HoldReason string `json:"hold_reason"`
+
+	// Host Where it is reached.
+	//
+	// Examples: 10.20.0.31
+	Host string `json:"host"`
+
+	// Hostname Its name, once in a region.
+	//
+	// Examples: c07u31
+	Hostname string `json:"hostname"`
+
+	// LastAgentContactAt When its agent was last heard of, to a few seconds; absent when never.
+	LastAgentContactAt *time.Time `json:"last_agent_contact_at,omitempty"`
+
+	// NodeId Id of the node.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	NodeId         openapi_types.UUID           `json:"node_id"`
+	OnboardingMode NodeDetailViewOnboardingMode `json:"onboarding_mode"`
+
+	// Port Port of its SSH server.
+	//
+	// Examples: 22
+	Port int32 `json:"port"`
+
+	// RegionCode Examples: eu-1
+	RegionCode string `json:"region_code"`
+
+	// Schedulable Whether new work may be placed on it: it is active and nothing holds it.
+	Schedulable bool `json:"schedulable"`
+
+	// Sku Which kind of machine it is.
+	//
+	// Examples: h200-sxm-baremetal-8g
+	Sku         string `json:"sku"`
+	SshUsername string `json:"ssh_username"`
+
+	// Status Its coarse state.
+	Status          NodeDetailViewStatus `json:"status"`
+	StatusChangedAt time.Time            `json:"status_changed_at"`
+	UpdatedAt       time.Time            `json:"updated_at"`
+
+	// Version Grows with every change.
+	Version int64 `json:"version"`
+}
+
+// NodeDetailViewAccessMethod How the control plane acts on it.
+type NodeDetailViewAccessMethod string
+
+// NodeDetailViewOnboardingMode defines model for NodeDetailView.OnboardingMode.
+type NodeDetailViewOnboardingMode string
+
+// NodeDetailViewStatus Its coarse state.
+type NodeDetailViewStatus string
+
+// NodeHistoryBody defines model for NodeHistoryBody.
+type NodeHistoryBody struct {
+	// AsOf The node as it was at the time asked for; absent without at. When it was last heard of is not known for the past.
+	AsOf *NodeView `json:"as_of,omitempty"`
+
+	// Items The changes, newest first; with at, those until then.
+	Items []NodeHistoryView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// NodeHistoryView defines model for NodeHistoryView.
+type NodeHistoryView struct {
+	// ActorId Who did it: a principal, a part of the control plane, or the agent of the node.
+	ActorId string `json:"actor_id"`
+
+	// ActorKind What sort of actor did it.
+	ActorKind NodeHistoryViewActorKind `json:"actor_kind"`
+
+	// Cause Why, for people.
+	Cause         string `json:"cause"`
+	CorrelationId string `json:"correlation_id"`
+
+	// Event The event of the lifecycle; of a conflict, what it was about.
+	//
+	// Examples: lose_contact
+	Event *string `json:"event,omitempty"`
+
+	// FromStatus The state before; absent when it did not change.
+	FromStatus *string             `json:"from_status,omitempty"`
+	Kind       NodeHistoryViewKind `json:"kind"`
+	OccurredAt time.Time           `json:"occurred_at"`
+
+	// Seq Grows with every change of any node.
+	Seq int64 `json:"seq"`
+
+	// ToStatus The state after; absent when it did not change.
+	ToStatus *string `json:"to_status,omitempty"`
+}
+
+// NodeHistoryViewActorKind What sort of actor did it.
+type NodeHistoryViewActorKind string
+
+// NodeHistoryViewKind defines model for NodeHistoryView.Kind.
+type NodeHistoryViewKind string
+
+// NodeNewBody defines model for NodeNewBody.
+type NodeNewBody struct {
+	// BootstrapMode How the bootstrap is written down: as a command, or as user data for the first boot.
+	BootstrapMode *NodeNewBodyBootstrapMode `json:"bootstrap_mode,omitempty"`
+
+	// GpusTotal As many as the SKU says by default.
+	GpusTotal *int32 `json:"gpus_total,omitempty"`
+
+	// Host Where it is reached; its hostname by default.
+	//
+	// Examples: 10.20.0.31
+	Host *string `json:"host,omitempty"`
+
+	// Hostname Its name, once in a region; may be left out when host is a name.
+	//
+	// Examples: c07u31
+	Hostname *string `json:"hostname,omitempty"`
+
+	// OnboardingMode Nodes that MAAS deploys are made by onboarding.
+	OnboardingMode *NodeNewBodyOnboardingMode `json:"onboarding_mode,omitempty"`
+
+	// Port Port of its SSH server.
+	Port *int32 `json:"port,omitempty"`
+
+	// RegionCode Examples: eu-1
+	RegionCode string `json:"region_code"`
+
+	// Sku Which kind of machine it is.
+	//
+	// Examples: h200-sxm-baremetal-8g
+	Sku string `json:"sku"`
+
+	// SshUsername Account for people who reach it by SSH; the control plane does not use it.
+	SshUsername *string `json:"ssh_username,omitempty"`
+}
+
+// NodeNewBodyBootstrapMode How the bootstrap is written down: as a command, or as user data for the first boot.
+type NodeNewBodyBootstrapMode string
+
+// NodeNewBodyOnboardingMode Nodes that MAAS deploys are made by onboarding.
+type NodeNewBodyOnboardingMode string
+
+// NodeNewView defines model for NodeNewView.
+type NodeNewView struct {
+	Bootstrap NodeBootstrapView `json:"bootstrap"`
+	Node      NodeView          `json:"node"`
+}
+
+// NodeRevokeBody defines model for NodeRevokeBody.
+type NodeRevokeBody struct {
+	// Reason Why; it is part of the history.
+	//
+	// Examples: the disk left the data centre
+	Reason string `json:"reason"`
+}
+
 // NodeState defines model for NodeState.
 type NodeState string
+
+// NodeTaskState defines model for NodeTaskState.
+type NodeTaskState string
+
+// NodeView defines model for NodeView.
+type NodeView struct {
+	// AccessMethod How the control plane acts on it.
+	AccessMethod NodeViewAccessMethod `json:"access_method"`
+
+	// Agent Its agent.
+	Agent NodeAgentView `json:"agent"`
+
+	// Capabilities What the agent found on the machine; absent until it has enrolled.
+	Capabilities *AgentwireCapabilities `json:"capabilities,omitempty"`
+	CreatedAt    time.Time              `json:"created_at"`
+
+	// Generation Grows when the node is taken over; tasks of an older generation are void.
+	Generation int64 `json:"generation"`
+
+	// GpusTotal Examples: 8
+	GpusTotal int32 `json:"gpus_total"`
+
+	// HoldReason Why it must not be scheduled although it may be active; empty: nothing holds it.
+	HoldReason string `json:"hold_reason"`
+
+	// Host Where it is reached.
+	//
+	// Examples: 10.20.0.31
+	Host string `json:"host"`
+
+	// Hostname Its name, once in a region.
+	//
+	// Examples: c07u31
+	Hostname string `json:"hostname"`
+
+	// LastAgentContactAt When its agent was last heard of, to a few seconds; absent when never.
+	LastAgentContactAt *time.Time `json:"last_agent_contact_at,omitempty"`
+
+	// NodeId Id of the node.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	NodeId         openapi_types.UUID     `json:"node_id"`
+	OnboardingMode NodeViewOnboardingMode `json:"onboarding_mode"`
+
+	// Port Port of its SSH server.
+	//
+	// Examples: 22
+	Port int32 `json:"port"`
+
+	// RegionCode Examples: eu-1
+	RegionCode string `json:"region_code"`
+
+	// Schedulable Whether new work may be placed on it: it is active and nothing holds it.
+	Schedulable bool `json:"schedulable"`
+
+	// Sku Which kind of machine it is.
+	//
+	// Examples: h200-sxm-baremetal-8g
+	Sku         string `json:"sku"`
+	SshUsername string `json:"ssh_username"`
+
+	// Status Its coarse state.
+	Status          NodeViewStatus `json:"status"`
+	StatusChangedAt time.Time      `json:"status_changed_at"`
+	UpdatedAt       time.Time      `json:"updated_at"`
+
+	// Version Grows with every change.
+	Version int64 `json:"version"`
+}
+
+// NodeViewAccessMethod How the control plane acts on it.
+type NodeViewAccessMethod string
+
+// NodeViewOnboardingMode defines model for NodeView.OnboardingMode.
+type NodeViewOnboardingMode string
+
+// NodeViewStatus Its coarse state.
+type NodeViewStatus string
+
+// NodeViewList defines model for NodeViewList.
+type NodeViewList struct {
+	// Items The items of this page.
+	Items []NodeView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
 
 // OutboxDiscarding defines model for OutboxDiscarding.
 type OutboxDiscarding struct {
@@ -1690,6 +3182,78 @@ type SelfcheckStepName string
 
 // ServiceAccountState defines model for ServiceAccountState.
 type ServiceAccountState string
+
+// SignerForceBody defines model for SignerForceBody.
+type SignerForceBody struct {
+	// Force Do not wait for nodes. Those that do not know the signer refuse tasks until they renew their certificate or are bootstrapped again.
+	Force *bool `json:"force,omitempty"`
+
+	// Reason Why; it goes into the audit log.
+	Reason string `json:"reason"`
+}
+
+// SignerReasonBody defines model for SignerReasonBody.
+type SignerReasonBody struct {
+	// Reason Why; it goes into the audit log.
+	Reason string `json:"reason"`
+}
+
+// SignerState defines model for SignerState.
+type SignerState string
+
+// SignerView defines model for SignerView.
+type SignerView struct {
+	// EffectiveAt When it last became active.
+	EffectiveAt *time.Time `json:"effective_at,omitempty"`
+
+	// FinishedAt When it was retired or revoked.
+	FinishedAt *time.Time `json:"finished_at,omitempty"`
+
+	// Id Its id; tasks name it as signer_version.
+	//
+	// Examples: 20260301-093000-5fa3c1
+	Id string `json:"id"`
+
+	// PublicKey Ed25519, base64.
+	PublicKey   []byte    `json:"public_key"`
+	PublishedAt time.Time `json:"published_at"`
+
+	// RetiresAt When its grace period ends.
+	RetiresAt *time.Time       `json:"retires_at,omitempty"`
+	Status    SignerViewStatus `json:"status"`
+
+	// VerifierVersion The first set of verifiers that it is part of.
+	VerifierVersion int64 `json:"verifier_version"`
+
+	// WaitingFor What keeps a staged signer from signing, or which nodes do not know an active one.
+	WaitingFor *SignerWaitingView `json:"waiting_for,omitempty"`
+}
+
+// SignerViewStatus defines model for SignerView.Status.
+type SignerViewStatus string
+
+// SignerViewList defines model for SignerViewList.
+type SignerViewList struct {
+	// Items The items of this page.
+	Items []SignerView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// SignerWaitingView defines model for SignerWaitingView.
+type SignerWaitingView struct {
+	GraceEndsAt *time.Time `json:"grace_ends_at,omitempty"`
+
+	// GraceOf A signer whose grace period must end first.
+	GraceOf *string `json:"grace_of,omitempty"`
+
+	// Nodes Some of them.
+	Nodes []openapi_types.UUID `json:"nodes"`
+
+	// NodesBehind Nodes that do not accept it yet.
+	NodesBehind int64 `json:"nodes_behind"`
+}
 
 // SiteAssignmentRow defines model for SiteAssignmentRow.
 type SiteAssignmentRow struct {
@@ -2385,6 +3949,134 @@ type SiteViewList struct {
 	NextCursor *string `json:"next_cursor,omitempty"`
 }
 
+// SkuChange defines model for SkuChange.
+type SkuChange struct {
+	AllowedCounts *[]int32                `json:"allowed_counts,omitempty"`
+	CapacityShape *SkuChangeCapacityShape `json:"capacity_shape,omitempty"`
+	DisplayName   *string                 `json:"display_name,omitempty"`
+	GpuModel      *string                 `json:"gpu_model,omitempty"`
+	GpuVendor     *SkuChangeGpuVendor     `json:"gpu_vendor,omitempty"`
+
+	// GpusTotal GPUs of one machine of this kind; nodes that exist keep their count.
+	GpusTotal     *int32  `json:"gpus_total,omitempty"`
+	PriceCurrency *string `json:"price_currency,omitempty"`
+	PriceMinor    *int64  `json:"price_minor,omitempty"`
+
+	// Status A disabled SKU keeps its nodes and gets no new ones.
+	Status *SkuChangeStatus `json:"status,omitempty"`
+}
+
+// SkuChangeCapacityShape defines model for SkuChange.CapacityShape.
+type SkuChangeCapacityShape string
+
+// SkuChangeGpuVendor defines model for SkuChange.GpuVendor.
+type SkuChangeGpuVendor string
+
+// SkuChangeStatus A disabled SKU keeps its nodes and gets no new ones.
+type SkuChangeStatus string
+
+// SkuNewBody defines model for SkuNewBody.
+type SkuNewBody struct {
+	// AllowedCounts How many units one request may ask for: GPUs of a slice, machines otherwise.
+	//
+	// Examples: [1]
+	AllowedCounts []int32 `json:"allowed_counts"`
+
+	// CapacityShape node: rented whole; slice: rented by the GPU.
+	CapacityShape SkuNewBodyCapacityShape `json:"capacity_shape"`
+
+	// DisplayName Examples: NVIDIA H200 SXM, whole node
+	DisplayName string `json:"display_name"`
+
+	// GpuModel Examples: H200
+	GpuModel  string              `json:"gpu_model"`
+	GpuVendor SkuNewBodyGpuVendor `json:"gpu_vendor"`
+
+	// GpusTotal GPUs of one machine of this kind.
+	//
+	// Examples: 8
+	GpusTotal int32 `json:"gpus_total"`
+
+	// PriceCurrency Examples: USD
+	PriceCurrency string `json:"price_currency"`
+
+	// PriceMinor Price of one GPU for one hour, in minor units of the currency.
+	//
+	// Examples: 350
+	PriceMinor int64 `json:"price_minor"`
+
+	// SkuId Its id, a name that is never used for another.
+	//
+	// Examples: h200-sxm-baremetal-8g
+	SkuId string `json:"sku_id"`
+}
+
+// SkuNewBodyCapacityShape node: rented whole; slice: rented by the GPU.
+type SkuNewBodyCapacityShape string
+
+// SkuNewBodyGpuVendor defines model for SkuNewBody.GpuVendor.
+type SkuNewBodyGpuVendor string
+
+// SkuView defines model for SkuView.
+type SkuView struct {
+	// AllowedCounts How many units one request may ask for: GPUs of a slice, machines otherwise.
+	//
+	// Examples: [1]
+	AllowedCounts []int32 `json:"allowed_counts"`
+
+	// CapacityShape node: rented whole; slice: rented by the GPU.
+	CapacityShape SkuViewCapacityShape `json:"capacity_shape"`
+	CreatedAt     time.Time            `json:"created_at"`
+
+	// DisplayName Examples: NVIDIA H200 SXM, whole node
+	DisplayName string `json:"display_name"`
+
+	// GpuModel Examples: H200
+	GpuModel  string           `json:"gpu_model"`
+	GpuVendor SkuViewGpuVendor `json:"gpu_vendor"`
+
+	// GpusTotal GPUs of one machine of this kind.
+	//
+	// Examples: 8
+	GpusTotal int32 `json:"gpus_total"`
+
+	// PriceCurrency Examples: USD
+	PriceCurrency string `json:"price_currency"`
+
+	// PriceMinor Price of one GPU for one hour, in minor units of the currency.
+	//
+	// Examples: 350
+	PriceMinor int64 `json:"price_minor"`
+
+	// SkuId Examples: h200-sxm-baremetal-8g
+	SkuId string `json:"sku_id"`
+
+	// Status A disabled SKU keeps its nodes and gets no new ones.
+	Status    SkuViewStatus `json:"status"`
+	UpdatedAt time.Time     `json:"updated_at"`
+
+	// Version Grows with every change.
+	Version int64 `json:"version"`
+}
+
+// SkuViewCapacityShape node: rented whole; slice: rented by the GPU.
+type SkuViewCapacityShape string
+
+// SkuViewGpuVendor defines model for SkuView.GpuVendor.
+type SkuViewGpuVendor string
+
+// SkuViewStatus A disabled SKU keeps its nodes and gets no new ones.
+type SkuViewStatus string
+
+// SkuViewList defines model for SkuViewList.
+type SkuViewList struct {
+	// Items The items of this page.
+	Items []SkuView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
 // SystemBacklog defines model for SystemBacklog.
 type SystemBacklog struct {
 	Destination SystemBacklogDestination `json:"destination"`
@@ -2598,6 +4290,135 @@ type DeleteRoceAssignmentParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// ListAllNodeTasksParams defines parameters for ListAllNodeTasks.
+type ListAllNodeTasksParams struct {
+	// Status Only tasks in this state.
+	Status *ListAllNodeTasksParamsStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// Type Only tasks of this type.
+	Type *string `form:"type,omitempty" json:"type,omitempty"`
+
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// ListAllNodeTasksParamsStatus defines parameters for ListAllNodeTasks.
+type ListAllNodeTasksParamsStatus string
+
+// CancelNodeTaskParams defines parameters for CancelNodeTask.
+type CancelNodeTaskParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ListNodesParams defines parameters for ListNodes.
+type ListNodesParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+
+	// Status Only nodes in this state; without it, all but deleted ones.
+	Status *ListNodesParamsStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// Sku Only nodes of this kind.
+	Sku *string `form:"sku,omitempty" json:"sku,omitempty"`
+
+	// RegionCode Only nodes of this region.
+	RegionCode *string `form:"region_code,omitempty" json:"region_code,omitempty"`
+
+	// Hostname Only nodes whose hostname starts so.
+	Hostname *string `form:"hostname,omitempty" json:"hostname,omitempty"`
+
+	// Schedulable Only nodes that are schedulable, or are not.
+	Schedulable *ListNodesParamsSchedulable `form:"schedulable,omitempty" json:"schedulable,omitempty"`
+
+	// OnboardingMode Only nodes that were onboarded so.
+	OnboardingMode *ListNodesParamsOnboardingMode `form:"onboarding_mode,omitempty" json:"onboarding_mode,omitempty"`
+
+	// DriftState Only nodes whose agent is so.
+	DriftState *ListNodesParamsDriftState `form:"drift_state,omitempty" json:"drift_state,omitempty"`
+}
+
+// ListNodesParamsStatus defines parameters for ListNodes.
+type ListNodesParamsStatus string
+
+// ListNodesParamsSchedulable defines parameters for ListNodes.
+type ListNodesParamsSchedulable string
+
+// ListNodesParamsOnboardingMode defines parameters for ListNodes.
+type ListNodesParamsOnboardingMode string
+
+// ListNodesParamsDriftState defines parameters for ListNodes.
+type ListNodesParamsDriftState string
+
+// CreateNodeParams defines parameters for CreateNode.
+type CreateNodeParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// UpdateNodeParams defines parameters for UpdateNode.
+type UpdateNodeParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+
+	// IfMatch The ETag of the version that the change is based on.
+	IfMatch string `json:"If-Match"`
+}
+
+// IssueNodeBootstrapParams defines parameters for IssueNodeBootstrap.
+type IssueNodeBootstrapParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// GetNodeHistoryParams defines parameters for GetNodeHistory.
+type GetNodeHistoryParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+
+	// At Show the node as it was at this time, and its history until then.
+	At *time.Time `form:"at,omitempty" json:"at,omitempty"`
+}
+
+// RevokeNodeIdentityParams defines parameters for RevokeNodeIdentity.
+type RevokeNodeIdentityParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ListNodeTasksParams defines parameters for ListNodeTasks.
+type ListNodeTasksParams struct {
+	// Status Only tasks in this state.
+	Status *ListNodeTasksParamsStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// Type Only tasks of this type.
+	Type *string `form:"type,omitempty" json:"type,omitempty"`
+
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// ListNodeTasksParamsStatus defines parameters for ListNodeTasks.
+type ListNodeTasksParamsStatus string
+
+// CreateNodeTaskParams defines parameters for CreateNodeTask.
+type CreateNodeTaskParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // ListFailedOutboxEventsParams defines parameters for ListFailedOutboxEvents.
 type ListFailedOutboxEventsParams struct {
 	// Cursor Where to continue: next_cursor of the page before.
@@ -2644,6 +4465,69 @@ type CreateSelfCheckParams struct {
 type CancelSelfCheckParams struct {
 	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ListSignersParams defines parameters for ListSigners.
+type ListSignersParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// RollbackSignerParams defines parameters for RollbackSigner.
+type RollbackSignerParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// RotateSignerParams defines parameters for RotateSigner.
+type RotateSignerParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// RevokeSignerParams defines parameters for RevokeSigner.
+type RevokeSignerParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ListSkusParams defines parameters for ListSkus.
+type ListSkusParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+
+	// Status Only SKUs of this status.
+	Status *ListSkusParamsStatus `form:"status,omitempty" json:"status,omitempty"`
+}
+
+// ListSkusParamsStatus defines parameters for ListSkus.
+type ListSkusParamsStatus string
+
+// CreateSkuParams defines parameters for CreateSku.
+type CreateSkuParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// DeleteSkuParams defines parameters for DeleteSku.
+type DeleteSkuParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// UpdateSkuParams defines parameters for UpdateSku.
+type UpdateSkuParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+
+	// IfMatch The ETag of the version that the change is based on.
+	IfMatch string `json:"If-Match"`
 }
 
 // CreateTenantParams defines parameters for CreateTenant.
@@ -2877,11 +4761,44 @@ type UpdateSiteProfileJSONRequestBody = SiteProfileChangeBody
 // UpsertRoceAssignmentsJSONRequestBody defines body for UpsertRoceAssignments for application/json ContentType.
 type UpsertRoceAssignmentsJSONRequestBody = SiteAssignmentsBody
 
+// CancelNodeTaskJSONRequestBody defines body for CancelNodeTask for application/json ContentType.
+type CancelNodeTaskJSONRequestBody = AgenttaskCancelBody
+
+// CreateNodeJSONRequestBody defines body for CreateNode for application/json ContentType.
+type CreateNodeJSONRequestBody = NodeNewBody
+
+// UpdateNodeJSONRequestBody defines body for UpdateNode for application/json ContentType.
+type UpdateNodeJSONRequestBody = NodeChangeBody
+
+// IssueNodeBootstrapJSONRequestBody defines body for IssueNodeBootstrap for application/json ContentType.
+type IssueNodeBootstrapJSONRequestBody = NodeBootstrapBody
+
+// RevokeNodeIdentityJSONRequestBody defines body for RevokeNodeIdentity for application/json ContentType.
+type RevokeNodeIdentityJSONRequestBody = NodeRevokeBody
+
+// CreateNodeTaskJSONRequestBody defines body for CreateNodeTask for application/json ContentType.
+type CreateNodeTaskJSONRequestBody = AgenttaskNewBody
+
 // DiscardOutboxEventJSONRequestBody defines body for DiscardOutboxEvent for application/json ContentType.
 type DiscardOutboxEventJSONRequestBody = OutboxDiscarding
 
 // CancelSelfCheckJSONRequestBody defines body for CancelSelfCheck for application/json ContentType.
 type CancelSelfCheckJSONRequestBody = SelfcheckCancellation
+
+// RollbackSignerJSONRequestBody defines body for RollbackSigner for application/json ContentType.
+type RollbackSignerJSONRequestBody = SignerReasonBody
+
+// RotateSignerJSONRequestBody defines body for RotateSigner for application/json ContentType.
+type RotateSignerJSONRequestBody = SignerForceBody
+
+// RevokeSignerJSONRequestBody defines body for RevokeSigner for application/json ContentType.
+type RevokeSignerJSONRequestBody = SignerForceBody
+
+// CreateSkuJSONRequestBody defines body for CreateSku for application/json ContentType.
+type CreateSkuJSONRequestBody = SkuNewBody
+
+// UpdateSkuJSONRequestBody defines body for UpdateSku for application/json ContentType.
+type UpdateSkuJSONRequestBody = SkuChange
 
 // CreateTenantJSONRequestBody defines body for CreateTenant for application/json ContentType.
 type CreateTenantJSONRequestBody = IdentityNamingBody
@@ -3203,6 +5120,154 @@ type ClientInterface interface {
 	// Corresponds with DELETE /api/v1/admin/maas-sites/{site_id}/roce-assignments/{assignment_id} (the `DeleteRoceAssignment` operationId).
 	DeleteRoceAssignment(ctx context.Context, siteId openapi_types.UUID, assignmentId openapi_types.UUID, params *DeleteRoceAssignmentParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListNodeTaskTypes List what nodes can be asked to do
+	//
+	// Corresponds with GET /api/v1/admin/node-task-types (the `ListNodeTaskTypes` operationId).
+	ListNodeTaskTypes(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListAllNodeTasks List the tasks of all nodes, newest first
+	//
+	// Corresponds with GET /api/v1/admin/node-tasks (the `ListAllNodeTasks` operationId).
+	ListAllNodeTasks(ctx context.Context, params *ListAllNodeTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetNodeTask Read a task with its steps and output
+	//
+	// Corresponds with GET /api/v1/admin/node-tasks/{task_id} (the `GetNodeTask` operationId).
+	GetNodeTask(ctx context.Context, taskId openapi_types.UUID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CancelNodeTaskWithBody Stop a task
+	//
+	// A task that no node has fetched is cancelled at once. Otherwise its node is told, stops as soon as it is safe, and reports.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/node-tasks/{task_id}/cancel (the `CancelNodeTask` operationId).
+	CancelNodeTaskWithBody(ctx context.Context, taskId openapi_types.UUID, params *CancelNodeTaskParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CancelNodeTask Stop a task
+	//
+	// A task that no node has fetched is cancelled at once. Otherwise its node is told, stops as soon as it is safe, and reports.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/node-tasks/{task_id}/cancel (the `CancelNodeTask` operationId).
+	CancelNodeTask(ctx context.Context, taskId openapi_types.UUID, params *CancelNodeTaskParams, body CancelNodeTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListNodes List the nodes
+	//
+	// Corresponds with GET /api/v1/admin/nodes (the `ListNodes` operationId).
+	ListNodes(ctx context.Context, params *ListNodesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateNodeWithBody Add a node that is onboarded by hand
+	//
+	// The answer holds the bootstrap, which is shown this once: run the command on the machine as root, or give it the user data. The node is active as soon as its agent has polled.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes (the `CreateNode` operationId).
+	CreateNodeWithBody(ctx context.Context, params *CreateNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateNode Add a node that is onboarded by hand
+	//
+	// The answer holds the bootstrap, which is shown this once: run the command on the machine as root, or give it the user data. The node is active as soon as its agent has polled.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes (the `CreateNode` operationId).
+	CreateNode(ctx context.Context, params *CreateNodeParams, body CreateNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetNode Read a node and its newest history
+	//
+	// Corresponds with GET /api/v1/admin/nodes/{node_id} (the `GetNode` operationId).
+	GetNode(ctx context.Context, nodeId openapi_types.UUID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateNodeWithBody Change facts of a node, or hold it
+	//
+	// The state of a node is not changed here.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /api/v1/admin/nodes/{node_id} (the `UpdateNode` operationId).
+	UpdateNodeWithBody(ctx context.Context, nodeId openapi_types.UUID, params *UpdateNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateNode Change facts of a node, or hold it
+	//
+	// The state of a node is not changed here.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /api/v1/admin/nodes/{node_id} (the `UpdateNode` operationId).
+	UpdateNode(ctx context.Context, nodeId openapi_types.UUID, params *UpdateNodeParams, body UpdateNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetNodeAgentLifecycle Read which agent a node has and should have
+	//
+	// Corresponds with GET /api/v1/admin/nodes/{node_id}/agent-lifecycle (the `GetNodeAgentLifecycle` operationId).
+	GetNodeAgentLifecycle(ctx context.Context, nodeId openapi_types.UUID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// IssueNodeBootstrapWithBody Issue a new bootstrap for a node
+	//
+	// It is shown this once. Bootstraps of the same purpose that were issued before and not used stop working.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/bootstrap (the `IssueNodeBootstrap` operationId).
+	IssueNodeBootstrapWithBody(ctx context.Context, nodeId openapi_types.UUID, params *IssueNodeBootstrapParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// IssueNodeBootstrap Issue a new bootstrap for a node
+	//
+	// It is shown this once. Bootstraps of the same purpose that were issued before and not used stop working.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/bootstrap (the `IssueNodeBootstrap` operationId).
+	IssueNodeBootstrap(ctx context.Context, nodeId openapi_types.UUID, params *IssueNodeBootstrapParams, body IssueNodeBootstrapJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetNodeHistory Read the history of a node, or the node as it was
+	//
+	// Corresponds with GET /api/v1/admin/nodes/{node_id}/history (the `GetNodeHistory` operationId).
+	GetNodeHistory(ctx context.Context, nodeId openapi_types.UUID, params *GetNodeHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RevokeNodeIdentityWithBody Take all certificates and tokens of a node back
+	//
+	// Its agent is refused from now on. A bootstrap with purpose recovery gives it a new identity.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/revoke-identity (the `RevokeNodeIdentity` operationId).
+	RevokeNodeIdentityWithBody(ctx context.Context, nodeId openapi_types.UUID, params *RevokeNodeIdentityParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RevokeNodeIdentity Take all certificates and tokens of a node back
+	//
+	// Its agent is refused from now on. A bootstrap with purpose recovery gives it a new identity.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/revoke-identity (the `RevokeNodeIdentity` operationId).
+	RevokeNodeIdentity(ctx context.Context, nodeId openapi_types.UUID, params *RevokeNodeIdentityParams, body RevokeNodeIdentityJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListNodeTasks List the tasks of a node, newest first
+	//
+	// Corresponds with GET /api/v1/admin/nodes/{node_id}/tasks (the `ListNodeTasks` operationId).
+	ListNodeTasks(ctx context.Context, nodeId openapi_types.UUID, params *ListNodeTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateNodeTaskWithBody Ask a node to do something
+	//
+	// Records the task and returns; the node fetches it with its next poll, usually at once. Read the task, or follow the events node_task.*, to see how it ends.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/tasks (the `CreateNodeTask` operationId).
+	CreateNodeTaskWithBody(ctx context.Context, nodeId openapi_types.UUID, params *CreateNodeTaskParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateNodeTask Ask a node to do something
+	//
+	// Records the task and returns; the node fetches it with its next poll, usually at once. Read the task, or follow the events node_task.*, to see how it ends.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/tasks (the `CreateNodeTask` operationId).
+	CreateNodeTask(ctx context.Context, nodeId openapi_types.UUID, params *CreateNodeTaskParams, body CreateNodeTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListFailedOutboxEvents List outbox events that failed for good, newest first
 	//
 	// Each waits for an operator, who requeues or discards it.
@@ -3261,6 +5326,106 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/admin/self-checks/{self_check_id}/cancel (the `CancelSelfCheck` operationId).
 	CancelSelfCheck(ctx context.Context, selfCheckId openapi_types.UUID, params *CancelSelfCheckParams, body CancelSelfCheckJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListSigners List the keys that tasks are signed with, newest first
+	//
+	// Corresponds with GET /api/v1/admin/signers (the `ListSigners` operationId).
+	ListSigners(ctx context.Context, params *ListSignersParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RollbackSignerWithBody Let the signer in grace sign again
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/signers/rollback (the `RollbackSigner` operationId).
+	RollbackSignerWithBody(ctx context.Context, params *RollbackSignerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RollbackSigner Let the signer in grace sign again
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/signers/rollback (the `RollbackSigner` operationId).
+	RollbackSigner(ctx context.Context, params *RollbackSignerParams, body RollbackSignerJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RotateSignerWithBody Replace the key that tasks are signed with
+	//
+	// Stages a new signer and makes it known to all nodes. It begins to sign when all of them accept it; with force at once. While a rotation is under way, force brings it to its end.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/signers/rotate (the `RotateSigner` operationId).
+	RotateSignerWithBody(ctx context.Context, params *RotateSignerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RotateSigner Replace the key that tasks are signed with
+	//
+	// Stages a new signer and makes it known to all nodes. It begins to sign when all of them accept it; with force at once. While a rotation is under way, force brings it to its end.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/signers/rotate (the `RotateSigner` operationId).
+	RotateSigner(ctx context.Context, params *RotateSignerParams, body RotateSignerJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RevokeSignerWithBody Take all trust from a signer at once
+	//
+	// When it is the active one, another takes over in the same moment: the staged one if all nodes accept it, otherwise the one in grace; with force one that nodes do not know yet.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/signers/{signer_id}/revoke (the `RevokeSigner` operationId).
+	RevokeSignerWithBody(ctx context.Context, signerId string, params *RevokeSignerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RevokeSigner Take all trust from a signer at once
+	//
+	// When it is the active one, another takes over in the same moment: the staged one if all nodes accept it, otherwise the one in grace; with force one that nodes do not know yet.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/signers/{signer_id}/revoke (the `RevokeSigner` operationId).
+	RevokeSigner(ctx context.Context, signerId string, params *RevokeSignerParams, body RevokeSignerJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListSkus List the SKUs
+	//
+	// Corresponds with GET /api/v1/admin/skus (the `ListSkus` operationId).
+	ListSkus(ctx context.Context, params *ListSkusParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateSkuWithBody Add a SKU to the catalog
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/skus (the `CreateSku` operationId).
+	CreateSkuWithBody(ctx context.Context, params *CreateSkuParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateSku Add a SKU to the catalog
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/skus (the `CreateSku` operationId).
+	CreateSku(ctx context.Context, params *CreateSkuParams, body CreateSkuJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteSku Take a SKU out of the catalog
+	//
+	// Refused while nodes are of it. Its id is not used again.
+	//
+	// Corresponds with DELETE /api/v1/admin/skus/{sku_id} (the `DeleteSku` operationId).
+	DeleteSku(ctx context.Context, skuId string, params *DeleteSkuParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetSku Read a SKU
+	//
+	// Corresponds with GET /api/v1/admin/skus/{sku_id} (the `GetSku` operationId).
+	GetSku(ctx context.Context, skuId string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateSkuWithBody Change, disable or enable a SKU
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /api/v1/admin/skus/{sku_id} (the `UpdateSku` operationId).
+	UpdateSkuWithBody(ctx context.Context, skuId string, params *UpdateSkuParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateSku Change, disable or enable a SKU
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /api/v1/admin/skus/{sku_id} (the `UpdateSku` operationId).
+	UpdateSku(ctx context.Context, skuId string, params *UpdateSkuParams, body UpdateSkuJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetSystemStatus Read the state of the control plane and its dependencies
 	//
@@ -4127,6 +6292,354 @@ func (c *Client) DeleteRoceAssignment(ctx context.Context, siteId openapi_types.
 	return c.Client.Do(req)
 }
 
+// ListNodeTaskTypes List what nodes can be asked to do
+//
+// Corresponds with GET /api/v1/admin/node-task-types (the `ListNodeTaskTypes` operationId).
+func (c *Client) ListNodeTaskTypes(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListNodeTaskTypesRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListAllNodeTasks List the tasks of all nodes, newest first
+//
+// Corresponds with GET /api/v1/admin/node-tasks (the `ListAllNodeTasks` operationId).
+func (c *Client) ListAllNodeTasks(ctx context.Context, params *ListAllNodeTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListAllNodeTasksRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetNodeTask Read a task with its steps and output
+//
+// Corresponds with GET /api/v1/admin/node-tasks/{task_id} (the `GetNodeTask` operationId).
+func (c *Client) GetNodeTask(ctx context.Context, taskId openapi_types.UUID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetNodeTaskRequest(c.Server, taskId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CancelNodeTaskWithBody Stop a task
+//
+// A task that no node has fetched is cancelled at once. Otherwise its node is told, stops as soon as it is safe, and reports.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/node-tasks/{task_id}/cancel (the `CancelNodeTask` operationId).
+func (c *Client) CancelNodeTaskWithBody(ctx context.Context, taskId openapi_types.UUID, params *CancelNodeTaskParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCancelNodeTaskRequestWithBody(c.Server, taskId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CancelNodeTask Stop a task
+//
+// A task that no node has fetched is cancelled at once. Otherwise its node is told, stops as soon as it is safe, and reports.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/node-tasks/{task_id}/cancel (the `CancelNodeTask` operationId).
+func (c *Client) CancelNodeTask(ctx context.Context, taskId openapi_types.UUID, params *CancelNodeTaskParams, body CancelNodeTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCancelNodeTaskRequest(c.Server, taskId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListNodes List the nodes
+//
+// Corresponds with GET /api/v1/admin/nodes (the `ListNodes` operationId).
+func (c *Client) ListNodes(ctx context.Context, params *ListNodesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListNodesRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateNodeWithBody Add a node that is onboarded by hand
+//
+// The answer holds the bootstrap, which is shown this once: run the command on the machine as root, or give it the user data. The node is active as soon as its agent has polled.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/nodes (the `CreateNode` operationId).
+func (c *Client) CreateNodeWithBody(ctx context.Context, params *CreateNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateNodeRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateNode Add a node that is onboarded by hand
+//
+// The answer holds the bootstrap, which is shown this once: run the command on the machine as root, or give it the user data. The node is active as soon as its agent has polled.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/nodes (the `CreateNode` operationId).
+func (c *Client) CreateNode(ctx context.Context, params *CreateNodeParams, body CreateNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateNodeRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetNode Read a node and its newest history
+//
+// Corresponds with GET /api/v1/admin/nodes/{node_id} (the `GetNode` operationId).
+func (c *Client) GetNode(ctx context.Context, nodeId openapi_types.UUID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetNodeRequest(c.Server, nodeId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateNodeWithBody Change facts of a node, or hold it
+//
+// The state of a node is not changed here.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /api/v1/admin/nodes/{node_id} (the `UpdateNode` operationId).
+func (c *Client) UpdateNodeWithBody(ctx context.Context, nodeId openapi_types.UUID, params *UpdateNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateNodeRequestWithBody(c.Server, nodeId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateNode Change facts of a node, or hold it
+//
+// The state of a node is not changed here.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /api/v1/admin/nodes/{node_id} (the `UpdateNode` operationId).
+func (c *Client) UpdateNode(ctx context.Context, nodeId openapi_types.UUID, params *UpdateNodeParams, body UpdateNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateNodeRequest(c.Server, nodeId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetNodeAgentLifecycle Read which agent a node has and should have
+//
+// Corresponds with GET /api/v1/admin/nodes/{node_id}/agent-lifecycle (the `GetNodeAgentLifecycle` operationId).
+func (c *Client) GetNodeAgentLifecycle(ctx context.Context, nodeId openapi_types.UUID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetNodeAgentLifecycleRequest(c.Server, nodeId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// IssueNodeBootstrapWithBody Issue a new bootstrap for a node
+//
+// It is shown this once. Bootstraps of the same purpose that were issued before and not used stop working.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/bootstrap (the `IssueNodeBootstrap` operationId).
+func (c *Client) IssueNodeBootstrapWithBody(ctx context.Context, nodeId openapi_types.UUID, params *IssueNodeBootstrapParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewIssueNodeBootstrapRequestWithBody(c.Server, nodeId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// IssueNodeBootstrap Issue a new bootstrap for a node
+//
+// It is shown this once. Bootstraps of the same purpose that were issued before and not used stop working.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/bootstrap (the `IssueNodeBootstrap` operationId).
+func (c *Client) IssueNodeBootstrap(ctx context.Context, nodeId openapi_types.UUID, params *IssueNodeBootstrapParams, body IssueNodeBootstrapJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewIssueNodeBootstrapRequest(c.Server, nodeId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetNodeHistory Read the history of a node, or the node as it was
+//
+// Corresponds with GET /api/v1/admin/nodes/{node_id}/history (the `GetNodeHistory` operationId).
+func (c *Client) GetNodeHistory(ctx context.Context, nodeId openapi_types.UUID, params *GetNodeHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetNodeHistoryRequest(c.Server, nodeId, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RevokeNodeIdentityWithBody Take all certificates and tokens of a node back
+//
+// Its agent is refused from now on. A bootstrap with purpose recovery gives it a new identity.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/revoke-identity (the `RevokeNodeIdentity` operationId).
+func (c *Client) RevokeNodeIdentityWithBody(ctx context.Context, nodeId openapi_types.UUID, params *RevokeNodeIdentityParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRevokeNodeIdentityRequestWithBody(c.Server, nodeId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RevokeNodeIdentity Take all certificates and tokens of a node back
+//
+// Its agent is refused from now on. A bootstrap with purpose recovery gives it a new identity.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/revoke-identity (the `RevokeNodeIdentity` operationId).
+func (c *Client) RevokeNodeIdentity(ctx context.Context, nodeId openapi_types.UUID, params *RevokeNodeIdentityParams, body RevokeNodeIdentityJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRevokeNodeIdentityRequest(c.Server, nodeId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListNodeTasks List the tasks of a node, newest first
+//
+// Corresponds with GET /api/v1/admin/nodes/{node_id}/tasks (the `ListNodeTasks` operationId).
+func (c *Client) ListNodeTasks(ctx context.Context, nodeId openapi_types.UUID, params *ListNodeTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListNodeTasksRequest(c.Server, nodeId, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateNodeTaskWithBody Ask a node to do something
+//
+// Records the task and returns; the node fetches it with its next poll, usually at once. Read the task, or follow the events node_task.*, to see how it ends.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/tasks (the `CreateNodeTask` operationId).
+func (c *Client) CreateNodeTaskWithBody(ctx context.Context, nodeId openapi_types.UUID, params *CreateNodeTaskParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateNodeTaskRequestWithBody(c.Server, nodeId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateNodeTask Ask a node to do something
+//
+// Records the task and returns; the node fetches it with its next poll, usually at once. Read the task, or follow the events node_task.*, to see how it ends.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/tasks (the `CreateNodeTask` operationId).
+func (c *Client) CreateNodeTask(ctx context.Context, nodeId openapi_types.UUID, params *CreateNodeTaskParams, body CreateNodeTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateNodeTaskRequest(c.Server, nodeId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListFailedOutboxEvents List outbox events that failed for good, newest first
 //
 // Each waits for an operator, who requeues or discards it.
@@ -4266,6 +6779,246 @@ func (c *Client) CancelSelfCheckWithBody(ctx context.Context, selfCheckId openap
 // Corresponds with POST /api/v1/admin/self-checks/{self_check_id}/cancel (the `CancelSelfCheck` operationId).
 func (c *Client) CancelSelfCheck(ctx context.Context, selfCheckId openapi_types.UUID, params *CancelSelfCheckParams, body CancelSelfCheckJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewCancelSelfCheckRequest(c.Server, selfCheckId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListSigners List the keys that tasks are signed with, newest first
+//
+// Corresponds with GET /api/v1/admin/signers (the `ListSigners` operationId).
+func (c *Client) ListSigners(ctx context.Context, params *ListSignersParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListSignersRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RollbackSignerWithBody Let the signer in grace sign again
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/signers/rollback (the `RollbackSigner` operationId).
+func (c *Client) RollbackSignerWithBody(ctx context.Context, params *RollbackSignerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRollbackSignerRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RollbackSigner Let the signer in grace sign again
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/signers/rollback (the `RollbackSigner` operationId).
+func (c *Client) RollbackSigner(ctx context.Context, params *RollbackSignerParams, body RollbackSignerJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRollbackSignerRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RotateSignerWithBody Replace the key that tasks are signed with
+//
+// Stages a new signer and makes it known to all nodes. It begins to sign when all of them accept it; with force at once. While a rotation is under way, force brings it to its end.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/signers/rotate (the `RotateSigner` operationId).
+func (c *Client) RotateSignerWithBody(ctx context.Context, params *RotateSignerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRotateSignerRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RotateSigner Replace the key that tasks are signed with
+//
+// Stages a new signer and makes it known to all nodes. It begins to sign when all of them accept it; with force at once. While a rotation is under way, force brings it to its end.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/signers/rotate (the `RotateSigner` operationId).
+func (c *Client) RotateSigner(ctx context.Context, params *RotateSignerParams, body RotateSignerJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRotateSignerRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RevokeSignerWithBody Take all trust from a signer at once
+//
+// When it is the active one, another takes over in the same moment: the staged one if all nodes accept it, otherwise the one in grace; with force one that nodes do not know yet.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/signers/{signer_id}/revoke (the `RevokeSigner` operationId).
+func (c *Client) RevokeSignerWithBody(ctx context.Context, signerId string, params *RevokeSignerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRevokeSignerRequestWithBody(c.Server, signerId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RevokeSigner Take all trust from a signer at once
+//
+// When it is the active one, another takes over in the same moment: the staged one if all nodes accept it, otherwise the one in grace; with force one that nodes do not know yet.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/signers/{signer_id}/revoke (the `RevokeSigner` operationId).
+func (c *Client) RevokeSigner(ctx context.Context, signerId string, params *RevokeSignerParams, body RevokeSignerJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRevokeSignerRequest(c.Server, signerId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListSkus List the SKUs
+//
+// Corresponds with GET /api/v1/admin/skus (the `ListSkus` operationId).
+func (c *Client) ListSkus(ctx context.Context, params *ListSkusParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListSkusRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateSkuWithBody Add a SKU to the catalog
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/skus (the `CreateSku` operationId).
+func (c *Client) CreateSkuWithBody(ctx context.Context, params *CreateSkuParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSkuRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateSku Add a SKU to the catalog
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/skus (the `CreateSku` operationId).
+func (c *Client) CreateSku(ctx context.Context, params *CreateSkuParams, body CreateSkuJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSkuRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteSku Take a SKU out of the catalog
+//
+// Refused while nodes are of it. Its id is not used again.
+//
+// Corresponds with DELETE /api/v1/admin/skus/{sku_id} (the `DeleteSku` operationId).
+func (c *Client) DeleteSku(ctx context.Context, skuId string, params *DeleteSkuParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteSkuRequest(c.Server, skuId, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetSku Read a SKU
+//
+// Corresponds with GET /api/v1/admin/skus/{sku_id} (the `GetSku` operationId).
+func (c *Client) GetSku(ctx context.Context, skuId string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetSkuRequest(c.Server, skuId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateSkuWithBody Change, disable or enable a SKU
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /api/v1/admin/skus/{sku_id} (the `UpdateSku` operationId).
+func (c *Client) UpdateSkuWithBody(ctx context.Context, skuId string, params *UpdateSkuParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateSkuRequestWithBody(c.Server, skuId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateSku Change, disable or enable a SKU
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /api/v1/admin/skus/{sku_id} (the `UpdateSku` operationId).
+func (c *Client) UpdateSku(ctx context.Context, skuId string, params *UpdateSkuParams, body UpdateSkuJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateSkuRequest(c.Server, skuId, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -6636,6 +9389,931 @@ func NewDeleteRoceAssignmentRequest(server string, siteId openapi_types.UUID, as
 	return req, nil
 }
 
+// NewListNodeTaskTypesRequest constructs an http.Request for the ListNodeTaskTypes method
+func NewListNodeTaskTypesRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/node-task-types")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListAllNodeTasksRequest constructs an http.Request for the ListAllNodeTasks method
+func NewListAllNodeTasksRequest(server string, params *ListAllNodeTasksParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/node-tasks")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Type != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "type", *params.Type, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageSize != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "page_size", *params.PageSize, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetNodeTaskRequest constructs an http.Request for the GetNodeTask method
+func NewGetNodeTaskRequest(server string, taskId openapi_types.UUID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "task_id", taskId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/node-tasks/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCancelNodeTaskRequest calls the generic CancelNodeTask builder with application/json body
+func NewCancelNodeTaskRequest(server string, taskId openapi_types.UUID, params *CancelNodeTaskParams, body CancelNodeTaskJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCancelNodeTaskRequestWithBody(server, taskId, params, "application/json", bodyReader)
+}
+
+// NewCancelNodeTaskRequestWithBody constructs an http.Request for the CancelNodeTask method, with any body, and a specified content type
+func NewCancelNodeTaskRequestWithBody(server string, taskId openapi_types.UUID, params *CancelNodeTaskParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "task_id", taskId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/node-tasks/%s/cancel", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewListNodesRequest constructs an http.Request for the ListNodes method
+func NewListNodesRequest(server string, params *ListNodesParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/nodes")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageSize != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "page_size", *params.PageSize, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Sku != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "sku", *params.Sku, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.RegionCode != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "region_code", *params.RegionCode, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Hostname != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "hostname", *params.Hostname, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Schedulable != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "schedulable", *params.Schedulable, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.OnboardingMode != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "onboarding_mode", *params.OnboardingMode, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.DriftState != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "drift_state", *params.DriftState, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateNodeRequest calls the generic CreateNode builder with application/json body
+func NewCreateNodeRequest(server string, params *CreateNodeParams, body CreateNodeJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateNodeRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateNodeRequestWithBody constructs an http.Request for the CreateNode method, with any body, and a specified content type
+func NewCreateNodeRequestWithBody(server string, params *CreateNodeParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/nodes")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetNodeRequest constructs an http.Request for the GetNode method
+func NewGetNodeRequest(server string, nodeId openapi_types.UUID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "node_id", nodeId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/nodes/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewUpdateNodeRequest calls the generic UpdateNode builder with application/json body
+func NewUpdateNodeRequest(server string, nodeId openapi_types.UUID, params *UpdateNodeParams, body UpdateNodeJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUpdateNodeRequestWithBody(server, nodeId, params, "application/json", bodyReader)
+}
+
+// NewUpdateNodeRequestWithBody constructs an http.Request for the UpdateNode method, with any body, and a specified content type
+func NewUpdateNodeRequestWithBody(server string, nodeId openapi_types.UUID, params *UpdateNodeParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "node_id", nodeId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/nodes/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+		var headerParam1 string
+
+		headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Match", params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("If-Match", headerParam1)
+
+	}
+
+	return req, nil
+}
+
+// NewGetNodeAgentLifecycleRequest constructs an http.Request for the GetNodeAgentLifecycle method
+func NewGetNodeAgentLifecycleRequest(server string, nodeId openapi_types.UUID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "node_id", nodeId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/nodes/%s/agent-lifecycle", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewIssueNodeBootstrapRequest calls the generic IssueNodeBootstrap builder with application/json body
+func NewIssueNodeBootstrapRequest(server string, nodeId openapi_types.UUID, params *IssueNodeBootstrapParams, body IssueNodeBootstrapJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewIssueNodeBootstrapRequestWithBody(server, nodeId, params, "application/json", bodyReader)
+}
+
+// NewIssueNodeBootstrapRequestWithBody constructs an http.Request for the IssueNodeBootstrap method, with any body, and a specified content type
+func NewIssueNodeBootstrapRequestWithBody(server string, nodeId openapi_types.UUID, params *IssueNodeBootstrapParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "node_id", nodeId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/nodes/%s/bootstrap", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetNodeHistoryRequest constructs an http.Request for the GetNodeHistory method
+func NewGetNodeHistoryRequest(server string, nodeId openapi_types.UUID, params *GetNodeHistoryParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "node_id", nodeId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/nodes/%s/history", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageSize != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "page_size", *params.PageSize, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.At != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "at", *params.At, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewRevokeNodeIdentityRequest calls the generic RevokeNodeIdentity builder with application/json body
+func NewRevokeNodeIdentityRequest(server string, nodeId openapi_types.UUID, params *RevokeNodeIdentityParams, body RevokeNodeIdentityJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRevokeNodeIdentityRequestWithBody(server, nodeId, params, "application/json", bodyReader)
+}
+
+// NewRevokeNodeIdentityRequestWithBody constructs an http.Request for the RevokeNodeIdentity method, with any body, and a specified content type
+func NewRevokeNodeIdentityRequestWithBody(server string, nodeId openapi_types.UUID, params *RevokeNodeIdentityParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "node_id", nodeId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/nodes/%s/revoke-identity", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewListNodeTasksRequest constructs an http.Request for the ListNodeTasks method
+func NewListNodeTasksRequest(server string, nodeId openapi_types.UUID, params *ListNodeTasksParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "node_id", nodeId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/nodes/%s/tasks", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Type != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "type", *params.Type, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageSize != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "page_size", *params.PageSize, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateNodeTaskRequest calls the generic CreateNodeTask builder with application/json body
+func NewCreateNodeTaskRequest(server string, nodeId openapi_types.UUID, params *CreateNodeTaskParams, body CreateNodeTaskJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateNodeTaskRequestWithBody(server, nodeId, params, "application/json", bodyReader)
+}
+
+// NewCreateNodeTaskRequestWithBody constructs an http.Request for the CreateNodeTask method, with any body, and a specified content type
+func NewCreateNodeTaskRequestWithBody(server string, nodeId openapi_types.UUID, params *CreateNodeTaskParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "node_id", nodeId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/nodes/%s/tasks", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewListFailedOutboxEventsRequest constructs an http.Request for the ListFailedOutboxEvents method
 func NewListFailedOutboxEventsRequest(server string, params *ListFailedOutboxEventsParams) (*http.Request, error) {
 	var err error
@@ -7023,6 +10701,531 @@ func NewCancelSelfCheckRequestWithBody(server string, selfCheckId openapi_types.
 
 			req.Header.Set("Idempotency-Key", headerParam0)
 		}
+
+	}
+
+	return req, nil
+}
+
+// NewListSignersRequest constructs an http.Request for the ListSigners method
+func NewListSignersRequest(server string, params *ListSignersParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/signers")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageSize != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "page_size", *params.PageSize, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewRollbackSignerRequest calls the generic RollbackSigner builder with application/json body
+func NewRollbackSignerRequest(server string, params *RollbackSignerParams, body RollbackSignerJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRollbackSignerRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewRollbackSignerRequestWithBody constructs an http.Request for the RollbackSigner method, with any body, and a specified content type
+func NewRollbackSignerRequestWithBody(server string, params *RollbackSignerParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/signers/rollback")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewRotateSignerRequest calls the generic RotateSigner builder with application/json body
+func NewRotateSignerRequest(server string, params *RotateSignerParams, body RotateSignerJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRotateSignerRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewRotateSignerRequestWithBody constructs an http.Request for the RotateSigner method, with any body, and a specified content type
+func NewRotateSignerRequestWithBody(server string, params *RotateSignerParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/signers/rotate")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewRevokeSignerRequest calls the generic RevokeSigner builder with application/json body
+func NewRevokeSignerRequest(server string, signerId string, params *RevokeSignerParams, body RevokeSignerJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRevokeSignerRequestWithBody(server, signerId, params, "application/json", bodyReader)
+}
+
+// NewRevokeSignerRequestWithBody constructs an http.Request for the RevokeSigner method, with any body, and a specified content type
+func NewRevokeSignerRequestWithBody(server string, signerId string, params *RevokeSignerParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "signer_id", signerId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/signers/%s/revoke", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewListSkusRequest constructs an http.Request for the ListSkus method
+func NewListSkusRequest(server string, params *ListSkusParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/skus")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageSize != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "page_size", *params.PageSize, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateSkuRequest calls the generic CreateSku builder with application/json body
+func NewCreateSkuRequest(server string, params *CreateSkuParams, body CreateSkuJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateSkuRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateSkuRequestWithBody constructs an http.Request for the CreateSku method, with any body, and a specified content type
+func NewCreateSkuRequestWithBody(server string, params *CreateSkuParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/skus")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDeleteSkuRequest constructs an http.Request for the DeleteSku method
+func NewDeleteSkuRequest(server string, skuId string, params *DeleteSkuParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "sku_id", skuId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/skus/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetSkuRequest constructs an http.Request for the GetSku method
+func NewGetSkuRequest(server string, skuId string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "sku_id", skuId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/skus/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewUpdateSkuRequest calls the generic UpdateSku builder with application/json body
+func NewUpdateSkuRequest(server string, skuId string, params *UpdateSkuParams, body UpdateSkuJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUpdateSkuRequestWithBody(server, skuId, params, "application/json", bodyReader)
+}
+
+// NewUpdateSkuRequestWithBody constructs an http.Request for the UpdateSku method, with any body, and a specified content type
+func NewUpdateSkuRequestWithBody(server string, skuId string, params *UpdateSkuParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "sku_id", skuId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/skus/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+		var headerParam1 string
+
+		headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Match", params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("If-Match", headerParam1)
 
 	}
 
@@ -9435,6 +13638,170 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with DELETE /api/v1/admin/maas-sites/{site_id}/roce-assignments/{assignment_id} (the `DeleteRoceAssignment` operationId).
 	DeleteRoceAssignmentWithResponse(ctx context.Context, siteId openapi_types.UUID, assignmentId openapi_types.UUID, params *DeleteRoceAssignmentParams, reqEditors ...RequestEditorFn) (*DeleteRoceAssignmentResponse, error)
 
+	// ListNodeTaskTypesWithResponse List what nodes can be asked to do
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/node-task-types (the `ListNodeTaskTypes` operationId).
+	ListNodeTaskTypesWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListNodeTaskTypesResponse, error)
+
+	// ListAllNodeTasksWithResponse List the tasks of all nodes, newest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/node-tasks (the `ListAllNodeTasks` operationId).
+	ListAllNodeTasksWithResponse(ctx context.Context, params *ListAllNodeTasksParams, reqEditors ...RequestEditorFn) (*ListAllNodeTasksResponse, error)
+
+	// GetNodeTaskWithResponse Read a task with its steps and output
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/node-tasks/{task_id} (the `GetNodeTask` operationId).
+	GetNodeTaskWithResponse(ctx context.Context, taskId openapi_types.UUID, reqEditors ...RequestEditorFn) (*GetNodeTaskResponse, error)
+
+	// CancelNodeTaskWithBodyWithResponse Stop a task
+	//
+	// A task that no node has fetched is cancelled at once. Otherwise its node is told, stops as soon as it is safe, and reports.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/node-tasks/{task_id}/cancel (the `CancelNodeTask` operationId).
+	CancelNodeTaskWithBodyWithResponse(ctx context.Context, taskId openapi_types.UUID, params *CancelNodeTaskParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CancelNodeTaskResponse, error)
+
+	// CancelNodeTaskWithResponse Stop a task
+	//
+	// A task that no node has fetched is cancelled at once. Otherwise its node is told, stops as soon as it is safe, and reports.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/node-tasks/{task_id}/cancel (the `CancelNodeTask` operationId).
+	CancelNodeTaskWithResponse(ctx context.Context, taskId openapi_types.UUID, params *CancelNodeTaskParams, body CancelNodeTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*CancelNodeTaskResponse, error)
+
+	// ListNodesWithResponse List the nodes
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/nodes (the `ListNodes` operationId).
+	ListNodesWithResponse(ctx context.Context, params *ListNodesParams, reqEditors ...RequestEditorFn) (*ListNodesResponse, error)
+
+	// CreateNodeWithBodyWithResponse Add a node that is onboarded by hand
+	//
+	// The answer holds the bootstrap, which is shown this once: run the command on the machine as root, or give it the user data. The node is active as soon as its agent has polled.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes (the `CreateNode` operationId).
+	CreateNodeWithBodyWithResponse(ctx context.Context, params *CreateNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateNodeResponse, error)
+
+	// CreateNodeWithResponse Add a node that is onboarded by hand
+	//
+	// The answer holds the bootstrap, which is shown this once: run the command on the machine as root, or give it the user data. The node is active as soon as its agent has polled.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes (the `CreateNode` operationId).
+	CreateNodeWithResponse(ctx context.Context, params *CreateNodeParams, body CreateNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateNodeResponse, error)
+
+	// GetNodeWithResponse Read a node and its newest history
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/nodes/{node_id} (the `GetNode` operationId).
+	GetNodeWithResponse(ctx context.Context, nodeId openapi_types.UUID, reqEditors ...RequestEditorFn) (*GetNodeResponse, error)
+
+	// UpdateNodeWithBodyWithResponse Change facts of a node, or hold it
+	//
+	// The state of a node is not changed here.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/admin/nodes/{node_id} (the `UpdateNode` operationId).
+	UpdateNodeWithBodyWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *UpdateNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateNodeResponse, error)
+
+	// UpdateNodeWithResponse Change facts of a node, or hold it
+	//
+	// The state of a node is not changed here.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/admin/nodes/{node_id} (the `UpdateNode` operationId).
+	UpdateNodeWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *UpdateNodeParams, body UpdateNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateNodeResponse, error)
+
+	// GetNodeAgentLifecycleWithResponse Read which agent a node has and should have
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/nodes/{node_id}/agent-lifecycle (the `GetNodeAgentLifecycle` operationId).
+	GetNodeAgentLifecycleWithResponse(ctx context.Context, nodeId openapi_types.UUID, reqEditors ...RequestEditorFn) (*GetNodeAgentLifecycleResponse, error)
+
+	// IssueNodeBootstrapWithBodyWithResponse Issue a new bootstrap for a node
+	//
+	// It is shown this once. Bootstraps of the same purpose that were issued before and not used stop working.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/bootstrap (the `IssueNodeBootstrap` operationId).
+	IssueNodeBootstrapWithBodyWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *IssueNodeBootstrapParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*IssueNodeBootstrapResponse, error)
+
+	// IssueNodeBootstrapWithResponse Issue a new bootstrap for a node
+	//
+	// It is shown this once. Bootstraps of the same purpose that were issued before and not used stop working.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/bootstrap (the `IssueNodeBootstrap` operationId).
+	IssueNodeBootstrapWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *IssueNodeBootstrapParams, body IssueNodeBootstrapJSONRequestBody, reqEditors ...RequestEditorFn) (*IssueNodeBootstrapResponse, error)
+
+	// GetNodeHistoryWithResponse Read the history of a node, or the node as it was
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/nodes/{node_id}/history (the `GetNodeHistory` operationId).
+	GetNodeHistoryWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *GetNodeHistoryParams, reqEditors ...RequestEditorFn) (*GetNodeHistoryResponse, error)
+
+	// RevokeNodeIdentityWithBodyWithResponse Take all certificates and tokens of a node back
+	//
+	// Its agent is refused from now on. A bootstrap with purpose recovery gives it a new identity.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/revoke-identity (the `RevokeNodeIdentity` operationId).
+	RevokeNodeIdentityWithBodyWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *RevokeNodeIdentityParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RevokeNodeIdentityResponse, error)
+
+	// RevokeNodeIdentityWithResponse Take all certificates and tokens of a node back
+	//
+	// Its agent is refused from now on. A bootstrap with purpose recovery gives it a new identity.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/revoke-identity (the `RevokeNodeIdentity` operationId).
+	RevokeNodeIdentityWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *RevokeNodeIdentityParams, body RevokeNodeIdentityJSONRequestBody, reqEditors ...RequestEditorFn) (*RevokeNodeIdentityResponse, error)
+
+	// ListNodeTasksWithResponse List the tasks of a node, newest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/nodes/{node_id}/tasks (the `ListNodeTasks` operationId).
+	ListNodeTasksWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *ListNodeTasksParams, reqEditors ...RequestEditorFn) (*ListNodeTasksResponse, error)
+
+	// CreateNodeTaskWithBodyWithResponse Ask a node to do something
+	//
+	// Records the task and returns; the node fetches it with its next poll, usually at once. Read the task, or follow the events node_task.*, to see how it ends.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/tasks (the `CreateNodeTask` operationId).
+	CreateNodeTaskWithBodyWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *CreateNodeTaskParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateNodeTaskResponse, error)
+
+	// CreateNodeTaskWithResponse Ask a node to do something
+	//
+	// Records the task and returns; the node fetches it with its next poll, usually at once. Read the task, or follow the events node_task.*, to see how it ends.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/tasks (the `CreateNodeTask` operationId).
+	CreateNodeTaskWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *CreateNodeTaskParams, body CreateNodeTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateNodeTaskResponse, error)
+
 	// ListFailedOutboxEventsWithResponse List outbox events that failed for good, newest first
 	//
 	// Each waits for an operator, who requeues or discards it.
@@ -9503,6 +13870,114 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/admin/self-checks/{self_check_id}/cancel (the `CancelSelfCheck` operationId).
 	CancelSelfCheckWithResponse(ctx context.Context, selfCheckId openapi_types.UUID, params *CancelSelfCheckParams, body CancelSelfCheckJSONRequestBody, reqEditors ...RequestEditorFn) (*CancelSelfCheckResponse, error)
+
+	// ListSignersWithResponse List the keys that tasks are signed with, newest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/signers (the `ListSigners` operationId).
+	ListSignersWithResponse(ctx context.Context, params *ListSignersParams, reqEditors ...RequestEditorFn) (*ListSignersResponse, error)
+
+	// RollbackSignerWithBodyWithResponse Let the signer in grace sign again
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/signers/rollback (the `RollbackSigner` operationId).
+	RollbackSignerWithBodyWithResponse(ctx context.Context, params *RollbackSignerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RollbackSignerResponse, error)
+
+	// RollbackSignerWithResponse Let the signer in grace sign again
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/signers/rollback (the `RollbackSigner` operationId).
+	RollbackSignerWithResponse(ctx context.Context, params *RollbackSignerParams, body RollbackSignerJSONRequestBody, reqEditors ...RequestEditorFn) (*RollbackSignerResponse, error)
+
+	// RotateSignerWithBodyWithResponse Replace the key that tasks are signed with
+	//
+	// Stages a new signer and makes it known to all nodes. It begins to sign when all of them accept it; with force at once. While a rotation is under way, force brings it to its end.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/signers/rotate (the `RotateSigner` operationId).
+	RotateSignerWithBodyWithResponse(ctx context.Context, params *RotateSignerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RotateSignerResponse, error)
+
+	// RotateSignerWithResponse Replace the key that tasks are signed with
+	//
+	// Stages a new signer and makes it known to all nodes. It begins to sign when all of them accept it; with force at once. While a rotation is under way, force brings it to its end.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/signers/rotate (the `RotateSigner` operationId).
+	RotateSignerWithResponse(ctx context.Context, params *RotateSignerParams, body RotateSignerJSONRequestBody, reqEditors ...RequestEditorFn) (*RotateSignerResponse, error)
+
+	// RevokeSignerWithBodyWithResponse Take all trust from a signer at once
+	//
+	// When it is the active one, another takes over in the same moment: the staged one if all nodes accept it, otherwise the one in grace; with force one that nodes do not know yet.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/signers/{signer_id}/revoke (the `RevokeSigner` operationId).
+	RevokeSignerWithBodyWithResponse(ctx context.Context, signerId string, params *RevokeSignerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RevokeSignerResponse, error)
+
+	// RevokeSignerWithResponse Take all trust from a signer at once
+	//
+	// When it is the active one, another takes over in the same moment: the staged one if all nodes accept it, otherwise the one in grace; with force one that nodes do not know yet.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/signers/{signer_id}/revoke (the `RevokeSigner` operationId).
+	RevokeSignerWithResponse(ctx context.Context, signerId string, params *RevokeSignerParams, body RevokeSignerJSONRequestBody, reqEditors ...RequestEditorFn) (*RevokeSignerResponse, error)
+
+	// ListSkusWithResponse List the SKUs
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/skus (the `ListSkus` operationId).
+	ListSkusWithResponse(ctx context.Context, params *ListSkusParams, reqEditors ...RequestEditorFn) (*ListSkusResponse, error)
+
+	// CreateSkuWithBodyWithResponse Add a SKU to the catalog
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/skus (the `CreateSku` operationId).
+	CreateSkuWithBodyWithResponse(ctx context.Context, params *CreateSkuParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSkuResponse, error)
+
+	// CreateSkuWithResponse Add a SKU to the catalog
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/skus (the `CreateSku` operationId).
+	CreateSkuWithResponse(ctx context.Context, params *CreateSkuParams, body CreateSkuJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSkuResponse, error)
+
+	// DeleteSkuWithResponse Take a SKU out of the catalog
+	//
+	// Refused while nodes are of it. Its id is not used again.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/admin/skus/{sku_id} (the `DeleteSku` operationId).
+	DeleteSkuWithResponse(ctx context.Context, skuId string, params *DeleteSkuParams, reqEditors ...RequestEditorFn) (*DeleteSkuResponse, error)
+
+	// GetSkuWithResponse Read a SKU
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/skus/{sku_id} (the `GetSku` operationId).
+	GetSkuWithResponse(ctx context.Context, skuId string, reqEditors ...RequestEditorFn) (*GetSkuResponse, error)
+
+	// UpdateSkuWithBodyWithResponse Change, disable or enable a SKU
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/admin/skus/{sku_id} (the `UpdateSku` operationId).
+	UpdateSkuWithBodyWithResponse(ctx context.Context, skuId string, params *UpdateSkuParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateSkuResponse, error)
+
+	// UpdateSkuWithResponse Change, disable or enable a SKU
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/admin/skus/{sku_id} (the `UpdateSku` operationId).
+	UpdateSkuWithResponse(ctx context.Context, skuId string, params *UpdateSkuParams, body UpdateSkuJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateSkuResponse, error)
 
 	// GetSystemStatusWithResponse Read the state of the control plane and its dependencies
 	//
@@ -12537,6 +17012,1588 @@ func (r DeleteRoceAssignmentResponse) ContentType() string {
 	return ""
 }
 
+type ListNodeTaskTypesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AgenttaskTypeViewList
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListNodeTaskTypesResponse) GetJSON200() *AgenttaskTypeViewList {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ListNodeTaskTypesResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ListNodeTaskTypesResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ListNodeTaskTypesResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r ListNodeTaskTypesResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ListNodeTaskTypesResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ListNodeTaskTypesResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ListNodeTaskTypesResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r ListNodeTaskTypesResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r ListNodeTaskTypesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListNodeTaskTypesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListNodeTaskTypesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListNodeTaskTypesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListAllNodeTasksResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AgenttaskViewList
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListAllNodeTasksResponse) GetJSON200() *AgenttaskViewList {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ListAllNodeTasksResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ListAllNodeTasksResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ListAllNodeTasksResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r ListAllNodeTasksResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ListAllNodeTasksResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ListAllNodeTasksResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ListAllNodeTasksResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r ListAllNodeTasksResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r ListAllNodeTasksResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListAllNodeTasksResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListAllNodeTasksResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListAllNodeTasksResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetNodeTaskResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AgenttaskView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetNodeTaskResponse) GetJSON200() *AgenttaskView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r GetNodeTaskResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r GetNodeTaskResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r GetNodeTaskResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r GetNodeTaskResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r GetNodeTaskResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r GetNodeTaskResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r GetNodeTaskResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r GetNodeTaskResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r GetNodeTaskResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r GetNodeTaskResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetNodeTaskResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetNodeTaskResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetNodeTaskResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CancelNodeTaskResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *AgenttaskView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r CancelNodeTaskResponse) GetJSON202() *AgenttaskView {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r CancelNodeTaskResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r CancelNodeTaskResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r CancelNodeTaskResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r CancelNodeTaskResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r CancelNodeTaskResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r CancelNodeTaskResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r CancelNodeTaskResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r CancelNodeTaskResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r CancelNodeTaskResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r CancelNodeTaskResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r CancelNodeTaskResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r CancelNodeTaskResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r CancelNodeTaskResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CancelNodeTaskResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CancelNodeTaskResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CancelNodeTaskResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListNodesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *NodeViewList
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListNodesResponse) GetJSON200() *NodeViewList {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ListNodesResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ListNodesResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ListNodesResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r ListNodesResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ListNodesResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ListNodesResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ListNodesResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r ListNodesResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r ListNodesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListNodesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListNodesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListNodesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreateNodeResponse201Headers the declared response headers of an HTTP 201 response for CreateNode
+type CreateNodeResponse201Headers struct {
+	ETag *string
+}
+
+type CreateNodeResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *NodeNewView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *CreateNodeResponse201Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateNodeResponse) GetJSON201() *NodeNewView {
+	return r.JSON201
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r CreateNodeResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r CreateNodeResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r CreateNodeResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r CreateNodeResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r CreateNodeResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r CreateNodeResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r CreateNodeResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r CreateNodeResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r CreateNodeResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r CreateNodeResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r CreateNodeResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateNodeResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateNodeResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateNodeResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateNodeResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetNodeResponse200Headers the declared response headers of an HTTP 200 response for GetNode
+type GetNodeResponse200Headers struct {
+	ETag *string
+}
+
+type GetNodeResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *NodeDetailView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetNodeResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetNodeResponse) GetJSON200() *NodeDetailView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r GetNodeResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r GetNodeResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r GetNodeResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r GetNodeResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r GetNodeResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r GetNodeResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r GetNodeResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r GetNodeResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r GetNodeResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r GetNodeResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetNodeResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetNodeResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetNodeResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// UpdateNodeResponse200Headers the declared response headers of an HTTP 200 response for UpdateNode
+type UpdateNodeResponse200Headers struct {
+	ETag *string
+}
+
+type UpdateNodeResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *NodeView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON412 the response for an HTTP 412 `application/problem+json` response
+	ApplicationproblemJSON412 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON428 the response for an HTTP 428 `application/problem+json` response
+	ApplicationproblemJSON428 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *UpdateNodeResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UpdateNodeResponse) GetJSON200() *NodeView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r UpdateNodeResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r UpdateNodeResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r UpdateNodeResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r UpdateNodeResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r UpdateNodeResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON412 returns the response for an HTTP 412 `application/problem+json` response
+func (r UpdateNodeResponse) GetApplicationproblemJSON412() *Problem {
+	return r.ApplicationproblemJSON412
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r UpdateNodeResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r UpdateNodeResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r UpdateNodeResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON428 returns the response for an HTTP 428 `application/problem+json` response
+func (r UpdateNodeResponse) GetApplicationproblemJSON428() *Problem {
+	return r.ApplicationproblemJSON428
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r UpdateNodeResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r UpdateNodeResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r UpdateNodeResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r UpdateNodeResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r UpdateNodeResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UpdateNodeResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UpdateNodeResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UpdateNodeResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetNodeAgentLifecycleResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *NodeAgentView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetNodeAgentLifecycleResponse) GetJSON200() *NodeAgentView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r GetNodeAgentLifecycleResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r GetNodeAgentLifecycleResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r GetNodeAgentLifecycleResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r GetNodeAgentLifecycleResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r GetNodeAgentLifecycleResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r GetNodeAgentLifecycleResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r GetNodeAgentLifecycleResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r GetNodeAgentLifecycleResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r GetNodeAgentLifecycleResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r GetNodeAgentLifecycleResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetNodeAgentLifecycleResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetNodeAgentLifecycleResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetNodeAgentLifecycleResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type IssueNodeBootstrapResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *NodeBootstrapView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r IssueNodeBootstrapResponse) GetJSON200() *NodeBootstrapView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r IssueNodeBootstrapResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r IssueNodeBootstrapResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r IssueNodeBootstrapResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r IssueNodeBootstrapResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r IssueNodeBootstrapResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r IssueNodeBootstrapResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r IssueNodeBootstrapResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r IssueNodeBootstrapResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r IssueNodeBootstrapResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r IssueNodeBootstrapResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r IssueNodeBootstrapResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r IssueNodeBootstrapResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r IssueNodeBootstrapResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r IssueNodeBootstrapResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r IssueNodeBootstrapResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r IssueNodeBootstrapResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetNodeHistoryResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *NodeHistoryBody
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetNodeHistoryResponse) GetJSON200() *NodeHistoryBody {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r GetNodeHistoryResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r GetNodeHistoryResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r GetNodeHistoryResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r GetNodeHistoryResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r GetNodeHistoryResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r GetNodeHistoryResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r GetNodeHistoryResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r GetNodeHistoryResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r GetNodeHistoryResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r GetNodeHistoryResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetNodeHistoryResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetNodeHistoryResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetNodeHistoryResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RevokeNodeIdentityResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r RevokeNodeIdentityResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r RevokeNodeIdentityResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r RevokeNodeIdentityResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r RevokeNodeIdentityResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r RevokeNodeIdentityResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r RevokeNodeIdentityResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r RevokeNodeIdentityResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r RevokeNodeIdentityResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r RevokeNodeIdentityResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r RevokeNodeIdentityResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r RevokeNodeIdentityResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r RevokeNodeIdentityResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r RevokeNodeIdentityResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RevokeNodeIdentityResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RevokeNodeIdentityResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RevokeNodeIdentityResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListNodeTasksResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AgenttaskViewList
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListNodeTasksResponse) GetJSON200() *AgenttaskViewList {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ListNodeTasksResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ListNodeTasksResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ListNodeTasksResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r ListNodeTasksResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r ListNodeTasksResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ListNodeTasksResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ListNodeTasksResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ListNodeTasksResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r ListNodeTasksResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r ListNodeTasksResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListNodeTasksResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListNodeTasksResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListNodeTasksResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateNodeTaskResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *AgenttaskView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r CreateNodeTaskResponse) GetJSON202() *AgenttaskView {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r CreateNodeTaskResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r CreateNodeTaskResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r CreateNodeTaskResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r CreateNodeTaskResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r CreateNodeTaskResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r CreateNodeTaskResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r CreateNodeTaskResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r CreateNodeTaskResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r CreateNodeTaskResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r CreateNodeTaskResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r CreateNodeTaskResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r CreateNodeTaskResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateNodeTaskResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateNodeTaskResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateNodeTaskResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateNodeTaskResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListFailedOutboxEventsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -13322,6 +19379,1061 @@ func (r CancelSelfCheckResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r CancelSelfCheckResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListSignersResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SignerViewList
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListSignersResponse) GetJSON200() *SignerViewList {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ListSignersResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ListSignersResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ListSignersResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r ListSignersResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ListSignersResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ListSignersResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ListSignersResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r ListSignersResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r ListSignersResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListSignersResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListSignersResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListSignersResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RollbackSignerResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SignerView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RollbackSignerResponse) GetJSON200() *SignerView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r RollbackSignerResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r RollbackSignerResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r RollbackSignerResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r RollbackSignerResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r RollbackSignerResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r RollbackSignerResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r RollbackSignerResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r RollbackSignerResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r RollbackSignerResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r RollbackSignerResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r RollbackSignerResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r RollbackSignerResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RollbackSignerResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RollbackSignerResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RollbackSignerResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RotateSignerResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SignerView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RotateSignerResponse) GetJSON200() *SignerView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r RotateSignerResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r RotateSignerResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r RotateSignerResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r RotateSignerResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r RotateSignerResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r RotateSignerResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r RotateSignerResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r RotateSignerResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r RotateSignerResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r RotateSignerResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r RotateSignerResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r RotateSignerResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RotateSignerResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RotateSignerResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RotateSignerResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RevokeSignerResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SignerView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RevokeSignerResponse) GetJSON200() *SignerView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r RevokeSignerResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r RevokeSignerResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r RevokeSignerResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r RevokeSignerResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r RevokeSignerResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r RevokeSignerResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r RevokeSignerResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r RevokeSignerResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r RevokeSignerResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r RevokeSignerResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r RevokeSignerResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r RevokeSignerResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r RevokeSignerResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RevokeSignerResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RevokeSignerResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RevokeSignerResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListSkusResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SkuViewList
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListSkusResponse) GetJSON200() *SkuViewList {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ListSkusResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ListSkusResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ListSkusResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r ListSkusResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ListSkusResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ListSkusResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ListSkusResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r ListSkusResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r ListSkusResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListSkusResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListSkusResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListSkusResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreateSkuResponse201Headers the declared response headers of an HTTP 201 response for CreateSku
+type CreateSkuResponse201Headers struct {
+	ETag *string
+}
+
+type CreateSkuResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *SkuView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *CreateSkuResponse201Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateSkuResponse) GetJSON201() *SkuView {
+	return r.JSON201
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r CreateSkuResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r CreateSkuResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r CreateSkuResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r CreateSkuResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r CreateSkuResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r CreateSkuResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r CreateSkuResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r CreateSkuResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r CreateSkuResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r CreateSkuResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r CreateSkuResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateSkuResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateSkuResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateSkuResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateSkuResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteSkuResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r DeleteSkuResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r DeleteSkuResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r DeleteSkuResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r DeleteSkuResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r DeleteSkuResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r DeleteSkuResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r DeleteSkuResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r DeleteSkuResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r DeleteSkuResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r DeleteSkuResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r DeleteSkuResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r DeleteSkuResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteSkuResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteSkuResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteSkuResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteSkuResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetSkuResponse200Headers the declared response headers of an HTTP 200 response for GetSku
+type GetSkuResponse200Headers struct {
+	ETag *string
+}
+
+type GetSkuResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SkuView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetSkuResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetSkuResponse) GetJSON200() *SkuView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r GetSkuResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r GetSkuResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r GetSkuResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r GetSkuResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r GetSkuResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r GetSkuResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r GetSkuResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r GetSkuResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r GetSkuResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r GetSkuResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetSkuResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetSkuResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetSkuResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// UpdateSkuResponse200Headers the declared response headers of an HTTP 200 response for UpdateSku
+type UpdateSkuResponse200Headers struct {
+	ETag *string
+}
+
+type UpdateSkuResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SkuView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON412 the response for an HTTP 412 `application/problem+json` response
+	ApplicationproblemJSON412 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON428 the response for an HTTP 428 `application/problem+json` response
+	ApplicationproblemJSON428 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *UpdateSkuResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UpdateSkuResponse) GetJSON200() *SkuView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r UpdateSkuResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r UpdateSkuResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r UpdateSkuResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r UpdateSkuResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r UpdateSkuResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON412 returns the response for an HTTP 412 `application/problem+json` response
+func (r UpdateSkuResponse) GetApplicationproblemJSON412() *Problem {
+	return r.ApplicationproblemJSON412
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r UpdateSkuResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r UpdateSkuResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r UpdateSkuResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON428 returns the response for an HTTP 428 `application/problem+json` response
+func (r UpdateSkuResponse) GetApplicationproblemJSON428() *Problem {
+	return r.ApplicationproblemJSON428
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r UpdateSkuResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r UpdateSkuResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r UpdateSkuResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r UpdateSkuResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r UpdateSkuResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UpdateSkuResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UpdateSkuResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UpdateSkuResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -18007,6 +25119,290 @@ func (c *ClientWithResponses) DeleteRoceAssignmentWithResponse(ctx context.Conte
 	return ParseDeleteRoceAssignmentResponse(rsp)
 }
 
+// ListNodeTaskTypesWithResponse List what nodes can be asked to do
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/node-task-types (the `ListNodeTaskTypes` operationId).
+func (c *ClientWithResponses) ListNodeTaskTypesWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListNodeTaskTypesResponse, error) {
+	rsp, err := c.ListNodeTaskTypes(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListNodeTaskTypesResponse(rsp)
+}
+
+// ListAllNodeTasksWithResponse List the tasks of all nodes, newest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/node-tasks (the `ListAllNodeTasks` operationId).
+func (c *ClientWithResponses) ListAllNodeTasksWithResponse(ctx context.Context, params *ListAllNodeTasksParams, reqEditors ...RequestEditorFn) (*ListAllNodeTasksResponse, error) {
+	rsp, err := c.ListAllNodeTasks(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListAllNodeTasksResponse(rsp)
+}
+
+// GetNodeTaskWithResponse Read a task with its steps and output
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/node-tasks/{task_id} (the `GetNodeTask` operationId).
+func (c *ClientWithResponses) GetNodeTaskWithResponse(ctx context.Context, taskId openapi_types.UUID, reqEditors ...RequestEditorFn) (*GetNodeTaskResponse, error) {
+	rsp, err := c.GetNodeTask(ctx, taskId, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetNodeTaskResponse(rsp)
+}
+
+// CancelNodeTaskWithBodyWithResponse Stop a task
+//
+// A task that no node has fetched is cancelled at once. Otherwise its node is told, stops as soon as it is safe, and reports.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/node-tasks/{task_id}/cancel (the `CancelNodeTask` operationId).
+func (c *ClientWithResponses) CancelNodeTaskWithBodyWithResponse(ctx context.Context, taskId openapi_types.UUID, params *CancelNodeTaskParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CancelNodeTaskResponse, error) {
+	rsp, err := c.CancelNodeTaskWithBody(ctx, taskId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCancelNodeTaskResponse(rsp)
+}
+
+// CancelNodeTaskWithResponse Stop a task
+//
+// A task that no node has fetched is cancelled at once. Otherwise its node is told, stops as soon as it is safe, and reports.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/node-tasks/{task_id}/cancel (the `CancelNodeTask` operationId).
+func (c *ClientWithResponses) CancelNodeTaskWithResponse(ctx context.Context, taskId openapi_types.UUID, params *CancelNodeTaskParams, body CancelNodeTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*CancelNodeTaskResponse, error) {
+	rsp, err := c.CancelNodeTask(ctx, taskId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCancelNodeTaskResponse(rsp)
+}
+
+// ListNodesWithResponse List the nodes
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/nodes (the `ListNodes` operationId).
+func (c *ClientWithResponses) ListNodesWithResponse(ctx context.Context, params *ListNodesParams, reqEditors ...RequestEditorFn) (*ListNodesResponse, error) {
+	rsp, err := c.ListNodes(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListNodesResponse(rsp)
+}
+
+// CreateNodeWithBodyWithResponse Add a node that is onboarded by hand
+//
+// The answer holds the bootstrap, which is shown this once: run the command on the machine as root, or give it the user data. The node is active as soon as its agent has polled.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes (the `CreateNode` operationId).
+func (c *ClientWithResponses) CreateNodeWithBodyWithResponse(ctx context.Context, params *CreateNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateNodeResponse, error) {
+	rsp, err := c.CreateNodeWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateNodeResponse(rsp)
+}
+
+// CreateNodeWithResponse Add a node that is onboarded by hand
+//
+// The answer holds the bootstrap, which is shown this once: run the command on the machine as root, or give it the user data. The node is active as soon as its agent has polled.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes (the `CreateNode` operationId).
+func (c *ClientWithResponses) CreateNodeWithResponse(ctx context.Context, params *CreateNodeParams, body CreateNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateNodeResponse, error) {
+	rsp, err := c.CreateNode(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateNodeResponse(rsp)
+}
+
+// GetNodeWithResponse Read a node and its newest history
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/nodes/{node_id} (the `GetNode` operationId).
+func (c *ClientWithResponses) GetNodeWithResponse(ctx context.Context, nodeId openapi_types.UUID, reqEditors ...RequestEditorFn) (*GetNodeResponse, error) {
+	rsp, err := c.GetNode(ctx, nodeId, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetNodeResponse(rsp)
+}
+
+// UpdateNodeWithBodyWithResponse Change facts of a node, or hold it
+//
+// The state of a node is not changed here.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/admin/nodes/{node_id} (the `UpdateNode` operationId).
+func (c *ClientWithResponses) UpdateNodeWithBodyWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *UpdateNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateNodeResponse, error) {
+	rsp, err := c.UpdateNodeWithBody(ctx, nodeId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateNodeResponse(rsp)
+}
+
+// UpdateNodeWithResponse Change facts of a node, or hold it
+//
+// The state of a node is not changed here.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/admin/nodes/{node_id} (the `UpdateNode` operationId).
+func (c *ClientWithResponses) UpdateNodeWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *UpdateNodeParams, body UpdateNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateNodeResponse, error) {
+	rsp, err := c.UpdateNode(ctx, nodeId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateNodeResponse(rsp)
+}
+
+// GetNodeAgentLifecycleWithResponse Read which agent a node has and should have
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/nodes/{node_id}/agent-lifecycle (the `GetNodeAgentLifecycle` operationId).
+func (c *ClientWithResponses) GetNodeAgentLifecycleWithResponse(ctx context.Context, nodeId openapi_types.UUID, reqEditors ...RequestEditorFn) (*GetNodeAgentLifecycleResponse, error) {
+	rsp, err := c.GetNodeAgentLifecycle(ctx, nodeId, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetNodeAgentLifecycleResponse(rsp)
+}
+
+// IssueNodeBootstrapWithBodyWithResponse Issue a new bootstrap for a node
+//
+// It is shown this once. Bootstraps of the same purpose that were issued before and not used stop working.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/bootstrap (the `IssueNodeBootstrap` operationId).
+func (c *ClientWithResponses) IssueNodeBootstrapWithBodyWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *IssueNodeBootstrapParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*IssueNodeBootstrapResponse, error) {
+	rsp, err := c.IssueNodeBootstrapWithBody(ctx, nodeId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseIssueNodeBootstrapResponse(rsp)
+}
+
+// IssueNodeBootstrapWithResponse Issue a new bootstrap for a node
+//
+// It is shown this once. Bootstraps of the same purpose that were issued before and not used stop working.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/bootstrap (the `IssueNodeBootstrap` operationId).
+func (c *ClientWithResponses) IssueNodeBootstrapWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *IssueNodeBootstrapParams, body IssueNodeBootstrapJSONRequestBody, reqEditors ...RequestEditorFn) (*IssueNodeBootstrapResponse, error) {
+	rsp, err := c.IssueNodeBootstrap(ctx, nodeId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseIssueNodeBootstrapResponse(rsp)
+}
+
+// GetNodeHistoryWithResponse Read the history of a node, or the node as it was
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/nodes/{node_id}/history (the `GetNodeHistory` operationId).
+func (c *ClientWithResponses) GetNodeHistoryWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *GetNodeHistoryParams, reqEditors ...RequestEditorFn) (*GetNodeHistoryResponse, error) {
+	rsp, err := c.GetNodeHistory(ctx, nodeId, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetNodeHistoryResponse(rsp)
+}
+
+// RevokeNodeIdentityWithBodyWithResponse Take all certificates and tokens of a node back
+//
+// Its agent is refused from now on. A bootstrap with purpose recovery gives it a new identity.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/revoke-identity (the `RevokeNodeIdentity` operationId).
+func (c *ClientWithResponses) RevokeNodeIdentityWithBodyWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *RevokeNodeIdentityParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RevokeNodeIdentityResponse, error) {
+	rsp, err := c.RevokeNodeIdentityWithBody(ctx, nodeId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRevokeNodeIdentityResponse(rsp)
+}
+
+// RevokeNodeIdentityWithResponse Take all certificates and tokens of a node back
+//
+// Its agent is refused from now on. A bootstrap with purpose recovery gives it a new identity.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/revoke-identity (the `RevokeNodeIdentity` operationId).
+func (c *ClientWithResponses) RevokeNodeIdentityWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *RevokeNodeIdentityParams, body RevokeNodeIdentityJSONRequestBody, reqEditors ...RequestEditorFn) (*RevokeNodeIdentityResponse, error) {
+	rsp, err := c.RevokeNodeIdentity(ctx, nodeId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRevokeNodeIdentityResponse(rsp)
+}
+
+// ListNodeTasksWithResponse List the tasks of a node, newest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/nodes/{node_id}/tasks (the `ListNodeTasks` operationId).
+func (c *ClientWithResponses) ListNodeTasksWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *ListNodeTasksParams, reqEditors ...RequestEditorFn) (*ListNodeTasksResponse, error) {
+	rsp, err := c.ListNodeTasks(ctx, nodeId, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListNodeTasksResponse(rsp)
+}
+
+// CreateNodeTaskWithBodyWithResponse Ask a node to do something
+//
+// Records the task and returns; the node fetches it with its next poll, usually at once. Read the task, or follow the events node_task.*, to see how it ends.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/tasks (the `CreateNodeTask` operationId).
+func (c *ClientWithResponses) CreateNodeTaskWithBodyWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *CreateNodeTaskParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateNodeTaskResponse, error) {
+	rsp, err := c.CreateNodeTaskWithBody(ctx, nodeId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateNodeTaskResponse(rsp)
+}
+
+// CreateNodeTaskWithResponse Ask a node to do something
+//
+// Records the task and returns; the node fetches it with its next poll, usually at once. Read the task, or follow the events node_task.*, to see how it ends.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/tasks (the `CreateNodeTask` operationId).
+func (c *ClientWithResponses) CreateNodeTaskWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *CreateNodeTaskParams, body CreateNodeTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateNodeTaskResponse, error) {
+	rsp, err := c.CreateNodeTask(ctx, nodeId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateNodeTaskResponse(rsp)
+}
+
 // ListFailedOutboxEventsWithResponse List outbox events that failed for good, newest first
 //
 // Each waits for an operator, who requeues or discards it.
@@ -18128,6 +25524,198 @@ func (c *ClientWithResponses) CancelSelfCheckWithResponse(ctx context.Context, s
 		return nil, err
 	}
 	return ParseCancelSelfCheckResponse(rsp)
+}
+
+// ListSignersWithResponse List the keys that tasks are signed with, newest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/signers (the `ListSigners` operationId).
+func (c *ClientWithResponses) ListSignersWithResponse(ctx context.Context, params *ListSignersParams, reqEditors ...RequestEditorFn) (*ListSignersResponse, error) {
+	rsp, err := c.ListSigners(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListSignersResponse(rsp)
+}
+
+// RollbackSignerWithBodyWithResponse Let the signer in grace sign again
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/signers/rollback (the `RollbackSigner` operationId).
+func (c *ClientWithResponses) RollbackSignerWithBodyWithResponse(ctx context.Context, params *RollbackSignerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RollbackSignerResponse, error) {
+	rsp, err := c.RollbackSignerWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRollbackSignerResponse(rsp)
+}
+
+// RollbackSignerWithResponse Let the signer in grace sign again
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/signers/rollback (the `RollbackSigner` operationId).
+func (c *ClientWithResponses) RollbackSignerWithResponse(ctx context.Context, params *RollbackSignerParams, body RollbackSignerJSONRequestBody, reqEditors ...RequestEditorFn) (*RollbackSignerResponse, error) {
+	rsp, err := c.RollbackSigner(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRollbackSignerResponse(rsp)
+}
+
+// RotateSignerWithBodyWithResponse Replace the key that tasks are signed with
+//
+// Stages a new signer and makes it known to all nodes. It begins to sign when all of them accept it; with force at once. While a rotation is under way, force brings it to its end.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/signers/rotate (the `RotateSigner` operationId).
+func (c *ClientWithResponses) RotateSignerWithBodyWithResponse(ctx context.Context, params *RotateSignerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RotateSignerResponse, error) {
+	rsp, err := c.RotateSignerWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRotateSignerResponse(rsp)
+}
+
+// RotateSignerWithResponse Replace the key that tasks are signed with
+//
+// Stages a new signer and makes it known to all nodes. It begins to sign when all of them accept it; with force at once. While a rotation is under way, force brings it to its end.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/signers/rotate (the `RotateSigner` operationId).
+func (c *ClientWithResponses) RotateSignerWithResponse(ctx context.Context, params *RotateSignerParams, body RotateSignerJSONRequestBody, reqEditors ...RequestEditorFn) (*RotateSignerResponse, error) {
+	rsp, err := c.RotateSigner(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRotateSignerResponse(rsp)
+}
+
+// RevokeSignerWithBodyWithResponse Take all trust from a signer at once
+//
+// When it is the active one, another takes over in the same moment: the staged one if all nodes accept it, otherwise the one in grace; with force one that nodes do not know yet.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/signers/{signer_id}/revoke (the `RevokeSigner` operationId).
+func (c *ClientWithResponses) RevokeSignerWithBodyWithResponse(ctx context.Context, signerId string, params *RevokeSignerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RevokeSignerResponse, error) {
+	rsp, err := c.RevokeSignerWithBody(ctx, signerId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRevokeSignerResponse(rsp)
+}
+
+// RevokeSignerWithResponse Take all trust from a signer at once
+//
+// When it is the active one, another takes over in the same moment: the staged one if all nodes accept it, otherwise the one in grace; with force one that nodes do not know yet.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/signers/{signer_id}/revoke (the `RevokeSigner` operationId).
+func (c *ClientWithResponses) RevokeSignerWithResponse(ctx context.Context, signerId string, params *RevokeSignerParams, body RevokeSignerJSONRequestBody, reqEditors ...RequestEditorFn) (*RevokeSignerResponse, error) {
+	rsp, err := c.RevokeSigner(ctx, signerId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRevokeSignerResponse(rsp)
+}
+
+// ListSkusWithResponse List the SKUs
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/skus (the `ListSkus` operationId).
+func (c *ClientWithResponses) ListSkusWithResponse(ctx context.Context, params *ListSkusParams, reqEditors ...RequestEditorFn) (*ListSkusResponse, error) {
+	rsp, err := c.ListSkus(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListSkusResponse(rsp)
+}
+
+// CreateSkuWithBodyWithResponse Add a SKU to the catalog
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/skus (the `CreateSku` operationId).
+func (c *ClientWithResponses) CreateSkuWithBodyWithResponse(ctx context.Context, params *CreateSkuParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSkuResponse, error) {
+	rsp, err := c.CreateSkuWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSkuResponse(rsp)
+}
+
+// CreateSkuWithResponse Add a SKU to the catalog
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/skus (the `CreateSku` operationId).
+func (c *ClientWithResponses) CreateSkuWithResponse(ctx context.Context, params *CreateSkuParams, body CreateSkuJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSkuResponse, error) {
+	rsp, err := c.CreateSku(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSkuResponse(rsp)
+}
+
+// DeleteSkuWithResponse Take a SKU out of the catalog
+//
+// Refused while nodes are of it. Its id is not used again.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/admin/skus/{sku_id} (the `DeleteSku` operationId).
+func (c *ClientWithResponses) DeleteSkuWithResponse(ctx context.Context, skuId string, params *DeleteSkuParams, reqEditors ...RequestEditorFn) (*DeleteSkuResponse, error) {
+	rsp, err := c.DeleteSku(ctx, skuId, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteSkuResponse(rsp)
+}
+
+// GetSkuWithResponse Read a SKU
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/skus/{sku_id} (the `GetSku` operationId).
+func (c *ClientWithResponses) GetSkuWithResponse(ctx context.Context, skuId string, reqEditors ...RequestEditorFn) (*GetSkuResponse, error) {
+	rsp, err := c.GetSku(ctx, skuId, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetSkuResponse(rsp)
+}
+
+// UpdateSkuWithBodyWithResponse Change, disable or enable a SKU
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/admin/skus/{sku_id} (the `UpdateSku` operationId).
+func (c *ClientWithResponses) UpdateSkuWithBodyWithResponse(ctx context.Context, skuId string, params *UpdateSkuParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateSkuResponse, error) {
+	rsp, err := c.UpdateSkuWithBody(ctx, skuId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateSkuResponse(rsp)
+}
+
+// UpdateSkuWithResponse Change, disable or enable a SKU
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/admin/skus/{sku_id} (the `UpdateSku` operationId).
+func (c *ClientWithResponses) UpdateSkuWithResponse(ctx context.Context, skuId string, params *UpdateSkuParams, body UpdateSkuJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateSkuResponse, error) {
+	rsp, err := c.UpdateSku(ctx, skuId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateSkuResponse(rsp)
 }
 
 // GetSystemStatusWithResponse Read the state of the control plane and its dependencies
@@ -21216,6 +28804,1399 @@ func ParseDeleteRoceAssignmentResponse(rsp *http.Response) (*DeleteRoceAssignmen
 	return response, nil
 }
 
+// ParseListNodeTaskTypesResponse parses an HTTP response from a ListNodeTaskTypesWithResponse call
+func ParseListNodeTaskTypesResponse(rsp *http.Response) (*ListNodeTaskTypesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListNodeTaskTypesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AgenttaskTypeViewList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListAllNodeTasksResponse parses an HTTP response from a ListAllNodeTasksWithResponse call
+func ParseListAllNodeTasksResponse(rsp *http.Response) (*ListAllNodeTasksResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListAllNodeTasksResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AgenttaskViewList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetNodeTaskResponse parses an HTTP response from a GetNodeTaskWithResponse call
+func ParseGetNodeTaskResponse(rsp *http.Response) (*GetNodeTaskResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetNodeTaskResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AgenttaskView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCancelNodeTaskResponse parses an HTTP response from a CancelNodeTaskWithResponse call
+func ParseCancelNodeTaskResponse(rsp *http.Response) (*CancelNodeTaskResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CancelNodeTaskResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest AgenttaskView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListNodesResponse parses an HTTP response from a ListNodesWithResponse call
+func ParseListNodesResponse(rsp *http.Response) (*ListNodesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListNodesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest NodeViewList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateNodeResponse parses an HTTP response from a CreateNodeWithResponse call
+func ParseCreateNodeResponse(rsp *http.Response) (*CreateNodeResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateNodeResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest NodeNewView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 201:
+		var headers CreateNodeResponse201Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		response.Headers201 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetNodeResponse parses an HTTP response from a GetNodeWithResponse call
+func ParseGetNodeResponse(rsp *http.Response) (*GetNodeResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetNodeResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest NodeDetailView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetNodeResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseUpdateNodeResponse parses an HTTP response from a UpdateNodeWithResponse call
+func ParseUpdateNodeResponse(rsp *http.Response) (*UpdateNodeResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UpdateNodeResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest NodeView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 412:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON412 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 428:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON428 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers UpdateNodeResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetNodeAgentLifecycleResponse parses an HTTP response from a GetNodeAgentLifecycleWithResponse call
+func ParseGetNodeAgentLifecycleResponse(rsp *http.Response) (*GetNodeAgentLifecycleResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetNodeAgentLifecycleResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest NodeAgentView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseIssueNodeBootstrapResponse parses an HTTP response from a IssueNodeBootstrapWithResponse call
+func ParseIssueNodeBootstrapResponse(rsp *http.Response) (*IssueNodeBootstrapResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &IssueNodeBootstrapResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest NodeBootstrapView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetNodeHistoryResponse parses an HTTP response from a GetNodeHistoryWithResponse call
+func ParseGetNodeHistoryResponse(rsp *http.Response) (*GetNodeHistoryResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetNodeHistoryResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest NodeHistoryBody
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRevokeNodeIdentityResponse parses an HTTP response from a RevokeNodeIdentityWithResponse call
+func ParseRevokeNodeIdentityResponse(rsp *http.Response) (*RevokeNodeIdentityResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RevokeNodeIdentityResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListNodeTasksResponse parses an HTTP response from a ListNodeTasksWithResponse call
+func ParseListNodeTasksResponse(rsp *http.Response) (*ListNodeTasksResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListNodeTasksResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AgenttaskViewList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateNodeTaskResponse parses an HTTP response from a CreateNodeTaskWithResponse call
+func ParseCreateNodeTaskResponse(rsp *http.Response) (*CreateNodeTaskResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateNodeTaskResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest AgenttaskView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseListFailedOutboxEventsResponse parses an HTTP response from a ListFailedOutboxEventsWithResponse call
 func ParseListFailedOutboxEventsResponse(rsp *http.Response) (*ListFailedOutboxEventsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -21897,6 +30878,947 @@ func ParseCancelSelfCheckResponse(rsp *http.Response) (*CancelSelfCheckResponse,
 		}
 		response.ApplicationproblemJSON504 = &dest
 
+	}
+
+	return response, nil
+}
+
+// ParseListSignersResponse parses an HTTP response from a ListSignersWithResponse call
+func ParseListSignersResponse(rsp *http.Response) (*ListSignersResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListSignersResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SignerViewList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRollbackSignerResponse parses an HTTP response from a RollbackSignerWithResponse call
+func ParseRollbackSignerResponse(rsp *http.Response) (*RollbackSignerResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RollbackSignerResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SignerView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRotateSignerResponse parses an HTTP response from a RotateSignerWithResponse call
+func ParseRotateSignerResponse(rsp *http.Response) (*RotateSignerResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RotateSignerResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SignerView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRevokeSignerResponse parses an HTTP response from a RevokeSignerWithResponse call
+func ParseRevokeSignerResponse(rsp *http.Response) (*RevokeSignerResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RevokeSignerResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SignerView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListSkusResponse parses an HTTP response from a ListSkusWithResponse call
+func ParseListSkusResponse(rsp *http.Response) (*ListSkusResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListSkusResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SkuViewList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateSkuResponse parses an HTTP response from a CreateSkuWithResponse call
+func ParseCreateSkuResponse(rsp *http.Response) (*CreateSkuResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateSkuResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest SkuView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 201:
+		var headers CreateSkuResponse201Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		response.Headers201 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteSkuResponse parses an HTTP response from a DeleteSkuWithResponse call
+func ParseDeleteSkuResponse(rsp *http.Response) (*DeleteSkuResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteSkuResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetSkuResponse parses an HTTP response from a GetSkuWithResponse call
+func ParseGetSkuResponse(rsp *http.Response) (*GetSkuResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetSkuResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SkuView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetSkuResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseUpdateSkuResponse parses an HTTP response from a UpdateSkuWithResponse call
+func ParseUpdateSkuResponse(rsp *http.Response) (*UpdateSkuResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UpdateSkuResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SkuView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 412:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON412 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 428:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON428 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers UpdateSkuResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		response.Headers200 = &headers
 	}
 
 	return response, nil

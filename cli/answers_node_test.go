@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"maps"
+	"net/http"
+)
+
+const (
+	nodeID = "0190b2f4-7c1e-7d3a-8f5b-00000000000c"
+	taskID = "0190b2f4-7c1e-7d3a-8f5b-00000000000d"
+
+	agentJSON = `{"drift_state":"version_drift","agent_channel":"stable","desired_agent_version":"1.3.0","desired_delivery_mode":"rebootstrap","reported_agent_version":"1.2.3",` +
+		`"reported_agent_commit":"4f2a91c","agent_instance":"9f86d081884c","verifier_version":3,"certificate_not_after":"2026-03-05T05:06:07Z","capabilities_at":"2026-03-04T05:06:07Z",` +
+		`"last_delivery_attempt_at":"2026-03-04T05:00:07Z","last_delivery_result":"enrolled","last_delivery_correlation_id":"0190-corr"}`
+	nodePart = `"node_id":"` + nodeID + `","status":"active","status_changed_at":"2026-03-04T05:06:07Z","hostname":"c07u31","host":"10.20.0.31","port":22,"ssh_username":"","access_method":"agent",` +
+		`"sku":"h200-sxm-baremetal-8g","gpus_total":8,"region_code":"eu-1","onboarding_mode":"manual","schedulable":true,"hold_reason":"","generation":1,"last_agent_contact_at":"2026-03-04T05:09:01Z",` +
+		`"agent":` + agentJSON + `,"capabilities":{"facts":{"fabric.type":"roce"},"cpu_model":"x","cpus":192,"memory_bytes":2199023255552,"numa_nodes":2,"disks":[],"nics":[],` +
+		`"gpus":[{"index":0,"uuid":"GPU-1","name":"NVIDIA H200","memory_bytes":1}],"kernel":"6.1","os":"Debian 12"},` + times
+	nodeJSON    = `{` + nodePart + `}`
+	historyJSON = `{"seq":12,"occurred_at":"2026-03-04T05:06:07Z","kind":"state_changed","event":"enrolled","from_status":"enrolling","to_status":"active","cause":"first poll of the agent",` +
+		`"actor_kind":"system","actor_id":"node","correlation_id":"0190-corr"}`
+	bootstrapJSON = `{"ca_fingerprint":"9f86d081884c","expires_at":"2026-03-04T05:21:07Z","command":"curl -fsSk https://cp.example:8443/internal/v1/bootstrap/ca.pem | sh"}`
+	taskPart      = `"task_id":"` + taskID + `","node_id":"` + nodeID + `","type":"node.validate_clean","concurrency_class":"exclusive","attempt":1,"max_attempts":3,"cancel_requested":false,` +
+		`"requested_by":"Ada","reason":"before the next tenant","correlation_id":"0190-corr","created_at":"2026-03-04T05:06:07Z","deadline_at":"2026-03-04T06:06:07Z"`
+	taskQueued = `{` + taskPart + `,"status":"queued","params":{}}`
+	taskStep   = `{"attempt":1,"seq":1,"name":"users","status":"succeeded","message":"none left","at":"2026-03-04T05:06:08Z"}`
+	taskDone   = `{` + taskPart + `,"status":"succeeded","params":{},"output":{"clean":true,"findings":[],"checked":[]},"agent_version":"1.2.3","signer_version":"20260301-a","dispatched_at":"2026-03-04T05:06:07Z","finished_at":"2026-03-04T05:06:09Z","steps":[` + taskStep + `]}`
+	taskFailed = `{` + taskPart + `,"status":"failed","params":{},"error":{"code":"handler_panic","message":"the handler broke down","remedy":"see the log of the agent"},"finished_at":"2026-03-04T05:06:09Z"}`
+	skuJSON    = `{"sku_id":"h200-sxm-slice","status":"active","display_name":"NVIDIA H200 SXM, by the GPU","gpu_vendor":"nvidia","gpu_model":"H200","gpus_total":8,"capacity_shape":"slice","allowed_counts":[1,2,4,8],"price_minor":380,"price_currency":"USD",` + times + `}`
+	signerJSON = `{"id":"20260301-093000-5fa3c1","status":"staged","public_key":"AAAA","verifier_version":4,"published_at":"2026-03-04T05:06:07Z",` +
+		`"waiting_for":{"nodes_behind":2,"nodes":["` + nodeID + `"],"grace_of":"20260201-x","grace_ends_at":"2026-03-05T05:06:07Z"}}`
+)
+
+// nodeAnswers are the answers about nodes.
+func nodeAnswers(into map[string]http.HandlerFunc) map[string]http.HandlerFunc {
+	nothing := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
+	maps.Copy(into, map[string]http.HandlerFunc{
+		"create-node": answer(201, `{"node":`+nodeJSON+`,"bootstrap":`+bootstrapJSON+`}`), "list-nodes": pageOf(nodeJSON),
+		"get-node": answer(200, `{`+nodePart+`,"history":[`+historyJSON+`]}`), "update-node": answer(200, nodeJSON),
+		"get-node-history":         answer(200, `{"items":[`+historyJSON+`],"as_of":`+nodeJSON+`}`),
+		"get-node-agent-lifecycle": answer(200, agentJSON), "issue-node-bootstrap": answer(201, bootstrapJSON), "revoke-node-identity": nothing,
+		"create-node-task": answer(202, taskQueued), "list-node-tasks": pageOf(taskDone), "list-all-node-tasks": pageOf(taskDone, taskFailed),
+		"get-node-task": answer(200, taskDone), "cancel-node-task": answer(202, taskQueued),
+		"list-node-task-types": pageOf(`{"type":"node.drain","title":"close sessions, revoke users","concurrency_class":"exclusive","window_seconds":900,"patience_seconds":3600,"attempts":3,"on_request":true}`),
+		"create-sku":           answer(201, skuJSON), "list-skus": pageOf(skuJSON), "get-sku": answer(200, skuJSON), "update-sku": answer(200, skuJSON), "delete-sku": nothing,
+		"list-signers": pageOf(signerJSON), "rotate-signer": answer(200, signerJSON), "rollback-signer": answer(200, signerJSON), "revoke-signer": answer(200, signerJSON),
+	})
+	return into
+}

@@ -1,0 +1,240 @@
+package cli
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/oapi-codegen/runtime/types"
+	"github.com/spf13/cobra"
+
+	"gpuaas/contract/apiclient"
+)
+
+func (a *app) nodeColumns() []column[apiclient.NodeView] {
+	type node = apiclient.NodeView
+	detail := func(title string, text func(node) string) column[node] {
+		return column[node]{title: title, text: text, detail: true}
+	}
+	return []column[node]{
+		{title: "HOSTNAME", text: func(v node) string { return v.Hostname }},
+		{title: "STATUS", text: func(v node) string { return string(v.Status) }},
+		{title: "SCHEDULABLE", text: func(v node) string { return yesNo(v.Schedulable) }},
+		{title: "SKU", text: func(v node) string { return v.Sku }},
+		{title: "REGION", text: func(v node) string { return v.RegionCode }},
+		{title: "AGENT", text: func(v node) string { return v.Agent.ReportedAgentVersion }},
+		{title: "DRIFT", text: func(v node) string { return string(v.Agent.DriftState) }},
+		{title: "LAST CONTACT", text: func(v node) string { return a.whenever(v.LastAgentContactAt) }},
+		{title: "ID", text: func(v node) string { return v.NodeId.String() }},
+		detail("HELD BECAUSE", func(v node) string { return v.HoldReason }),
+		detail("IN THIS STATE SINCE", func(v node) string { return a.when(v.StatusChangedAt) }),
+		detail("HOST", func(v node) string { return v.Host }),
+		detail("SSH PORT", func(v node) string { return strconv.Itoa(int(v.Port)) }),
+		detail("SSH USER", func(v node) string { return v.SshUsername }),
+		detail("GPUS", func(v node) string { return strconv.Itoa(int(v.GpusTotal)) }),
+		detail("ONBOARDED", func(v node) string { return string(v.OnboardingMode) }),
+		detail("GENERATION", func(v node) string { return strconv.FormatInt(v.Generation, 10) }),
+		detail("AGENT COMMIT", func(v node) string { return v.Agent.ReportedAgentCommit }),
+		detail("AGENT WANTED", func(v node) string { return v.Agent.DesiredAgentVersion }),
+		detail("AGENT CHANNEL", func(v node) string { return string(v.Agent.AgentChannel) }),
+		detail("CERTIFICATE UNTIL", func(v node) string { return a.whenever(v.Agent.CertificateNotAfter) }),
+		detail("VERIFIERS", func(v node) string { return strconv.FormatInt(v.Agent.VerifierVersion, 10) }),
+		detail("CAPABILITIES", func(v node) string { return capabilities(v.Capabilities) }),
+		detail("CREATED", func(v node) string { return a.when(v.CreatedAt) }),
+		detail("VERSION", func(v node) string { return strconv.FormatInt(v.Version, 10) }),
+	}
+}
+
+func capabilities(c *apiclient.AgentwireCapabilities) string {
+	if c == nil {
+		return ""
+	}
+	gpus := "no GPU"
+	if c.Gpus != nil && len(*c.Gpus) > 0 {
+		gpus = strconv.Itoa(len(*c.Gpus)) + " × " + (*c.Gpus)[0].Name
+	}
+	parts := []string{
+		gpus, strconv.FormatInt(c.Cpus, 10) + " CPUs", strconv.FormatInt(c.MemoryBytes>>30, 10) + " GiB", c.Os,
+		"fabric " + or(c.Facts["fabric.type"], "unknown"),
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (a *app) historyColumns() []column[apiclient.NodeHistoryView] {
+	type entry = apiclient.NodeHistoryView
+	return []column[entry]{
+		{title: "WHEN", text: func(v entry) string { return a.when(v.OccurredAt) }},
+		{title: "WHAT", text: func(v entry) string { return string(v.Kind) }},
+		{title: "FROM", text: func(v entry) string { return text(v.FromStatus) }},
+		{title: "TO", text: func(v entry) string { return text(v.ToStatus) }},
+		{title: "CAUSE", text: func(v entry) string { return v.Cause }},
+		{title: "BY", text: func(v entry) string { return string(v.ActorKind) + " " + v.ActorId }},
+	}
+}
+
+func (a *app) nodeCommand() *cobra.Command {
+	return a.noun(noun{
+		use: "node", short: "Machines of the fleet, and what they are told to do", group: groupMachines,
+		long: "Nodes are named by hostname or id.",
+	},
+		a.nodeAddCommand(), a.nodeListCommand(), a.nodeShowCommand(), a.nodeHistoryCommand(), a.nodeUpdateCommand(),
+		a.nodeHoldCommand(), a.nodeUnholdCommand(), a.nodeBootstrapCommand(), a.nodeRevokeCommand(),
+		a.verb(verb{
+			use: "agent NODE", short: "Show which agent a node has and should have", args: exactly("NODE"), operations: []string{"get-node-agent-lifecycle"},
+			run: nodeVerb(func(s *session, id types.UUID) error {
+				return show(s, a.agentColumns())(s.api.GetNodeAgentLifecycleWithResponse(s.ctx, id))
+			}),
+		}),
+		a.nodeTaskCommand(),
+	)
+}
+
+func (a *app) agentColumns() []column[apiclient.NodeAgentView] {
+	type agent = apiclient.NodeAgentView
+	return []column[agent]{
+		{title: "DRIFT", text: func(v agent) string { return string(v.DriftState) }},
+		{title: "VERSION", text: func(v agent) string { return v.ReportedAgentVersion }},
+		{title: "COMMIT", text: func(v agent) string { return v.ReportedAgentCommit }},
+		{title: "WANTED", text: func(v agent) string { return v.DesiredAgentVersion }},
+		{title: "CHANNEL", text: func(v agent) string { return string(v.AgentChannel) }},
+		{title: "DELIVERED BY", text: func(v agent) string { return string(v.DesiredDeliveryMode) }},
+		{title: "LAST DELIVERY", text: func(v agent) string { return a.whenever(v.LastDeliveryAttemptAt) }},
+		{title: "OUTCOME", text: func(v agent) string { return v.LastDeliveryResult }},
+		{title: "CERTIFICATE UNTIL", text: func(v agent) string { return a.whenever(v.CertificateNotAfter) }},
+		{title: "INSPECTED", text: func(v agent) string { return a.whenever(v.CapabilitiesAt) }},
+		{title: "VERIFIERS", text: func(v agent) string { return strconv.FormatInt(v.VerifierVersion, 10) }},
+	}
+}
+
+// nodeVerb is a command about one node and nothing else.
+func nodeVerb(do func(s *session, node types.UUID) error) action {
+	return func(s *session, args []string) error {
+		id, err := s.nodeID(args[0])
+		if err != nil {
+			return err
+		}
+		return do(s, id)
+	}
+}
+
+// nodeID resolves a node named by id or hostname.
+func (s *session) nodeID(name string) (types.UUID, error) {
+	if id, ok := parseID(name); ok {
+		return id, nil
+	}
+	raws, _, err := collect(func(p page) (apiclient.Answer, error) {
+		return s.api.ListNodesWithResponse(s.ctx, &apiclient.ListNodesParams{Cursor: p.cursor, PageSize: p.size, Hostname: &name})
+	}, 0)
+	if err != nil {
+		return types.UUID{}, err
+	}
+	nodes, err := decodeAll[apiclient.NodeView](raws)
+	if err != nil {
+		return types.UUID{}, err
+	}
+	var found []types.UUID
+	for _, n := range nodes {
+		if n.value.Hostname == name {
+			found = append(found, n.value.NodeId)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return types.UUID{}, notFound("see which there are: gpuaas node list", "there is no node %q", name)
+	case 1:
+		return found[0], nil
+	}
+	return types.UUID{}, usage(s.cmd, "%d nodes are called %q, in different regions: name the one by its id", len(found), name)
+}
+
+func (a *app) nodeListCommand() *cobra.Command {
+	return a.verb(verb{
+		use: "list", short: "List the nodes", aliases: []string{"ls"}, operations: []string{"list-nodes"},
+		flags: func(cmd *cobra.Command) action {
+			f := cmd.Flags()
+			status := f.String("status", "", "only nodes in this state, such as active or offline")
+			sku := f.String("sku", "", "only nodes of this kind")
+			region := f.String("region", "", "only nodes of this region")
+			hostname := f.String("hostname", "", "only nodes whose hostname starts so")
+			schedulable := f.String("schedulable", "", "only nodes that are schedulable (true), or are not (false)")
+			mode := f.String("onboarded", "", "only nodes that were onboarded so: manual or maas")
+			drift := f.String("drift", "", "only nodes whose agent is so, such as version_drift")
+			complete(cmd, "status", "bootstrap_issued", "enrolling", "active", "offline", "quarantined", "draining", "retired", "removing", "deleted")
+			complete(cmd, "schedulable", "true", "false")
+			complete(cmd, "onboarded", "manual", "maas")
+			complete(cmd, "drift", "in_sync", "version_drift", "config_drift", "certificate_only_repair_needed", "unknown")
+			l := addListFlags(cmd, 0)
+			return func(s *session, _ []string) error {
+				return list(s, l, listing[apiclient.NodeView]{columns: a.nodeColumns(), fetch: func(p page) (apiclient.Answer, error) {
+					return s.api.ListNodesWithResponse(s.ctx, &apiclient.ListNodesParams{
+						Cursor: p.cursor, PageSize: p.size, Status: givenAs[apiclient.ListNodesParamsStatus](s, "status", status),
+						Sku: given(s, "sku", sku), RegionCode: given(s, "region", region), Hostname: given(s, "hostname", hostname),
+						Schedulable:    givenAs[apiclient.ListNodesParamsSchedulable](s, "schedulable", schedulable),
+						OnboardingMode: givenAs[apiclient.ListNodesParamsOnboardingMode](s, "onboarded", mode),
+						DriftState:     givenAs[apiclient.ListNodesParamsDriftState](s, "drift", drift),
+					})
+				}})
+			}
+		},
+	})
+}
+
+func (a *app) nodeShowCommand() *cobra.Command {
+	return a.verb(verb{
+		use: "show NODE", short: "Show a node and its newest history", aliases: []string{"get"}, args: exactly("NODE"),
+		operations: []string{"get-node", "get-node-history"},
+		long:       "With --at it shows the node as it was known then.",
+		flags: func(cmd *cobra.Command) action {
+			at := cmd.Flags().String("at", "", "as it was then: a time such as 2026-03-04T05:06:07Z, or 2h for two hours ago")
+			return nodeVerb(func(s *session, id types.UUID) error {
+				if s.cmd.Flags().Changed("at") {
+					return s.showNodeAt(id, *at)
+				}
+				raw, err := apiclient.Read(s.api.GetNodeWithResponse(s.ctx, id))
+				if err != nil {
+					return err
+				}
+				if err := printOne(s.app, a.nodeColumns(), raw); err != nil {
+					return err
+				}
+				n, err := decode[apiclient.NodeDetailView](raw)
+				if err != nil {
+					return err
+				}
+				return printPart(s, a.historyColumns(), n.value.History)
+			})
+		},
+	})
+}
+
+func (s *session) showNodeAt(id types.UUID, at string) error {
+	when, err := parseMoment(at, s.now())
+	if err != nil {
+		return usage(s.cmd, "--at: %v", err)
+	}
+	body, err := fetch[struct {
+		AsOf json.RawMessage `json:"as_of"`
+	}](s.api.GetNodeHistoryWithResponse(s.ctx, id, &apiclient.GetNodeHistoryParams{At: &when, PageSize: ptr(int64(1))}))
+	if err != nil {
+		return err
+	}
+	if body.AsOf == nil {
+		return notFound("see its history: gpuaas node history "+id.String(), "the node was not known at %s", when.Format(time.RFC3339))
+	}
+	return printOne(s.app, s.nodeColumns(), body.AsOf)
+}
+
+func (a *app) nodeHistoryCommand() *cobra.Command {
+	return a.verb(verb{
+		use: "history NODE", short: "Show every change of a node: what, why and by whom", args: exactly("NODE"), operations: []string{"get-node-history"},
+		flags: func(cmd *cobra.Command) action {
+			f := addListFlags(cmd, 50)
+			return nodeVerb(func(s *session, id types.UUID) error {
+				return list(s, f, listing[apiclient.NodeHistoryView]{columns: a.historyColumns(), fetch: func(p page) (apiclient.Answer, error) {
+					return s.api.GetNodeHistoryWithResponse(s.ctx, id, &apiclient.GetNodeHistoryParams{Cursor: p.cursor, PageSize: p.size})
+				}})
+			})
+		},
+	})
+}
