@@ -10,12 +10,13 @@ const (
 	taskID = "0190b2f4-7c1e-7d3a-8f5b-00000000000d"
 
 	agentJSON = `{"drift_state":"version_drift","agent_channel":"stable","desired_agent_version":"1.3.0","desired_delivery_mode":"rebootstrap","reported_agent_version":"1.2.3",` +
-		`"reported_agent_commit":"4f2a91c","agent_instance":"9f86d081884c","verifier_version":3,"certificate_not_after":"2026-03-05T05:06:07Z","capabilities_at":"2026-03-04T05:06:07Z",` +
+		`"reported_agent_commit":"4f2a91c","agent_instance":"9f86d081884c","verifier_version":3,"certificate_not_after":"2026-03-05T05:06:07Z",` +
 		`"last_delivery_attempt_at":"2026-03-04T05:00:07Z","last_delivery_result":"enrolled","last_delivery_correlation_id":"0190-corr"}`
 	nodePart = `"node_id":"` + nodeID + `","status":"active","status_changed_at":"2026-03-04T05:06:07Z","hostname":"c07u31","host":"10.20.0.31","port":22,"ssh_username":"","access_method":"agent",` +
 		`"sku":"h200-sxm-baremetal-8g","gpus_total":8,"region_code":"eu-1","onboarding_mode":"manual","schedulable":true,"hold_reason":"","generation":1,"last_agent_contact_at":"2026-03-04T05:09:01Z",` +
-		`"agent":` + agentJSON + `,"capabilities":{"facts":{"fabric.type":"roce"},"cpu_model":"x","cpus":192,"memory_bytes":2199023255552,"numa_nodes":2,"disks":[],"nics":[],` +
-		`"gpus":[{"index":0,"uuid":"GPU-1","name":"NVIDIA H200","memory_bytes":1}],"kernel":"6.1","os":"Debian 12"},` + times
+		`"agent":` + agentJSON + `,"capabilities":{"fabric.type":"roce","gpu.vendor":"nvidia"},` + times
+	inspectionJSON = `{"facts":{},"cpu_model":"x","cpus":192,"memory_bytes":2199023255552,"numa_nodes":2,"disks":[],"nics":[],` +
+		`"gpus":[{"index":0,"uuid":"GPU-1","name":"NVIDIA H200","memory_bytes":1}],"kernel":"6.1","os":"Debian 12"}`
 	nodeJSON    = `{` + nodePart + `}`
 	historyJSON = `{"seq":12,"occurred_at":"2026-03-04T05:06:07Z","kind":"state_changed","event":"enrolled","from_status":"enrolling","to_status":"active","cause":"first poll of the agent",` +
 		`"actor_kind":"system","actor_id":"node","correlation_id":"0190-corr"}`
@@ -36,7 +37,7 @@ func nodeAnswers(into map[string]http.HandlerFunc) map[string]http.HandlerFunc {
 	nothing := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
 	maps.Copy(into, map[string]http.HandlerFunc{
 		"create-node": answer(201, `{"node":`+nodeJSON+`,"bootstrap":`+bootstrapJSON+`}`), "list-nodes": pageOf(nodeJSON),
-		"get-node": answer(200, `{`+nodePart+`,"history":[`+historyJSON+`]}`), "update-node": answer(200, nodeJSON),
+		"get-node": answer(200, `{`+nodePart+`,"inspection":`+inspectionJSON+`,"history":[`+historyJSON+`]}`), "update-node": answer(200, nodeJSON),
 		"get-node-history":         answer(200, `{"items":[`+historyJSON+`],"as_of":`+nodeJSON+`}`),
 		"get-node-agent-lifecycle": answer(200, agentJSON), "issue-node-bootstrap": answer(201, bootstrapJSON), "revoke-node-identity": nothing,
 		"create-node-task": answer(202, taskQueued), "list-node-tasks": pageOf(taskDone), "list-all-node-tasks": pageOf(taskDone, taskFailed),

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -40,13 +42,35 @@ func (a *app) nodeColumns() []column[apiclient.NodeView] {
 		detail("AGENT CHANNEL", func(v node) string { return string(v.Agent.AgentChannel) }),
 		detail("CERTIFICATE UNTIL", func(v node) string { return a.whenever(v.Agent.CertificateNotAfter) }),
 		detail("VERIFIERS", func(v node) string { return strconv.FormatInt(v.Agent.VerifierVersion, 10) }),
-		detail("CAPABILITIES", func(v node) string { return capabilities(v.Capabilities) }),
+		detail("CAPABILITIES", func(v node) string { return facts(v.Capabilities) }),
 		detail("CREATED", func(v node) string { return a.when(v.CreatedAt) }),
 		detail("VERSION", func(v node) string { return strconv.FormatInt(v.Version, 10) }),
 	}
 }
 
-func capabilities(c *apiclient.AgentwireCapabilities) string {
+func facts(of map[string]string) string {
+	parts := make([]string, 0, len(of))
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		parts = append(parts, name+"="+of[name])
+	}
+	return strings.Join(parts, " ")
+}
+
+// inspected is a node with what its agent found on the machine.
+type inspected struct {
+	apiclient.NodeView
+	Inspection *apiclient.AgentwireCapabilities `json:"inspection"`
+}
+
+func (a *app) inspectedColumns() []column[inspected] {
+	var columns []column[inspected]
+	for _, c := range a.nodeColumns() {
+		columns = append(columns, column[inspected]{title: c.title, detail: c.detail, text: func(v inspected) string { return c.text(v.NodeView) }})
+	}
+	return append(columns, column[inspected]{title: "MACHINE", detail: true, text: func(v inspected) string { return machine(v.Inspection) }})
+}
+
+func machine(c *apiclient.AgentwireCapabilities) string {
 	if c == nil {
 		return ""
 	}
@@ -54,11 +78,7 @@ func capabilities(c *apiclient.AgentwireCapabilities) string {
 	if c.Gpus != nil && len(*c.Gpus) > 0 {
 		gpus = strconv.Itoa(len(*c.Gpus)) + " × " + (*c.Gpus)[0].Name
 	}
-	parts := []string{
-		gpus, strconv.FormatInt(c.Cpus, 10) + " CPUs", strconv.FormatInt(c.MemoryBytes>>30, 10) + " GiB", c.Os,
-		"fabric " + or(c.Facts["fabric.type"], "unknown"),
-	}
-	return strings.Join(parts, ", ")
+	return strings.Join([]string{gpus, strconv.FormatInt(c.Cpus, 10) + " CPUs", strconv.FormatInt(c.MemoryBytes>>30, 10) + " GiB", c.Os}, ", ")
 }
 
 func (a *app) historyColumns() []column[apiclient.NodeHistoryView] {
@@ -102,7 +122,6 @@ func (a *app) agentColumns() []column[apiclient.NodeAgentView] {
 		{title: "LAST DELIVERY", text: func(v agent) string { return a.whenever(v.LastDeliveryAttemptAt) }},
 		{title: "OUTCOME", text: func(v agent) string { return v.LastDeliveryResult }},
 		{title: "CERTIFICATE UNTIL", text: func(v agent) string { return a.whenever(v.CertificateNotAfter) }},
-		{title: "INSPECTED", text: func(v agent) string { return a.whenever(v.CapabilitiesAt) }},
 		{title: "VERIFIERS", text: func(v agent) string { return strconv.FormatInt(v.VerifierVersion, 10) }},
 	}
 }
@@ -195,7 +214,7 @@ func (a *app) nodeShowCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if err := printOne(s.app, a.nodeColumns(), raw); err != nil {
+				if err := printOne(s.app, a.inspectedColumns(), raw); err != nil {
 					return err
 				}
 				n, err := decode[apiclient.NodeDetailView](raw)

@@ -9,21 +9,21 @@ import (
 	"gpuaas/deploy/openbao"
 )
 
-// caLifetime is that of the embedded node CA.
-const caLifetime = "87600h"
-
 // ensureContents does with the root token what an operator does on an OpenBao
-// of his own: mounts, node CA, policy, AppRole. Each part is made when missing
-// and brought up to date otherwise.
+// of his own: mounts, CAs, policy, AppRole. Each part is made when missing and
+// brought up to date otherwise.
 func (b *bao) ensureContents(ctx context.Context, c *api.Client, say func(string)) error {
 	fresh, err := ensureMounts(ctx, c)
 	if err != nil {
 		return err
 	}
 	if fresh {
-		say("making mounts, the node CA and the AppRole")
+		say("making mounts, CAs and the AppRole")
 	}
 	if err := ensureNodeCA(ctx, c); err != nil {
+		return err
+	}
+	if err := ensureServerCA(ctx, c); err != nil {
 		return err
 	}
 	if err := c.Sys().PutPolicyWithContext(ctx, openbao.PolicyName, openbao.Policy); err != nil {
@@ -37,10 +37,13 @@ func ensureMounts(ctx context.Context, c *api.Client) (fresh bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("list mounts: %w", err)
 	}
+	authority := &api.MountInput{Type: "pki", Config: api.MountConfigInput{MaxLeaseTTL: caLifetime}}
 	for path, input := range map[string]*api.MountInput{
-		openbao.KVMount:      {Type: "kv", Options: map[string]string{"version": "2"}},
-		openbao.PKIMount:     {Type: "pki", Config: api.MountConfigInput{MaxLeaseTTL: caLifetime}},
-		openbao.TransitMount: {Type: "transit"},
+		openbao.KVMount:        {Type: "kv", Options: map[string]string{"version": "2"}},
+		openbao.PKIMount:       authority,
+		rootPKIMount:           authority,
+		openbao.ServerPKIMount: authority,
+		openbao.TransitMount:   {Type: "transit"},
 	} {
 		if present[path+"/"] != nil {
 			continue
@@ -51,26 +54,6 @@ func ensureMounts(ctx context.Context, c *api.Client) (fresh bool, err error) {
 		}
 	}
 	return fresh, nil
-}
-
-func ensureNodeCA(ctx context.Context, c *api.Client) error {
-	issuers, err := c.Logical().ListWithContext(ctx, openbao.PKIMount+"/issuers")
-	if err != nil {
-		return fmt.Errorf("look for node CA: %w", err)
-	}
-	if issuers == nil {
-		_, err := c.Logical().WriteWithContext(ctx, openbao.PKIMount+"/root/generate/internal", map[string]any{
-			"common_name": "gpuaas node CA", "key_type": "ec", "key_bits": 256, "ttl": caLifetime,
-		})
-		if err != nil {
-			return fmt.Errorf("make node CA: %w", err)
-		}
-	}
-	role := openbao.PKIMount + "/roles/" + openbao.NodeRole
-	if _, err := c.Logical().WriteWithContext(ctx, role, openbao.NodeRoleParameters()); err != nil {
-		return fmt.Errorf("set up %s: %w", role, err)
-	}
-	return nil
 }
 
 // ensureAppRole registers the secret id that the state folder holds. The file

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpuaas/cli"
+	"gpuaas/sim/fleet/fleetcmd"
 	"gpuaas/sim/maas/simcmd"
 )
 
@@ -27,6 +28,6 @@ func main() {
 
 func simCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "sim", Short: "Run simulators of what a control plane works with"}
-	cmd.AddCommand(simcmd.Command())
+	cmd.AddCommand(simcmd.Command(), fleetcmd.Command())
 	return cmd
 }

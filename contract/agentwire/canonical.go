@@ -26,6 +26,9 @@ func Canonical(document []byte) ([]byte, error) {
 	if !utf8.Valid(document) {
 		return nil, errors.New("not valid UTF-8")
 	}
+	if err := wholeCharacters(document); err != nil {
+		return nil, err
+	}
 	d := json.NewDecoder(bytes.NewReader(document))
 	d.UseNumber()
 	var out bytes.Buffer
@@ -36,6 +39,39 @@ func Canonical(document []byte) ([]byte, error) {
 		return nil, errors.New("more than one JSON value")
 	}
 	return out.Bytes(), nil
+}
+
+// wholeCharacters refuses escapes of half a character, which decoders replace
+// each in their own way. A backslash stands only inside strings.
+func wholeCharacters(document []byte) error {
+	for i := 0; i < len(document); i++ {
+		if document[i] != '\\' {
+			continue
+		}
+		first, escaped := codeUnit(document[i:])
+		switch {
+		case !escaped:
+			i++ // another escape, of one character
+		case !utf16.IsSurrogate(first):
+			i += 5
+		default:
+			second, _ := codeUnit(document[i+6:])
+			if utf16.DecodeRune(first, second) == utf8.RuneError {
+				return fmt.Errorf("escape %s is half a character", document[i:i+6])
+			}
+			i += 11
+		}
+	}
+	return nil
+}
+
+// codeUnit reads an escape of the form \uXXXX.
+func codeUnit(text []byte) (rune, bool) {
+	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
+		return 0, false
+	}
+	unit, err := strconv.ParseUint(string(text[2:6]), 16, 16)
+	return rune(unit), err == nil
 }
 
 func canonicalValue(d *json.Decoder, out *bytes.Buffer, depth int) error {

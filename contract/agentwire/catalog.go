@@ -1,11 +1,7 @@
 package agentwire
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"slices"
 	"time"
 )
@@ -120,22 +116,4 @@ func (s Spec) Decode(raw json.RawMessage) (Params, error) {
 func (s Spec) DecodeOutput(raw json.RawMessage) (any, error) {
 	o := s.newOutput()
 	return o, strict(raw, o)
-}
-
-func strict(raw json.RawMessage, into any) error {
-	if len(raw) == 0 {
-		return nil
-	}
-	if _, err := Canonical(raw); err != nil {
-		return err
-	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		return fmt.Errorf("decode: %w", err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("more than one JSON value")
-	}
-	return nil
 }

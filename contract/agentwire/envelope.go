@@ -5,10 +5,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"time"
+	"unicode/utf8"
 )
 
 // signingDomain keeps a signature over a task from being taken for one over
@@ -37,6 +39,12 @@ type Envelope struct {
 // SignedBytes is what the signature of a task is made over: every field that
 // the agent acts on, the parameters by their digest.
 func (e Envelope) SignedBytes() ([]byte, error) {
+	// An encoder would replace what is not text, and two tasks become one.
+	for _, text := range []string{e.TaskID, e.NodeID, e.Type, e.CorrelationID, e.TraceParent, e.SignerVersion} {
+		if !utf8.ValidString(text) {
+			return nil, errors.New("a field of the task is not valid UTF-8")
+		}
+	}
 	params, err := Canonical(e.Params)
 	if err != nil {
 		return nil, fmt.Errorf("canonical parameters of task %s: %w", e.TaskID, err)
@@ -81,13 +89,24 @@ func (s VerifierSet) Validate() error {
 	if s.Version < 1 || len(s.Verifiers) == 0 || len(s.Verifiers) > 8 {
 		return fmt.Errorf("a verifier set has a version from 1 and between 1 and 8 keys; this one has version %d and %d keys", s.Version, len(s.Verifiers))
 	}
+	if len(s.Revoked) > maxRevoked {
+		return fmt.Errorf("a verifier set names at most %d revoked keys", maxRevoked)
+	}
+	seen := map[string]bool{}
 	for _, v := range s.Verifiers {
 		if v.ID == "" || len(v.PublicKey) != ed25519.PublicKeySize {
 			return fmt.Errorf("verifier %q is not an Ed25519 key with an id", v.ID)
 		}
+		if seen[v.ID] || slices.Contains(s.Revoked, v.ID) {
+			return fmt.Errorf("verifier %q occurs twice, or is revoked", v.ID)
+		}
+		seen[v.ID] = true
 	}
 	return nil
 }
+
+// maxRevoked bounds what a node is told about keys of the past.
+const maxRevoked = 64
 
 // Refusal is why an agent will not carry out a task. It is reported to the
 // control plane and audited there.

@@ -1,11 +1,9 @@
 package agentwire
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 )
 
 // TerminalProtocol is the websocket subprotocol of both legs of a session.
@@ -86,13 +84,8 @@ func DecodeTerminalFrame(raw []byte) (TerminalFrame, error) {
 	if len(raw) > maxTerminalFrame {
 		return f, fmt.Errorf("control frame has more than %d bytes", maxTerminalFrame)
 	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&f); err != nil {
-		return f, fmt.Errorf("decode control frame: %w", err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return f, errors.New("more than one control frame in a message")
+	if err := strict(raw, &f); err != nil {
+		return f, fmt.Errorf("read control frame: %w", err)
 	}
 	switch f.Type {
 	case FrameReady, FrameError, FrameClosed, FrameClose:

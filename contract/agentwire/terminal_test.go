@@ -21,9 +21,9 @@ func TestControlFramesAreReadStrictly(t *testing.T) {
 		`{"type":""}`:                               "not a type",
 		`{"type":"close","command":"id"}`:           "unknown field",
 		`{"type":"close"}{"type":"close"}`:          "more than one",
-		`{"type":"resize","cols":80.5,"rows":24}`:   "decode",
-		``:   "decode",
-		`[]`: "decode",
+		`{"type":"resize","cols":80.5,"rows":24}`:   "control frame",
+		``:   "control frame",
+		`[]`: "control frame",
 		`{"type":"close"` + strings.Repeat(" ", 5000) + `}`: "more than 4096 bytes",
 	} {
 		_, err := agentwire.DecodeTerminalFrame([]byte(raw))

@@ -2658,9 +2658,6 @@ type NodeAgentView struct {
 	// AgentInstance Fingerprint of the machine that enrolled.
 	AgentInstance string `json:"agent_instance"`
 
-	// CapabilitiesAt When the machine was inspected.
-	CapabilitiesAt *time.Time `json:"capabilities_at,omitempty"`
-
 	// CertificateNotAfter End of its newest certificate; absent: it has none.
 	CertificateNotAfter *time.Time `json:"certificate_not_after,omitempty"`
 
@@ -2721,6 +2718,9 @@ type NodeBootstrapView struct {
 	// ExpiresAt Until when it works; it works once.
 	ExpiresAt time.Time `json:"expires_at"`
 
+	// Token What both hold, for those who write a bootstrap of their own. It is shown this once.
+	Token string `json:"token"`
+
 	// UserData User data for the first boot of the machine. It is shown this once.
 	UserData *string `json:"user_data,omitempty"`
 }
@@ -2767,9 +2767,9 @@ type NodeDetailView struct {
 	// Agent Its agent.
 	Agent NodeAgentView `json:"agent"`
 
-	// Capabilities What the agent found on the machine; absent until it has enrolled.
-	Capabilities *AgentwireCapabilities `json:"capabilities,omitempty"`
-	CreatedAt    time.Time              `json:"created_at"`
+	// Capabilities What the scheduler goes by, such as gpu.vendor; empty until the agent has enrolled.
+	Capabilities map[string]string `json:"capabilities"`
+	CreatedAt    time.Time         `json:"created_at"`
 
 	// Generation Grows when the node is taken over; tasks of an older generation are void.
 	Generation int64 `json:"generation"`
@@ -2792,6 +2792,9 @@ type NodeDetailView struct {
 	//
 	// Examples: c07u31
 	Hostname string `json:"hostname"`
+
+	// Inspection What the agent found on the machine; absent until it has enrolled.
+	Inspection *AgentwireCapabilities `json:"inspection,omitempty"`
 
 	// LastAgentContactAt When its agent was last heard of, to a few seconds; absent when never.
 	LastAgentContactAt *time.Time `json:"last_agent_contact_at,omitempty"`
@@ -2954,9 +2957,9 @@ type NodeView struct {
 	// Agent Its agent.
 	Agent NodeAgentView `json:"agent"`
 
-	// Capabilities What the agent found on the machine; absent until it has enrolled.
-	Capabilities *AgentwireCapabilities `json:"capabilities,omitempty"`
-	CreatedAt    time.Time              `json:"created_at"`
+	// Capabilities What the scheduler goes by, such as gpu.vendor; empty until the agent has enrolled.
+	Capabilities map[string]string `json:"capabilities"`
+	CreatedAt    time.Time         `json:"created_at"`
 
 	// Generation Grows when the node is taken over; tasks of an older generation are void.
 	Generation int64 `json:"generation"`

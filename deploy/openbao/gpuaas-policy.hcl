@@ -6,8 +6,9 @@
 #
 # and bind it to the AppRole whose role_id and secret_id the control plane
 # reads (token_policies=gpuaas, token_no_default_policy=true, token_ttl=1h,
-# token_max_ttl=24h). Mounts, the node CA and its role are made by the operator:
-# the control plane may use them and may not change them.
+# token_max_ttl=24h). Mounts, CAs and their roles are made by the operator: the
+# control plane may use them and may not change them. Keep the root above the
+# node CA (gpuaas-pki) offline; only the intermediate belongs here.
 
 # Versioned secrets: site credentials, BMC overrides, first-boot payloads.
 path "gpuaas-kv/data/*" {
@@ -24,43 +25,36 @@ path "gpuaas-kv/destroy/*" {
 }
 
 # Node certificates: sign requests made on the node, revoke, publish the chain.
-path "gpuaas-pki/sign/*" {
-  capabilities = ["update"]
-}
-path "gpuaas-pki/issue/*" {
+# Keys are made on nodes, so there is no "issue" here.
+path "gpuaas-pki/sign/node" {
   capabilities = ["update"]
 }
 path "gpuaas-pki/revoke" {
   capabilities = ["update"]
 }
-path "gpuaas-pki/roles/*" {
-  capabilities = ["read"]
-}
-path "gpuaas-pki/cert/*" {
-  capabilities = ["read"]
-}
-path "gpuaas-pki/crl" {
-  capabilities = ["read"]
-}
-path "gpuaas-pki/ca" {
-  capabilities = ["read"]
-}
-path "gpuaas-pki/ca_chain" {
+path "gpuaas-pki/cert/+" {
   capabilities = ["read"]
 }
 
-# Task signing. Keys can be made and rotated, never exported, configured or
-# deleted: "+" covers one path segment only.
+# Certificates of the control plane's own listeners, from a trust root of
+# their own.
+path "gpuaas-server-pki/issue/control-plane" {
+  capabilities = ["update"]
+}
+path "gpuaas-server-pki/cert/ca_chain" {
+  capabilities = ["read"]
+}
+
+# Task signing. Ed25519 keys can be made, read (their public half) and used;
+# they cannot be exported, changed, rotated or deleted: "+" covers one path
+# segment only, and nothing but the type may be said when one is made.
 path "gpuaas-transit/keys/+" {
-  capabilities = ["create", "read", "update"]
+  capabilities       = ["create", "read", "update"]
+  allowed_parameters = {
+    "type" = ["ed25519"]
+  }
 }
-path "gpuaas-transit/keys/+/rotate" {
-  capabilities = ["update"]
-}
-path "gpuaas-transit/sign/*" {
-  capabilities = ["update"]
-}
-path "gpuaas-transit/verify/*" {
+path "gpuaas-transit/sign/+" {
   capabilities = ["update"]
 }
 

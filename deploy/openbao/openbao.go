@@ -7,12 +7,14 @@ import _ "embed"
 
 // Names that the product expects in the secrets engine.
 const (
-	KVMount      = "gpuaas-kv"      // kv, version 2
-	PKIMount     = "gpuaas-pki"     // pki: the node-certificate CA
-	TransitMount = "gpuaas-transit" // transit: task signing keys
-	PolicyName   = "gpuaas"
-	AppRole      = "gpuaas" // at auth/approle
-	NodeRole     = "node"   // role of PKIMount that node certificates are signed with
+	KVMount        = "gpuaas-kv"         // kv, version 2
+	PKIMount       = "gpuaas-pki"        // pki: the CA of node certificates, an intermediate
+	ServerPKIMount = "gpuaas-server-pki" // pki: the trust root of the control plane's own listeners
+	TransitMount   = "gpuaas-transit"    // transit: task signing keys
+	PolicyName     = "gpuaas"
+	AppRole        = "gpuaas"        // at auth/approle
+	NodeRole       = "node"          // role of PKIMount that node certificates are signed with
+	ServerRole     = "control-plane" // role of ServerPKIMount that server certificates are issued with
 )
 
 // Policy is the least that the running control plane needs.
@@ -48,5 +50,38 @@ func NodeRoleParameters() map[string]any {
 		"key_usage":           []string{"DigitalSignature"},
 		"ttl":                 "24h",
 		"max_ttl":             "24h",
+	}
+}
+
+// ServerRoleParameters are the fields of gpuaas-server-pki/roles/control-plane:
+// server certificates for the names that nodes reach the control plane by.
+// Operators who know those names list them in allowed_domains instead of
+// allow_any_name.
+func ServerRoleParameters() map[string]any {
+	return map[string]any{
+		"allow_any_name":    true,
+		"allow_ip_sans":     true,
+		"enforce_hostnames": true,
+		"require_cn":        false,
+		"server_flag":       true,
+		"client_flag":       false,
+		"key_type":          "ec",
+		"key_bits":          256,
+		"key_usage":         []string{"DigitalSignature"},
+		"ttl":               "720h",
+		"max_ttl":           "2160h",
+		"no_store":          true,
+	}
+}
+
+// TidyParameters are the fields of gpuaas-pki/config/auto-tidy: without it
+// every certificate of every day would be kept for ever.
+func TidyParameters() map[string]any {
+	return map[string]any{
+		"enabled":            true,
+		"interval_duration":  "6h",
+		"tidy_cert_store":    true,
+		"tidy_revoked_certs": true,
+		"safety_buffer":      "24h",
 	}
 }

@@ -49,7 +49,7 @@ func (l *line) call(ctx context.Context, method, path string, body, out any, pat
 	if err != nil {
 		return resp.StatusCode, fmt.Errorf("read answer of %s: %w", path, err)
 	}
-	if resp.StatusCode >= http.StatusBadRequest {
+	if resp.StatusCode >= http.StatusMultipleChoices {
 		var p agentwire.Problem
 		if json.Unmarshal(content, &p) != nil {
 			p.Detail = http.StatusText(resp.StatusCode)
@@ -76,7 +76,7 @@ func (l *line) exchange(ctx context.Context, method, path string, body any, pati
 		}
 		content = bytes.NewReader(encoded)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, l.base.JoinPath().String()+path, content)
+	req, err := http.NewRequestWithContext(ctx, method, "https://"+l.base.Host+path, content)
 	if err != nil {
 		return nil, fmt.Errorf("make request of %s: %w", path, err)
 	}

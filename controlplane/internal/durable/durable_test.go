@@ -93,6 +93,63 @@ func TestARecordedCancellationReachesTheWorkflow(t *testing.T) {
 	}
 }
 
+func signal(t *testing.T, workflowID string, payload any) outbox.Message {
+	t.Helper()
+	body, err := json.Marshal(outbox.WorkflowSignal{WorkflowID: workflowID, Name: "word", Payload: payload})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return outbox.Message{ID: id.New[id.Event](), Type: outbox.WorkflowSignalType, AggregateID: workflowID, Body: body}
+}
+
+func waitForWord(ctx workflow.Context) (map[string]string, error) {
+	var word map[string]string
+	workflow.GetSignalChannel(ctx, "word").Receive(ctx, &word)
+	return word, nil
+}
+
+func TestARecordedSignalReachesTheWorkflow(t *testing.T) {
+	address, namespace := stacktest.Temporal(t)
+	c, err := durable.Open(durable.Config{Address: address, Namespace: namespace}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	raw, err := client.Dial(client.Options{HostPort: address, Namespace: namespace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer raw.Close()
+	queue, workflowID := "queue-"+id.NewString(), "wf-"+id.NewString()
+	w := worker.New(raw, queue, worker.Options{})
+	w.RegisterWorkflowWithOptions(waitForWord, workflow.RegisterOptions{Name: "wait-for-word"})
+	if err := w.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	deliver := func(m outbox.Message) error {
+		return (durable.Intents{Client: c}).Deliver(t.Context(), []outbox.Message{m})[0]
+	}
+	if err := errors.Join(deliver(start(t, "wait-for-word", queue, workflowID, nil)), deliver(signal(t, workflowID, map[string]string{"status": "done"}))); err != nil {
+		t.Fatal(err)
+	}
+	var word map[string]string
+	if err := raw.GetWorkflow(t.Context(), workflowID, "").Get(t.Context(), &word); err != nil || word["status"] != "done" {
+		t.Fatalf("%v %v", word, err)
+	}
+	for what, m := range map[string]outbox.Message{
+		"a workflow that has ended":       signal(t, workflowID, nil),
+		"a workflow that was never there": signal(t, "no-such-workflow", nil),
+	} {
+		if err := deliver(m); err != nil {
+			t.Errorf("a signal for %s: %v", what, err)
+		}
+	}
+	if err := deliver(outbox.Message{Type: outbox.WorkflowSignalType, Body: []byte("{")}); fault.CodeOf(err) != "workflow_signal_malformed" {
+		t.Errorf("a signal that cannot be read: %v", err)
+	}
+}
+
 func TestARecordedStartRunsOnceWithItsCorrelation(t *testing.T) {
 	address, namespace := stacktest.Temporal(t)
 	logger := slog.New(slog.DiscardHandler)
@@ -157,7 +214,8 @@ func TestTemporalThatIsNotThereIsUnavailable(t *testing.T) {
 	defer cancel()
 	for what, err := range map[string]error{
 		"check": c.Check(ctx), "cancel": (durable.Intents{Client: c}).Deliver(ctx, []outbox.Message{cancellation(t, "x")})[0],
-		"start": (durable.Intents{Client: c}).Deliver(ctx, []outbox.Message{start(t, "k", "q", "i", nil)})[0],
+		"start":  (durable.Intents{Client: c}).Deliver(ctx, []outbox.Message{start(t, "k", "q", "i", nil)})[0],
+		"signal": (durable.Intents{Client: c}).Deliver(ctx, []outbox.Message{signal(t, "x", nil)})[0],
 	} {
 		if fault.CodeOf(err) != "temporal_unavailable" {
 			t.Errorf("%s: %v", what, err)

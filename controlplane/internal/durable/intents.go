@@ -14,8 +14,8 @@ import (
 	"gpuaas/controlplane/internal/outbox"
 )
 
-// Intents delivers the starts and cancellations of workflows that transactions
-// recorded. It belongs to the relay: an intent that was acknowledged outlives
+// Intents delivers the starts, signals and cancellations of workflows that
+// transactions recorded. It belongs to the relay: an intent that was acknowledged outlives
 // any outage of Temporal.
 type Intents struct{ Client *Client }
 
@@ -35,7 +35,11 @@ const patience = 5 * time.Second
 func (c *Client) deliver(ctx context.Context, m outbox.Message) error {
 	ctx, stop := context.WithTimeout(ctx, patience)
 	defer stop()
-	if m.Type != outbox.WorkflowCancelType {
+	switch m.Type {
+	case outbox.WorkflowCancelType:
+	case outbox.WorkflowSignalType:
+		return c.signal(ctx, m)
+	default:
 		return c.start(ctx, m)
 	}
 	var cancel outbox.WorkflowCancel
@@ -62,6 +66,25 @@ func (c *Client) start(ctx context.Context, m outbox.Message) error {
 		return nil
 	case errors.As(err, &invalid):
 		return fault.Wrap(err, fault.Invalid, "workflow_start_refused", "Temporal refused to start workflow %s", start.ID)
+	}
+	return c.classify(err)
+}
+
+// signal tells a workflow something. One that has ended, or was never there,
+// waits for nothing: there is nobody left to tell.
+func (c *Client) signal(ctx context.Context, m outbox.Message) error {
+	signal, err := m.WorkflowSignal()
+	if err != nil {
+		return fault.Wrap(err, fault.Internal, "workflow_signal_malformed", "the recorded signal for workflow %s cannot be read", m.AggregateID)
+	}
+	err = c.temporal.SignalWorkflow(ctx, signal.WorkflowID, "", signal.Name, signal.Payload)
+	var gone *serviceerror.NotFound
+	var invalid *serviceerror.InvalidArgument
+	switch {
+	case err == nil || errors.As(err, &gone):
+		return nil
+	case errors.As(err, &invalid):
+		return fault.Wrap(err, fault.Invalid, "workflow_signal_refused", "Temporal refused signal %s of workflow %s", signal.Name, signal.WorkflowID)
 	}
 	return c.classify(err)
 }

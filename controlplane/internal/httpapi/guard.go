@@ -229,12 +229,18 @@ func readableURL(u *url.URL) error {
 
 func isText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
 
-// readBody reads what a mutating request carries, within size and time.
+// readBody reads what a mutating request carries.
 func (a *API) readBody(w http.ResponseWriter, r *http.Request, op Operation) ([]byte, error) {
 	if !op.Mutates() || r.Body == nil || r.Body == http.NoBody {
 		return nil, nil
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, a.cfg.Limits.MaxBodyBytes))
+	return ReadBody(w, r, a.cfg.Limits.MaxBodyBytes)
+}
+
+// ReadBody reads a body of JSON within a size and the read deadline that the
+// connection has; that is lifted when all of it has come.
+func ReadBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	if err == nil { // otherwise the rest of the body is still bound by it
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	}

@@ -21,7 +21,7 @@ type Page struct {
 
 // Limit is how many rows to fetch: one more than the page holds, which tells
 // whether there is another page.
-func (p Page) Limit() int32 { return int32(p.PageSize) + 1 } //nolint:gosec // validated to be at most 200
+func (p Page) Limit() int32 { return int32(p.PageSize) + 1 } //nolint:gosec // validated to be at most 1000
 
 // After decodes the position to continue from; false on the first page.
 func (p Page) After(position any) (bool, error) {

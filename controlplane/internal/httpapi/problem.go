@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"math"
@@ -229,15 +228,5 @@ func fieldsOf(errs []error) []fault.Field {
 
 // fail answers a request with a problem.
 func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
-	p := a.problem(r.Context(), err)
-	body, encodeErr := json.Marshal(p)
-	if encodeErr != nil { // strings and numbers only
-		panic(encodeErr)
-	}
-	for name, values := range p.GetHeaders() {
-		w.Header()[name] = values
-	}
-	w.Header().Set("Content-Type", problemType)
-	w.WriteHeader(p.Status)
-	_, _ = w.Write(append(body, '\n')) // a caller who is gone needs no answer
+	writeProblem(w, a.problem(r.Context(), err))
 }

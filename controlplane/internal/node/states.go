@@ -1,6 +1,3 @@
-// Package node owns the inventory of machines and their coarse lifecycle. What
-// a workflow is doing to a machine is not a state of the machine: it is a
-// stage of the workflow.
 package node
 
 import (

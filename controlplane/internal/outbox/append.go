@@ -67,6 +67,23 @@ func CancelWorkflow(ctx context.Context, tx pgx.Tx, workflowID string) error {
 	}})
 }
 
+// SignalWorkflow adds a signal to the caller's transaction: once that has
+// committed, the workflow gets it, however long Temporal is away. It may come
+// more than once, and after the start of its workflow, never before.
+func SignalWorkflow(ctx context.Context, tx pgx.Tx, signal WorkflowSignal) error {
+	if signal.WorkflowID == "" || signal.Name == "" {
+		return fault.New(fault.Internal, "workflow_signal_incomplete", "a workflow signal needs a workflow and a name")
+	}
+	body, err := json.Marshal(signal)
+	if err != nil {
+		return fmt.Errorf("encode signal %s of workflow %s: %w", signal.Name, signal.WorkflowID, err)
+	}
+	return insert(ctx, tx, DestinationTemporal, []outboxdb.InsertParams{{
+		ID: id.New[id.Event](), Destination: DestinationTemporal, AggregateKind: "workflow", AggregateID: signal.WorkflowID,
+		EventType: WorkflowSignalType, Envelope: body, CorrelationID: correlationOf(ctx),
+	}})
+}
+
 func insert(ctx context.Context, tx pgx.Tx, destination string, rows []outboxdb.InsertParams) error {
 	if len(rows) == 0 {
 		return nil

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -40,6 +41,48 @@ func TestAppendRefusesWhatTheContractDoesNotKnow(t *testing.T) {
 	}
 	if err := outbox.StartWorkflow(t.Context(), nil, outbox.WorkflowStart{Type: "W", ID: "w"}); fault.CodeOf(err) != "workflow_start_incomplete" {
 		t.Errorf("start without queue: %v", err)
+	}
+	for _, incomplete := range []outbox.WorkflowSignal{{Name: "n"}, {WorkflowID: "w"}} {
+		if err := outbox.SignalWorkflow(t.Context(), nil, incomplete); fault.CodeOf(err) != "workflow_signal_incomplete" {
+			t.Errorf("signal %+v: %v", incomplete, err)
+		}
+	}
+}
+
+// A workflow is told nothing before it has been started, and in the order in
+// which it was said.
+func TestASignalFollowsTheStartOfItsWorkflow(t *testing.T) {
+	db := postgrestest.New(t)
+	err := db.InTx(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
+		return errors.Join(
+			outbox.StartWorkflow(ctx, tx, outbox.WorkflowStart{Type: "W", ID: "w-1", Queue: "q"}),
+			outbox.SignalWorkflow(ctx, tx, outbox.WorkflowSignal{WorkflowID: "w-1", Name: "first", Payload: map[string]int{"n": 1}}),
+			outbox.SignalWorkflow(ctx, tx, outbox.WorkflowSignal{WorkflowID: "w-1", Name: "second"}))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	refusals := 0
+	temporal := newScript(func(m outbox.Message) error {
+		if m.Type == "W" && refusals < 2 {
+			refusals++
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	runRelay(t, outbox.RelayConfig{DB: db, RetryUnit: time.Millisecond, Destinations: map[string]outbox.Deliverer{outbox.DestinationTemporal: temporal}})
+	got := temporal.awaitCount(t, 3)
+	var signals []outbox.WorkflowSignal
+	for _, m := range got[1:] {
+		signal, err := m.WorkflowSignal()
+		if err != nil || m.Type != outbox.WorkflowSignalType {
+			t.Fatalf("%+v %v", m, err)
+		}
+		signals = append(signals, signal)
+	}
+	payload, err := json.Marshal(signals[0].Payload)
+	if err != nil || got[0].Type != "W" || signals[0].WorkflowID != "w-1" || signals[0].Name != "first" || string(payload) != `{"n":1}` || signals[1].Name != "second" {
+		t.Errorf("%s, then %+v", got[0].Type, signals)
 	}
 }
 

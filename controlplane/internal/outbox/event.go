@@ -50,6 +50,17 @@ type WorkflowCancel struct {
 	ID string `json:"id"`
 }
 
+// WorkflowSignalType is the message type of a signal.
+const WorkflowSignalType = "workflow.signal"
+
+// WorkflowSignal is a word to a workflow that waits for it. The payload must be
+// encodable as JSON and must not hold a secret.
+type WorkflowSignal struct {
+	WorkflowID string `json:"workflow_id"`
+	Name       string `json:"name"`
+	Payload    any    `json:"payload"`
+}
+
 // Message is what a Deliverer carries to its destination.
 type Message struct {
 	ID            id.Event // the same at every attempt
@@ -62,7 +73,7 @@ type Message struct {
 	TraceParent   string
 	Attempt       int // 1 at the first
 	CreatedAt     time.Time
-	Body          json.RawMessage // an eventwire.Envelope, a WorkflowStart or a WorkflowCancel
+	Body          json.RawMessage // an eventwire.Envelope, a WorkflowStart, WorkflowCancel or WorkflowSignal
 }
 
 // Context adds the correlation id and the trace of whoever appended the message.
@@ -83,6 +94,20 @@ func (m Message) WorkflowStart() (WorkflowStart, error) {
 	}
 	raw.WorkflowStart.Input = raw.Input
 	return raw.WorkflowStart, nil
+}
+
+// WorkflowSignal decodes the body of a message for Temporal, its payload as a
+// json.RawMessage.
+func (m Message) WorkflowSignal() (WorkflowSignal, error) {
+	var raw struct {
+		WorkflowSignal
+		Payload json.RawMessage `json:"payload"`
+	}
+	if err := json.Unmarshal(m.Body, &raw); err != nil {
+		return WorkflowSignal{}, fmt.Errorf("decode workflow signal: %w", err)
+	}
+	raw.WorkflowSignal.Payload = raw.Payload
+	return raw.WorkflowSignal, nil
 }
 
 var payloadTypes = func() map[eventwire.Type]reflect.Type {

@@ -122,7 +122,7 @@ func (l *lane) wake() {
 // committed while there was none is found when it stands again.
 func (l *lane) listen(ctx context.Context) {
 	for failures := 0; ctx.Err() == nil; failures++ {
-		err := l.DB.Listen(ctx, channelOf(l.name), func() { failures = 0; l.wake() }, l.wake)
+		err := l.DB.Listen(ctx, channelOf(l.name), func() { failures = 0; l.wake() }, func(string) { l.wake() })
 		if ctx.Err() != nil {
 			return
 		}

@@ -80,7 +80,7 @@ func (db *DB) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 
 // Listen calls fn for each notification on a channel until the context ends or
 // the connection breaks. ready is called once the subscription stands.
-func (db *DB) Listen(ctx context.Context, channel string, ready, fn func()) error {
+func (db *DB) Listen(ctx context.Context, channel string, ready func(), fn func(payload string)) error {
 	conn, err := db.pool.Acquire(ctx)
 	if err != nil {
 		return classify(err)
@@ -92,10 +92,11 @@ func (db *DB) Listen(ctx context.Context, channel string, ready, fn func()) erro
 	}
 	ready()
 	for {
-		if _, err := raw.WaitForNotification(ctx); err != nil {
+		n, err := raw.WaitForNotification(ctx)
+		if err != nil {
 			return classify(err)
 		}
-		fn()
+		fn(n.Payload)
 	}
 }
 

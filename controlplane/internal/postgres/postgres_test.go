@@ -177,7 +177,7 @@ func TestNotificationsArrive(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ready, heard, ended := make(chan struct{}), make(chan struct{}, 1), make(chan error, 1)
 	go func() {
-		ended <- db.Listen(ctx, "test channel", func() { close(ready) }, func() { heard <- struct{}{} })
+		ended <- db.Listen(ctx, "test channel", func() { close(ready) }, func(string) { heard <- struct{}{} })
 	}()
 	<-ready
 	exec(t, db, `SELECT pg_notify('test channel', '')`)

@@ -65,6 +65,8 @@ func Open(cfg Config) (*Engine, error) {
 // ErrNotFound is the failure of a path that holds no secret.
 var ErrNotFound = fault.New(fault.NotFound, "secret_not_found", "there is no secret at this path")
 
+const codeRefused = "secrets_refused"
+
 // Put stores a secret, replacing what the path held.
 func (e *Engine) Put(ctx context.Context, path string, values map[string]redact.Secret) error {
 	plain := make(map[string]any, len(values))
@@ -196,7 +198,7 @@ func (e *Engine) classify(err error) error {
 		case http.StatusForbidden, http.StatusBadRequest:
 			// Nothing was accepted, and it works once an operator has mended the
 			// AppRole or its policy: unavailable, not a defect.
-			return fault.New(fault.Unavailable, "secrets_refused", "the secrets engine refused the request with status %d", re.StatusCode).
+			return fault.New(fault.Unavailable, codeRefused, "the secrets engine refused the request with status %d", re.StatusCode).
 				WithRemedy("check the AppRole and its policy against deploy/openbao/gpuaas-policy.hcl")
 		}
 		return unavailable(fmt.Errorf("status %d", re.StatusCode), e.cfg.Address)

@@ -14,9 +14,9 @@ import (
 	"gpuaas/stack/stacktest"
 )
 
-func open(t *testing.T, change func(*secrets.Config)) *secrets.Engine {
-	t.Helper()
-	bao := stacktest.Bao(t)
+func open(tb testing.TB, change func(*secrets.Config)) *secrets.Engine {
+	tb.Helper()
+	bao := stacktest.Bao(tb)
 	cfg := secrets.Config{
 		Address: bao.Address, RoleIDFile: bao.RoleIDFile, SecretIDFile: bao.SecretIDFile, KVMount: "gpuaas-kv",
 	}
@@ -25,7 +25,7 @@ func open(t *testing.T, change func(*secrets.Config)) *secrets.Engine {
 	}
 	e, err := secrets.Open(cfg)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return e
 }

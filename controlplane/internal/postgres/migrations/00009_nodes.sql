@@ -25,8 +25,8 @@ CREATE TABLE nodes (
     last_delivery_correlation_id text NOT NULL DEFAULT '',
     agent_instance           text NOT NULL DEFAULT '',
     verifier_version         bigint NOT NULL DEFAULT 0,
+    certificate_not_after    timestamptz,
     capabilities             jsonb NOT NULL DEFAULT '{}',
-    capabilities_at          timestamptz,
     version                  bigint NOT NULL DEFAULT 1,
     created_at               timestamptz NOT NULL DEFAULT clock_timestamp(),
     updated_at               timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -39,7 +39,17 @@ CREATE INDEX nodes_created ON nodes (created_at DESC, id DESC);
 COMMENT ON COLUMN nodes.generation IS 'Fences effects: grows whenever the node is taken over (reimage, new identity); tasks of an older generation are void.';
 COMMENT ON COLUMN nodes.hold_reason IS 'Why an active node must not be scheduled; empty: nothing holds it.';
 COMMENT ON COLUMN nodes.agent_instance IS 'Fingerprint of the machine that enrolled; another machine with the same certificate is refused.';
+COMMENT ON COLUMN nodes.capabilities IS 'The facts that the scheduler goes by, such as gpu.vendor; everything else that inspection found is in node_inspections.';
+COMMENT ON COLUMN nodes.certificate_not_after IS 'End of the newest certificate; absent: none was issued, or all were revoked.';
 COMMENT ON COLUMN nodes.verifier_version IS 'Version of the set of task verifiers that the agent says it uses.';
+
+-- What inspection found on the machine. Apart from nodes, because it is large
+-- and seldom read.
+CREATE TABLE node_inspections (
+    node_id      uuid PRIMARY KEY REFERENCES nodes,
+    found        jsonb NOT NULL,
+    inspected_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
 
 -- When the agent was last heard of. Apart from nodes, because it changes with
 -- every poll: narrow rows, written in batches.
@@ -58,7 +68,7 @@ COMMENT ON COLUMN node_contacts.session_id IS 'The agent process that polls now;
 -- One row: since when somebody has been listening to agents without a gap.
 -- While nobody listens, silence says nothing about the nodes.
 CREATE TABLE node_listening (
-    only            boolean PRIMARY KEY DEFAULT true CHECK (only),
+    one_row         boolean PRIMARY KEY DEFAULT true CHECK (one_row),
     listening_since timestamptz NOT NULL,
     last_flush_at   timestamptz NOT NULL
 );
@@ -109,6 +119,6 @@ CREATE TABLE node_certificates (
 );
 CREATE INDEX node_certificates_node ON node_certificates (node_id, issued_at DESC);
 
-GRANT SELECT, INSERT, UPDATE ON nodes, node_tokens, node_certificates, node_listening TO gpuaas_app;
+GRANT SELECT, INSERT, UPDATE ON nodes, node_inspections, node_tokens, node_certificates, node_listening TO gpuaas_app;
 GRANT SELECT, INSERT, UPDATE, DELETE ON node_contacts TO gpuaas_app;
 GRANT SELECT, INSERT ON node_events TO gpuaas_app;

@@ -36,6 +36,9 @@ CREATE TABLE node_tasks (
     CHECK ((status IN ('succeeded', 'failed', 'expired', 'cancelled')) = (finished_at IS NOT NULL))
 );
 CREATE INDEX node_tasks_queue ON node_tasks (node_id, created_at, id) WHERE status IN ('queued', 'dispatched');
+-- What changes a node happens one at a time. The claim looks first; when two
+-- claims race, the index decides.
+CREATE UNIQUE INDEX node_tasks_one_at_a_time ON node_tasks (node_id) WHERE status = 'dispatched' AND concurrency_class <> 'concurrent';
 CREATE INDEX node_tasks_deadline ON node_tasks (deadline_at) WHERE status = 'queued';
 CREATE INDEX node_tasks_lease ON node_tasks (lease_expires_at) WHERE status = 'dispatched';
 CREATE INDEX node_tasks_node ON node_tasks (node_id, created_at DESC, id DESC);

@@ -1,0 +1,125 @@
+-- name: Target :one
+-- Whether a node can be given a task of a type at all: its agent is not listened
+-- to when it is out of the fleet, and while it is being removed it may only go.
+SELECT generation,
+       (status IN ('retired', 'deleted') OR (status = 'removing' AND sqlc.arg(type)::text <> 'node.uninstall'))::boolean AS fenced,
+       status::text AS status
+FROM nodes WHERE id = sqlc.arg(node_id);
+
+-- name: Insert :one
+INSERT INTO node_tasks (id, node_id, type, params, concurrency_class, generation, max_attempts, deadline_at,
+                        idempotency_key, await_workflow_id, requested_by, reason, correlation_id, trace_parent)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+ON CONFLICT (node_id, idempotency_key) WHERE idempotency_key <> '' DO NOTHING
+RETURNING *;
+
+-- name: InsertForFleet :execrows
+INSERT INTO node_tasks (id, node_id, type, params, concurrency_class, generation, max_attempts, deadline_at,
+                        idempotency_key, requested_by, reason, correlation_id, trace_parent)
+SELECT gen_random_uuid(), n.id, sqlc.arg(type), sqlc.arg(params), sqlc.arg(concurrency_class), n.generation,
+       sqlc.arg(max_attempts), sqlc.arg(deadline_at), sqlc.arg(idempotency_key), sqlc.arg(requested_by),
+       sqlc.arg(reason), sqlc.arg(correlation_id), sqlc.arg(trace_parent)
+FROM nodes n WHERE n.status IN ('enrolling', 'active', 'offline', 'quarantined', 'draining')
+ON CONFLICT (node_id, idempotency_key) WHERE idempotency_key <> '' DO NOTHING;
+
+-- name: Notify :exec
+-- Tells the replicas that a node may have something to fetch; an empty payload
+-- means every node. It leaves with the commit.
+SELECT pg_notify('node_tasks', sqlc.arg(node)::text);
+
+-- name: LockByKey :one
+SELECT * FROM node_tasks WHERE node_id = $1 AND idempotency_key = $2 FOR UPDATE;
+
+-- name: Await :exec
+UPDATE node_tasks SET await_workflow_id = $2 WHERE id = $1;
+
+-- name: Get :one
+SELECT * FROM node_tasks WHERE id = $1;
+
+-- name: Held :one
+-- A task, with whether the node has been taken over since it was given it.
+SELECT sqlc.embed(t), (t.generation < n.generation)::boolean AS superseded
+FROM node_tasks t JOIN nodes n ON n.id = t.node_id
+WHERE t.id = $1 FOR UPDATE OF t;
+
+-- name: Claim :one
+-- The oldest task that the node may work on now. Only the node's own tasks of
+-- its present generation; beside a task that changes the node, only tasks that
+-- may run beside anything.
+WITH next AS (
+    SELECT t.id FROM node_tasks t JOIN nodes n ON n.id = t.node_id AND n.generation = t.generation
+    WHERE t.node_id = sqlc.arg(node_id) AND t.generation = sqlc.arg(generation) AND t.status = 'queued'
+      AND t.deadline_at > sqlc.arg(now)::timestamptz
+      AND n.status NOT IN ('retired', 'deleted') AND (n.status <> 'removing' OR t.type = 'node.uninstall')
+      AND (t.concurrency_class = 'concurrent' OR NOT EXISTS (
+          SELECT FROM node_tasks d
+          WHERE d.node_id = t.node_id AND d.status = 'dispatched' AND d.concurrency_class <> 'concurrent'))
+    ORDER BY t.created_at, t.id
+    LIMIT 1
+    FOR UPDATE OF t SKIP LOCKED)
+UPDATE node_tasks t
+SET status = 'dispatched', attempt = t.attempt + 1, dispatched_at = sqlc.arg(now)::timestamptz,
+    lease_expires_at = sqlc.arg(lease_expires_at)::timestamptz
+FROM next WHERE t.id = next.id
+RETURNING t.*;
+
+-- name: NoteSigner :exec
+UPDATE node_tasks SET signer_version = sqlc.arg(signer_version)
+WHERE id = sqlc.arg(id) AND attempt = sqlc.arg(attempt) AND status = 'dispatched';
+
+-- name: PutBack :execrows
+-- Undoes a claim that did not reach the node: it was no attempt.
+UPDATE node_tasks SET status = 'queued', attempt = attempt - 1, lease_expires_at = NULL
+WHERE id = sqlc.arg(id) AND attempt = sqlc.arg(attempt) AND status = 'dispatched';
+
+-- name: Requeue :exec
+UPDATE node_tasks SET status = 'queued', lease_expires_at = NULL WHERE id = $1;
+
+-- name: Finish :one
+UPDATE node_tasks
+SET status = sqlc.arg(status), lease_expires_at = NULL, finished_at = sqlc.arg(finished_at)::timestamptz,
+    output = sqlc.narg(output), error_code = sqlc.arg(error_code), error_message = sqlc.arg(error_message),
+    error_remedy = sqlc.arg(error_remedy), agent_version = sqlc.arg(agent_version), started_at = sqlc.narg(started_at)
+WHERE id = sqlc.arg(id)
+RETURNING *;
+
+-- name: RequestCancel :one
+UPDATE node_tasks SET cancel_requested = true WHERE id = $1 RETURNING *;
+
+-- name: RenewLease :exec
+UPDATE node_tasks SET lease_expires_at = sqlc.arg(lease_expires_at)::timestamptz WHERE id = sqlc.arg(id) AND status = 'dispatched';
+
+-- name: InsertSteps :exec
+INSERT INTO node_task_steps (task_id, attempt, seq, step, status, message, percent, at)
+SELECT sqlc.arg(task_id), sqlc.arg(attempt), s.seq, s.name, s.status, coalesce(s.message, ''), s.percent, s.at
+FROM jsonb_to_recordset(sqlc.arg(steps)::jsonb) AS s (seq integer, name text, status text, message text, percent integer, at timestamptz)
+ON CONFLICT DO NOTHING;
+
+-- name: Steps :many
+SELECT * FROM node_task_steps WHERE task_id = $1 ORDER BY attempt, seq;
+
+-- name: Overdue :many
+-- What nobody works on any more, or must not: leases that ran out, tasks that
+-- waited too long, tasks of a node that was taken over or is gone.
+SELECT t.id FROM node_tasks t WHERE t.status = 'dispatched' AND t.lease_expires_at <= sqlc.arg(now)::timestamptz
+UNION
+SELECT t.id FROM node_tasks t WHERE t.status = 'queued' AND t.deadline_at <= sqlc.arg(now)::timestamptz
+UNION
+SELECT t.id FROM node_tasks t JOIN nodes n ON n.id = t.node_id
+WHERE t.status IN ('queued', 'dispatched') AND (n.generation > t.generation OR n.status = 'deleted')
+LIMIT sqlc.arg(batch_size);
+
+-- name: LockOverdue :one
+SELECT sqlc.embed(t), (n.generation > t.generation OR n.status = 'deleted')::boolean AS superseded
+FROM node_tasks t JOIN nodes n ON n.id = t.node_id
+WHERE t.id = $1 FOR UPDATE OF t SKIP LOCKED;
+
+-- name: List :many
+SELECT * FROM node_tasks
+WHERE (sqlc.narg(created_before)::timestamptz IS NULL
+       OR (created_at, id) < (sqlc.narg(created_before)::timestamptz, sqlc.narg(id_before)::uuid))
+  AND (sqlc.narg(node)::uuid IS NULL OR node_id = sqlc.narg(node)::uuid)
+  AND (sqlc.narg(status)::text IS NULL OR status = sqlc.narg(status))
+  AND (sqlc.narg(type)::text IS NULL OR type = sqlc.narg(type))
+ORDER BY created_at DESC, id DESC
+LIMIT sqlc.arg(page_size);

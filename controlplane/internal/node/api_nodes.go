@@ -1,0 +1,181 @@
+package node
+
+import (
+	"context"
+	"net/http"
+
+	"gpuaas/contract/agentwire"
+	"gpuaas/controlplane/internal/auth"
+	"gpuaas/controlplane/internal/httpapi"
+	"gpuaas/controlplane/internal/id"
+	"gpuaas/controlplane/internal/redact"
+)
+
+// NewBody is what a node is made of.
+type NewBody struct {
+	Hostname       string        `json:"hostname,omitempty" maxLength:"253" doc:"Its name, once in a region; may be left out when host is a name." example:"c07u31"`
+	Host           string        `json:"host,omitempty" maxLength:"253" doc:"Where it is reached; its hostname by default." example:"10.20.0.31"`
+	Port           int32         `json:"port,omitempty" minimum:"1" maximum:"65535" default:"22" doc:"Port of its SSH server."`
+	SSHUsername    string        `json:"ssh_username,omitempty" maxLength:"32" doc:"Account for people who reach it by SSH; the control plane does not use it."`
+	SKU            string        `json:"sku" maxLength:"63" doc:"Which kind of machine it is." example:"h200-sxm-baremetal-8g"`
+	GPUsTotal      *int32        `json:"gpus_total,omitempty" minimum:"0" maximum:"64" doc:"As many as the SKU says by default."`
+	RegionCode     string        `json:"region_code" maxLength:"63" example:"eu-1"`
+	OnboardingMode Mode          `json:"onboarding_mode,omitempty" enum:"manual" default:"manual" doc:"Nodes that MAAS deploys are made by onboarding."`
+	BootstrapMode  BootstrapMode `json:"bootstrap_mode,omitempty" enum:"shell,cloud_init" default:"shell" doc:"How the bootstrap is written down: as a command, or as user data for the first boot."`
+}
+
+// NewView is a node just made, with what makes it part of the fleet.
+type NewView struct {
+	Node      View          `json:"node"`
+	Bootstrap BootstrapView `json:"bootstrap"`
+}
+
+// Created is the answer that carries a new node with its entity tag.
+type Created struct {
+	ETag string `header:"ETag" doc:"Names this version; send it as If-Match with an update."`
+	Body NewView
+}
+
+// ChangeBody is the change of a node; what is left out stays.
+type ChangeBody struct {
+	Host                *string   `json:"host,omitempty" maxLength:"253" doc:"Where it is reached."`
+	Port                *int32    `json:"port,omitempty" minimum:"1" maximum:"65535" doc:"Port of its SSH server."`
+	SSHUsername         *string   `json:"ssh_username,omitempty" maxLength:"32" doc:"Account for people who reach it by SSH."`
+	GPUsTotal           *int32    `json:"gpus_total,omitempty" minimum:"0" maximum:"64"`
+	Schedulable         *bool     `json:"schedulable,omitempty" doc:"false needs a hold_reason, true takes it away."`
+	HoldReason          *string   `json:"hold_reason,omitempty" maxLength:"500" doc:"Why it must not be scheduled; empty takes the hold away."`
+	AgentChannel        *Channel  `json:"agent_channel,omitempty" enum:"stable,candidate,pinned" doc:"Which releases of the agent it takes."`
+	DesiredAgentVersion *string   `json:"desired_agent_version,omitempty" maxLength:"64" doc:"Which agent it should run; empty: any."`
+	DesiredDeliveryMode *Delivery `json:"desired_delivery_mode,omitempty" enum:"reimage,manual_install,rebootstrap" doc:"How another agent comes to it."`
+}
+
+// DetailView is one node with its newest history.
+type DetailView struct {
+	View
+	Inspection *stored[agentwire.Capabilities] `json:"inspection,omitempty" doc:"What the agent found on the machine; absent until it has enrolled."`
+	History    []HistoryView                   `json:"history" nullable:"false" doc:"The newest changes, at most 20."`
+}
+
+func (s *Service) showDetail(n Node, entries []HistoryEntry) DetailView {
+	v := DetailView{View: s.show(n), History: showHistory(entries)}
+	if n.Inspection != nil {
+		v.Inspection = &stored[agentwire.Capabilities]{n.Inspection}
+	}
+	return v
+}
+
+// ListInput is what a listing of nodes is narrowed by.
+type ListInput struct {
+	httpapi.LargePage
+	Status         Status `query:"status" enum:"bootstrap_issued,enrolling,active,offline,quarantined,draining,retired,removing,deleted" doc:"Only nodes in this state; without it, all but deleted ones."`
+	SKU            string `query:"sku" maxLength:"63" doc:"Only nodes of this kind."`
+	RegionCode     string `query:"region_code" maxLength:"63" doc:"Only nodes of this region."`
+	Hostname       string `query:"hostname" maxLength:"253" doc:"Only nodes whose hostname starts so."`
+	Schedulable    string `query:"schedulable" enum:"true,false" doc:"Only nodes that are schedulable, or are not."`
+	OnboardingMode Mode   `query:"onboarding_mode" enum:"manual,maas" doc:"Only nodes that were onboarded so."`
+	Drift          Drift  `query:"drift_state" enum:"in_sync,version_drift,config_drift,certificate_only_repair_needed,unknown" doc:"Only nodes whose agent is so."`
+}
+
+func (in ListInput) filter() Filter {
+	f := Filter{
+		Status: in.Status, SKU: in.SKU, RegionCode: in.RegionCode, HostnamePrefix: in.Hostname, Mode: in.OnboardingMode, Drift: in.Drift,
+	}
+	if in.Schedulable != "" {
+		wanted := in.Schedulable == "true"
+		f.Schedulable = &wanted
+	}
+	return f
+}
+
+func (s *Service) registerReads(api *httpapi.API) {
+	httpapi.Register(api, httpapi.Operation{
+		ID: "list-nodes", Method: http.MethodGet, Path: pathNodes, Tag: tag,
+		Summary: "List the nodes", Access: httpapi.Platform(auth.NodeRead),
+	}, func(ctx context.Context, in *ListInput) (*httpapi.Listed[View], error) {
+		page, err := httpapi.SliceOf[id.Node](in.Page())
+		if err != nil {
+			return nil, err
+		}
+		rows, err := s.Nodes(ctx, in.filter(), page)
+		return httpapi.ListOf(in.Page(), rows, err, s.show, func(v View) any { return v.NodeID })
+	})
+	httpapi.Register(api, httpapi.Operation{
+		ID: "get-node", Method: http.MethodGet, Path: pathNode, Tag: tag,
+		Summary: "Read a node and its newest history", Access: httpapi.Platform(auth.NodeRead),
+	}, func(ctx context.Context, in *Path) (*httpapi.Versioned[DetailView], error) {
+		found, err := s.Detail(ctx, in.NodeID)
+		if err != nil {
+			return nil, err
+		}
+		entries, err := s.History(ctx, in.NodeID, 0, nil, 20)
+		return httpapi.AtVersion(found.Version, s.showDetail(found, entries)), err
+	})
+	httpapi.Register(api, httpapi.Operation{
+		ID: "get-node-agent-lifecycle", Method: http.MethodGet, Path: pathNode + "/agent-lifecycle", Tag: tag,
+		Summary: "Read which agent a node has and should have", Access: httpapi.Platform(auth.NodeRead),
+	}, func(ctx context.Context, in *Path) (*httpapi.Plain[AgentView], error) {
+		found, err := s.Node(ctx, in.NodeID)
+		return &httpapi.Plain[AgentView]{Body: s.showAgent(found)}, err
+	})
+}
+
+func (s *Service) registerChanges(api *httpapi.API) {
+	httpapi.Register(api, httpapi.Operation{
+		ID: "create-node", Method: http.MethodPost, Path: pathNodes, Tag: tag,
+		Summary: "Add a node that is onboarded by hand",
+		Description: "The answer holds the bootstrap, which is shown this once: run the command on the machine as root, or give it the user data. " +
+			"The node is active as soon as its agent has polled.",
+		Access: httpapi.Platform(auth.NodeManage), Status: http.StatusCreated, SecretResponse: true,
+	}, func(ctx context.Context, in *struct{ Body NewBody }) (*Created, error) {
+		return s.createBootstrapped(ctx, in.Body)
+	})
+	httpapi.Register(api, httpapi.Operation{
+		ID: "update-node", Method: http.MethodPatch, Path: pathNode, Tag: tag,
+		Summary: "Change facts of a node, or hold it", Description: "The state of a node is not changed here.",
+		Access: httpapi.Platform(auth.NodeManage),
+	}, func(ctx context.Context, in *struct {
+		Path
+		httpapi.IfMatch
+		Body ChangeBody
+	},
+	) (*httpapi.Versioned[View], error) {
+		version, err := in.Version()
+		if err != nil {
+			return nil, err
+		}
+		after, err := s.Update(ctx, in.NodeID, version, Change(in.Body))
+		return httpapi.AtVersion(after.Version, s.show(after)), err
+	})
+}
+
+// createBootstrapped renders first: a node whose bootstrap cannot be shown is
+// not made.
+func (s *Service) createBootstrapped(ctx context.Context, b NewBody) (*Created, error) {
+	token := s.newToken(Bootstrap, s.settings.BootstrapTTL)
+	bootstrap, err := s.render(ctx, token, b.BootstrapMode)
+	if err != nil {
+		return nil, err
+	}
+	made, err := s.create(ctx, NewNode{
+		Hostname: b.Hostname, Host: b.Host, Port: b.Port, SSHUsername: b.SSHUsername, SKU: b.SKU, GPUsTotal: b.GPUsTotal,
+		RegionCode: b.RegionCode, Mode: Manual,
+	}, token)
+	if err != nil {
+		return nil, err
+	}
+	return &Created{ETag: httpapi.ETag(made.Version), Body: NewView{Node: s.show(made), Bootstrap: bootstrap}}, nil
+}
+
+func (s *Service) render(ctx context.Context, token Token, mode BootstrapMode) (BootstrapView, error) {
+	v := BootstrapView{Token: token.Plain.Reveal(), ExpiresAt: token.ExpiresAt, CAFingerprint: s.bootstrap.CAFingerprint()}
+	var text redact.Secret
+	var err error
+	if mode == CloudInit {
+		text, err = s.bootstrap.CloudInit(ctx, token.Plain)
+		v.UserData = text.Reveal()
+		return v, err
+	}
+	text, err = s.bootstrap.Command(token.Plain)
+	v.Command = text.Reveal()
+	return v, err
+}

@@ -1,0 +1,104 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"gpuaas/contract/agentwire"
+	"gpuaas/contract/eventwire"
+	"gpuaas/controlplane/internal/id"
+	"gpuaas/controlplane/internal/node/internal/nodedb"
+)
+
+// Polled completes the enrolment of a node that is onboarded by hand: a
+// bootstrap that succeeds while polling fails would be none. It writes nothing
+// when nothing changes. A workflow completes the enrolment of its own nodes.
+func (s *Service) Polled(ctx context.Context, who Identity) error {
+	if who.Status != Enrolling || who.OnboardingMode != Manual {
+		return nil
+	}
+	return s.inChange(asAgent(ctx, who.Node), func(ctx context.Context, c change) error {
+		n, err := c.lock(ctx, who.Node)
+		if err != nil || n.Status != Enrolling {
+			return err
+		}
+		_, err = c.move(ctx, n, Enrolled, "the agent polled for tasks with its certificate")
+		return err
+	})
+}
+
+// Report notes what an agent says about itself and its machine, if it is new.
+func (s *Service) Report(ctx context.Context, node id.Node, r agentwire.Report) error {
+	seen, err := inspectionOf(r.Capabilities)
+	if err != nil {
+		return err
+	}
+	if same, err := s.said(ctx, node, r, seen); err != nil || same {
+		return err
+	}
+	return s.inChange(asAgent(ctx, node), func(ctx context.Context, c change) error {
+		if _, err := c.lock(ctx, node); err != nil {
+			return err
+		}
+		row, err := c.SetReport(ctx, nodedb.SetReportParams{
+			ID: node, ReportedAgentVersion: r.Build.Version, ReportedAgentCommit: r.Build.Commit,
+			VerifierVersion: r.VerifierVersion, Capabilities: seen.facts,
+		})
+		if err != nil {
+			return fmt.Errorf("note report of agent: %w", err)
+		}
+		after, err := c.inspected(ctx, nodeFrom(row), seen)
+		if err != nil {
+			return err
+		}
+		return c.record(ctx, after, entry{
+			kind: KindAgentReported, cause: "the agent reported something new", action: "node.report", tell: eventwire.NodeUpdated,
+			metadata: map[string]any{"agent_version": r.Build.Version, "verifier_version": r.VerifierVersion},
+		})
+	})
+}
+
+// said compares a report with what is known. The database keeps JSON in a form
+// of its own, so what it holds is read and written again first.
+func (s *Service) said(ctx context.Context, node id.Node, r agentwire.Report, seen inspection) (bool, error) {
+	n, err := s.Detail(ctx, node)
+	if err != nil {
+		return false, err
+	}
+	if n.ReportedAgentVersion != r.Build.Version || n.ReportedAgentCommit != r.Build.Commit || n.VerifierVersion != r.VerifierVersion || n.Inspection == nil {
+		return false, nil
+	}
+	var known agentwire.Capabilities
+	if err := json.Unmarshal(n.Inspection, &known); err != nil {
+		return false, fmt.Errorf("decode inspection of node %s: %w", node, err)
+	}
+	again, err := inspectionOf(known)
+	return bytes.Equal(again.found, seen.found), err
+}
+
+// AcceptedVerifiers notes the version of the verifiers that an agent says it
+// uses, if it is new. Compare it with Identity.VerifierVersion first.
+func (s *Service) AcceptedVerifiers(ctx context.Context, node id.Node, version int64) error {
+	if err := s.reads.SetVerifiers(ctx, nodedb.SetVerifiersParams{ID: node, VerifierVersion: version}); err != nil {
+		return fmt.Errorf("note verifiers of node: %w", err)
+	}
+	return nil
+}
+
+// VerifiersBehind counts the nodes whose agents have not accepted a version of
+// the verifiers, and names some. A node that never enrolled is none of them: it
+// gets the newest verifiers with its certificate.
+func (s *Service) VerifiersBehind(ctx context.Context, version int64) (count int, sample []id.Node, err error) {
+	const most = 20
+	rows, err := s.reads.VerifiersBehind(ctx, nodedb.VerifiersBehindParams{VerifierVersion: version, Limit: most})
+	if err != nil {
+		return 0, nil, fmt.Errorf("list nodes with older verifiers: %w", err)
+	}
+	for _, r := range rows {
+		count = int(r.Total)
+		sample = append(sample, r.ID)
+	}
+	return count, sample, nil
+}

@@ -1,0 +1,56 @@
+package node
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/contract/eventwire"
+	"gpuaas/controlplane/internal/id"
+	"gpuaas/controlplane/internal/node/internal/nodedb"
+)
+
+// Move is the one function that changes the state of a node. It runs in the
+// transaction of whoever owns the edge; cause says why, for people.
+//
+// A node that leaves active stops being schedulable, and one that becomes
+// active is schedulable unless a reason holds it. A reimaged node is another
+// machine to all tasks that were meant for it.
+func Move(ctx context.Context, tx pgx.Tx, node id.Node, event Event, cause string) (Node, error) {
+	c := changeIn(tx)
+	before, err := c.lock(ctx, node)
+	if err != nil {
+		return Node{}, err
+	}
+	return c.move(ctx, before, event, cause)
+}
+
+// move is Move for a node that is locked already.
+func (c change) move(ctx context.Context, before Node, event Event, cause string) (Node, error) {
+	to, err := Lifecycle.Next(before.Status, event)
+	if err != nil {
+		return Node{}, err
+	}
+	generation := before.Generation
+	if event == Reimage {
+		generation++
+	}
+	row, err := c.SetStatus(ctx, nodedb.SetStatusParams{
+		ID: before.ID, Status: string(to), Schedulable: to == Active && before.HoldReason == "", Generation: generation,
+	})
+	if err != nil {
+		return Node{}, fmt.Errorf("move node to %s: %w", to, err)
+	}
+	if to == Deleted { // or the sweep would look at it for ever
+		if err := c.DeleteContact(ctx, before.ID); err != nil {
+			return Node{}, fmt.Errorf("forget contact of node: %w", err)
+		}
+	}
+	after := nodeFrom(row)
+	after.Inspection = before.Inspection
+	return after, c.record(ctx, after, entry{
+		kind: KindStateChanged, event: string(event), from: before.Status, cause: cause,
+		action: "node." + string(event), tell: eventwire.NodeStateChanged,
+	})
+}

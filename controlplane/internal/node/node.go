@@ -1,0 +1,171 @@
+package node
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"gpuaas/contract/agentwire"
+	"gpuaas/controlplane/internal/fault"
+	"gpuaas/controlplane/internal/id"
+)
+
+// Mode is how a node becomes part of the fleet.
+type Mode string
+
+// The modes: somebody runs the bootstrap on it, or onboarding drives MAAS.
+const (
+	Manual Mode = "manual"
+	MAAS   Mode = "maas"
+)
+
+// Channel is which releases of the agent a node takes.
+type Channel string
+
+// The channels.
+const (
+	Stable    Channel = "stable"
+	Candidate Channel = "candidate"
+	Pinned    Channel = "pinned"
+)
+
+// Delivery is how another version of the agent comes to a node.
+type Delivery string
+
+// The deliveries.
+const (
+	ByReimage       Delivery = "reimage"
+	ByManualInstall Delivery = "manual_install"
+	ByRebootstrap   Delivery = "rebootstrap"
+)
+
+// Drift says whether the agent of a node is what it should be.
+type Drift string
+
+// The drift states. Stale verifiers are drift of the configuration.
+const (
+	InSync                Drift = "in_sync"
+	VersionDrift          Drift = "version_drift"
+	ConfigDrift           Drift = "config_drift"
+	CertificateRepairOnly Drift = "certificate_only_repair_needed"
+	UnknownDrift          Drift = "unknown"
+)
+
+// Node is one machine of the inventory. Its JSON form is what the history
+// keeps, so fields may be added but not renamed.
+type Node struct {
+	ID                        id.Node         `json:"node_id"`
+	Status                    Status          `json:"status"`
+	Hostname                  string          `json:"hostname"`
+	Host                      string          `json:"host"`
+	Port                      int32           `json:"port"`
+	SKU                       string          `json:"sku"`
+	GPUsTotal                 int32           `json:"gpus_total"`
+	RegionCode                string          `json:"region_code"`
+	OnboardingMode            Mode            `json:"onboarding_mode"`
+	SSHUsername               string          `json:"ssh_username"`
+	AccessMethod              string          `json:"access_method"`
+	Schedulable               bool            `json:"schedulable"`
+	HoldReason                string          `json:"hold_reason"`
+	Generation                int64           `json:"generation"`
+	AgentChannel              Channel         `json:"agent_channel"`
+	DesiredAgentVersion       string          `json:"desired_agent_version"`
+	DesiredDeliveryMode       Delivery        `json:"desired_delivery_mode"`
+	ReportedAgentVersion      string          `json:"reported_agent_version"`
+	ReportedAgentCommit       string          `json:"reported_agent_commit"`
+	LastDeliveryAttemptAt     *time.Time      `json:"last_delivery_attempt_at,omitempty"`
+	LastDeliveryResult        string          `json:"last_delivery_result"`
+	LastDeliveryCorrelationID string          `json:"last_delivery_correlation_id"`
+	AgentInstance             string          `json:"agent_instance"`
+	VerifierVersion           int64           `json:"verifier_version"`
+	CertificateNotAfter       *time.Time      `json:"certificate_not_after,omitempty"`
+	Capabilities              json.RawMessage `json:"capabilities,omitempty"` // facts the scheduler goes by, as an object
+	Version                   int64           `json:"version"`
+	CreatedAt                 time.Time       `json:"created_at"`
+	UpdatedAt                 time.Time       `json:"updated_at"`
+	StatusChangedAt           time.Time       `json:"status_changed_at"`
+
+	// Inspection is what was found on the machine. It is large: only reading
+	// one node brings it along, and only history about it keeps it.
+	Inspection json.RawMessage `json:"inspection,omitempty"`
+	// LastContactAt is when the agent was last heard of, to a few seconds; nil
+	// when never, and in what a command returns.
+	LastContactAt   *time.Time `json:"-"`
+	verifiersWanted int64
+}
+
+// Facts are what the scheduler goes by: gpu.vendor, fabric.type and so on.
+func (n Node) Facts() (map[string]string, error) {
+	var facts map[string]string
+	if err := json.Unmarshal(n.Capabilities, &facts); err != nil {
+		return nil, fmt.Errorf("decode capabilities of node %s: %w", n.ID, err)
+	}
+	return facts, nil
+}
+
+// inspection is a report about a machine in the two forms that are stored.
+type inspection struct{ facts, found json.RawMessage }
+
+func inspectionOf(c agentwire.Capabilities) (inspection, error) {
+	found, err := json.Marshal(c)
+	if err != nil {
+		return inspection{}, fmt.Errorf("encode inspection: %w", err)
+	}
+	if c.Facts == nil {
+		c.Facts = map[string]string{}
+	}
+	facts, err := json.Marshal(c.Facts)
+	if err != nil {
+		return inspection{}, fmt.Errorf("encode capabilities: %w", err)
+	}
+	return inspection{facts: facts, found: found}, nil
+}
+
+// Drift is computed, never stored: what is wanted changes without the node.
+func (n Node) Drift(now time.Time) Drift {
+	switch {
+	case n.ReportedAgentVersion == "":
+		return UnknownDrift
+	case n.CertificateNotAfter == nil || !n.CertificateNotAfter.After(now):
+		return CertificateRepairOnly
+	case n.ReportedAgentVersion == "dev", n.ReportedAgentCommit == "unknown", n.ReportedAgentCommit == "",
+		n.DesiredAgentVersion != "" && n.DesiredAgentVersion != n.ReportedAgentVersion:
+		return VersionDrift
+	case n.VerifierVersion < n.verifiersWanted:
+		return ConfigDrift
+	}
+	return InSync
+}
+
+// fenced reports whether the state of a node keeps its agent out.
+func (s Status) fenced() bool { return s == Retired || s == Deleted }
+
+// takesToken reports whether a node in this state may enrol by a token.
+func (s Status) takesToken(p Purpose) bool {
+	switch p {
+	case Bootstrap:
+		return s == BootstrapIssued || s == Enrolling
+	case Recovery:
+		return s != Retired && s != Removing && s != Deleted
+	}
+	return false
+}
+
+func notFound() error {
+	return fault.New(fault.NotFound, "not_found", "there is no such node").WithRemedy("check the id")
+}
+
+func atVersion(have, based int64) error {
+	if have == based {
+		return nil
+	}
+	return fault.New(fault.Stale, "version_stale", "it was changed since it was read: the newest version is %d, the change is based on %d", have, based).
+		WithRemedy("read it again and repeat the change with the new ETag")
+}
+
+func rejected(fields []fault.Field) error {
+	if len(fields) == 0 {
+		return nil
+	}
+	return fault.New(fault.Invalid, "validation_error", "the request has fields that cannot be accepted").WithFields(fields...)
+}

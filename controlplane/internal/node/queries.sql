@@ -1,0 +1,198 @@
+-- name: InsertNode :one
+INSERT INTO nodes (id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) RETURNING *;
+
+-- name: Node :one
+SELECT sqlc.embed(n), c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
+FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id LEFT JOIN verifier_sets v ON true
+WHERE n.id = $1;
+
+-- name: ShareNode :one
+SELECT * FROM nodes WHERE id = $1 FOR SHARE;
+
+-- name: LockNode :one
+SELECT * FROM nodes WHERE id = $1 FOR NO KEY UPDATE;
+
+-- name: ListNodes :many
+SELECT sqlc.embed(n), c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
+FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id LEFT JOIN verifier_sets v ON true
+WHERE n.id > sqlc.arg(after)::uuid
+  AND (sqlc.narg(status)::text IS NULL AND n.status <> 'deleted' OR n.status = sqlc.narg(status)::text)
+  AND (sqlc.narg(sku_id)::text IS NULL OR n.sku_id = sqlc.narg(sku_id))
+  AND (sqlc.narg(region_code)::text IS NULL OR n.region_code = sqlc.narg(region_code))
+  AND (sqlc.narg(hostname_prefix)::text IS NULL OR starts_with(n.hostname, sqlc.narg(hostname_prefix)))
+  AND (sqlc.narg(schedulable)::boolean IS NULL OR n.schedulable = sqlc.narg(schedulable))
+  AND (sqlc.narg(onboarding_mode)::text IS NULL OR n.onboarding_mode = sqlc.narg(onboarding_mode))
+ORDER BY n.id LIMIT sqlc.arg(page_size);
+
+-- name: SetStatus :one
+UPDATE nodes SET status = $2, schedulable = $3, generation = $4, status_changed_at = clock_timestamp(),
+    version = version + 1, updated_at = clock_timestamp()
+WHERE id = $1 RETURNING *;
+
+-- name: SetFacts :one
+UPDATE nodes SET host = $2, port = $3, ssh_username = $4, gpus_total = $5, schedulable = $6, hold_reason = $7,
+    agent_channel = $8, desired_agent_version = $9, desired_delivery_mode = $10,
+    version = version + 1, updated_at = clock_timestamp()
+WHERE id = $1 RETURNING *;
+
+-- name: SetHold :one
+UPDATE nodes SET hold_reason = $2, schedulable = false, version = version + 1, updated_at = clock_timestamp()
+WHERE id = $1 RETURNING *;
+
+-- name: BindAgent :one
+UPDATE nodes SET agent_instance = $2, generation = $3, reported_agent_version = $4, reported_agent_commit = $5,
+    capabilities = $6, verifier_version = 0,
+    version = version + 1, updated_at = clock_timestamp()
+WHERE id = $1 RETURNING *;
+
+-- name: SetReport :one
+UPDATE nodes SET reported_agent_version = $2, reported_agent_commit = $3, verifier_version = $4, capabilities = $5,
+    version = version + 1, updated_at = clock_timestamp()
+WHERE id = $1 RETURNING *;
+
+-- name: SetInspection :exec
+INSERT INTO node_inspections (node_id, found) VALUES ($1, $2)
+ON CONFLICT (node_id) DO UPDATE SET found = excluded.found, inspected_at = excluded.inspected_at;
+
+-- name: Inspection :one
+SELECT found, inspected_at FROM node_inspections WHERE node_id = $1;
+
+-- name: SetVerifiers :exec
+UPDATE nodes SET verifier_version = $2, updated_at = clock_timestamp() WHERE id = $1 AND verifier_version <> $2;
+
+-- name: SetDelivery :one
+UPDATE nodes SET last_delivery_attempt_at = clock_timestamp(), last_delivery_result = $2, last_delivery_correlation_id = $3
+WHERE id = $1 RETURNING *;
+
+-- name: SetCertificateEnd :one
+UPDATE nodes SET certificate_not_after = $2, last_delivery_result = $3 WHERE id = $1 RETURNING *;
+
+-- name: VerifiersBehind :many
+SELECT id, count(*) OVER () AS total FROM nodes
+WHERE status IN ('enrolling', 'active', 'offline', 'quarantined', 'draining') AND agent_instance <> '' AND verifier_version < $1
+ORDER BY id LIMIT $2;
+
+-- name: InsertEvent :exec
+INSERT INTO node_events (node_id, kind, event, from_status, to_status, cause, actor_kind, actor_id, correlation_id, snapshot)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
+
+-- name: ListEvents :many
+SELECT seq, node_id, occurred_at, kind, event, from_status, to_status, cause, actor_kind, actor_id, correlation_id FROM node_events
+WHERE node_id = $1 AND (sqlc.narg(before)::bigint IS NULL OR seq < sqlc.narg(before))
+  AND (sqlc.narg(until)::timestamptz IS NULL OR occurred_at <= sqlc.narg(until))
+ORDER BY seq DESC LIMIT sqlc.arg(page_size);
+
+-- name: SnapshotAt :one
+SELECT s.snapshot, COALESCE((
+    SELECT i.snapshot -> 'inspection' FROM node_events i
+    WHERE i.node_id = $1 AND i.seq <= s.seq AND i.snapshot ? 'inspection' ORDER BY i.seq DESC LIMIT 1), 'null')::jsonb AS inspection
+FROM node_events s
+WHERE s.node_id = $1 AND s.occurred_at <= sqlc.arg(at)::timestamptz AND s.snapshot ? 'status'
+ORDER BY s.seq DESC LIMIT 1;
+
+-- name: RecentConflict :one
+SELECT EXISTS (SELECT 1 FROM node_events WHERE node_id = $1 AND kind = 'identity_conflict' AND event = $2
+    AND occurred_at > clock_timestamp() - interval '1 hour');
+
+-- name: InsertToken :exec
+INSERT INTO node_tokens (token_hash, node_id, purpose, expires_at, created_by) VALUES ($1, $2, $3, $4, $5);
+
+-- name: RevokeUnusedTokens :exec
+UPDATE node_tokens SET revoked_at = clock_timestamp()
+WHERE node_id = $1 AND purpose = $2 AND consumed_at IS NULL AND revoked_at IS NULL;
+
+-- name: RevokeTokens :exec
+UPDATE node_tokens SET revoked_at = clock_timestamp() WHERE node_id = $1 AND revoked_at IS NULL;
+
+-- name: Token :one
+SELECT sqlc.embed(t), n.status FROM node_tokens t JOIN nodes n ON n.id = t.node_id WHERE t.token_hash = $1;
+
+-- name: LockToken :one
+SELECT * FROM node_tokens WHERE token_hash = $1 FOR NO KEY UPDATE;
+
+-- name: ConsumeToken :exec
+UPDATE node_tokens SET consumed_at = clock_timestamp(), consumed_by_key = $2 WHERE token_hash = $1;
+
+-- name: TokenOfKey :one
+SELECT EXISTS (SELECT 1 FROM node_tokens WHERE node_id = $1 AND consumed_by_key = $2 AND revoked_at IS NULL);
+
+-- name: InsertCertificate :exec
+INSERT INTO node_certificates (serial, node_id, key_fingerprint, not_after) VALUES ($1, $2, $3, $4);
+
+-- name: LiveCertificates :one
+SELECT count(*) FROM node_certificates WHERE node_id = $1 AND revoked_at IS NULL;
+
+-- name: RevokeCertificates :exec
+UPDATE node_certificates SET revoked_at = clock_timestamp(), revoked_reason = $2 WHERE node_id = $1 AND revoked_at IS NULL;
+
+-- name: RevokedSerials :many
+SELECT serial FROM node_certificates WHERE node_id = $1 AND revoked_at IS NOT NULL AND not_after > clock_timestamp() ORDER BY serial;
+
+-- name: Presented :one
+SELECT n.status, n.generation, n.onboarding_mode, n.verifier_version, n.agent_instance, (x.revoked_at IS NOT NULL)::boolean AS revoked,
+    COALESCE(c.session_id, '')::text AS session_id, COALESCE(c.previous_session, '')::text AS previous_session,
+    COALESCE(c.refused_session, '')::text AS refused_session
+FROM node_certificates x JOIN nodes n ON n.id = x.node_id LEFT JOIN node_contacts c ON c.node_id = n.id
+WHERE x.serial = $1 AND x.node_id = $2;
+
+-- name: LockContact :one
+SELECT session_id, previous_session, refused_session,
+    (last_contact_at > clock_timestamp() - make_interval(secs => sqlc.arg(quiet_seconds)::float8))::boolean AS heard
+FROM node_contacts WHERE node_id = $1 FOR NO KEY UPDATE;
+
+-- name: InsertContact :exec
+INSERT INTO node_contacts (node_id, last_contact_at) VALUES ($1, clock_timestamp()) ON CONFLICT (node_id) DO NOTHING;
+
+-- name: SetSession :exec
+UPDATE node_contacts SET session_id = $2, previous_session = $3, refused_session = $4 WHERE node_id = $1;
+
+-- name: ForgetConflict :exec
+UPDATE node_contacts SET previous_session = '', refused_session = '' WHERE node_id = $1;
+
+-- name: DeleteContact :exec
+DELETE FROM node_contacts WHERE node_id = $1;
+
+-- name: ForgetSessions :exec
+UPDATE node_contacts SET session_id = '', previous_session = '', refused_session = '' WHERE node_id = $1;
+
+-- name: Flush :exec
+WITH heard AS (
+    UPDATE node_contacts c SET
+        last_contact_at = h.at,
+        recovering_since = CASE WHEN h.at - c.last_contact_at > make_interval(secs => sqlc.arg(gap_seconds)::float8)
+            THEN h.at ELSE c.recovering_since END
+    FROM (SELECT u.node_id, clock_timestamp() - make_interval(secs => u.age) AS at
+          FROM (SELECT unnest(sqlc.arg(nodes)::uuid[]) AS node_id, unnest(sqlc.arg(ages)::float8[]) AS age) u) h
+    WHERE c.node_id = h.node_id AND c.last_contact_at < h.at
+)
+INSERT INTO node_listening (listening_since, last_flush_at) VALUES (clock_timestamp(), clock_timestamp())
+ON CONFLICT (one_row) DO UPDATE SET last_flush_at = excluded.last_flush_at, listening_since =
+    CASE WHEN excluded.last_flush_at - node_listening.last_flush_at > make_interval(secs => sqlc.arg(deaf_seconds)::float8)
+        THEN excluded.listening_since ELSE node_listening.listening_since END;
+
+-- name: TrySweep :one
+SELECT pg_try_advisory_xact_lock(hashtext('gpuaas node sweep'));
+
+-- name: Lost :many
+SELECT n.id, c.last_contact_at FROM node_contacts c JOIN nodes n ON n.id = c.node_id
+WHERE n.status = 'active'
+  AND c.last_contact_at < statement_timestamp() - make_interval(secs => sqlc.arg(offline_seconds)::float8)
+  AND n.status_changed_at < statement_timestamp() - make_interval(secs => sqlc.arg(offline_seconds)::float8)
+  AND EXISTS (SELECT 1 FROM node_listening l
+      WHERE l.listening_since < statement_timestamp() - make_interval(secs => sqlc.arg(offline_seconds)::float8)
+        AND l.last_flush_at > statement_timestamp() - make_interval(secs => sqlc.arg(deaf_seconds)::float8))
+ORDER BY n.id LIMIT sqlc.arg(batch) FOR NO KEY UPDATE OF n SKIP LOCKED;
+
+-- name: Returned :many
+SELECT n.id FROM nodes n JOIN node_contacts c ON c.node_id = n.id
+WHERE n.status = 'offline'
+  AND c.last_contact_at > statement_timestamp() - make_interval(secs => sqlc.arg(offline_seconds)::float8)
+  AND c.last_contact_at > n.status_changed_at
+  AND GREATEST(c.recovering_since, n.status_changed_at) <= statement_timestamp() - (
+      SELECT CASE WHEN count(*) <= 1 THEN interval '0' ELSE least(interval '30 seconds' * power(2, count(*) - 1), interval '10 minutes') END
+      FROM node_events e WHERE e.node_id = n.id AND e.event = 'lose_contact' AND e.occurred_at > statement_timestamp() - interval '1 hour')
+ORDER BY n.id LIMIT sqlc.arg(batch) FOR NO KEY UPDATE OF n SKIP LOCKED;
+
+-- name: Notify :exec
+SELECT pg_notify(sqlc.arg(channel)::text, sqlc.arg(payload)::text);

@@ -1,0 +1,46 @@
+-- name: Lock :exec
+-- Changes of signers come one after the other, whoever makes them.
+SELECT pg_advisory_xact_lock(hashtext('gpuaas signers'));
+
+-- name: Insert :one
+INSERT INTO signer_versions (id, status, key_name, public_key, verifier_version, published_at, effective_at)
+VALUES (sqlc.arg(id), sqlc.arg(status), sqlc.arg(key_name), sqlc.arg(public_key), sqlc.arg(verifier_version), sqlc.arg(published_at),
+        sqlc.narg(effective_at))
+RETURNING *;
+
+-- name: Move :one
+UPDATE signer_versions
+SET status = sqlc.arg(status), version = version + 1, retires_at = sqlc.narg(retires_at),
+    effective_at = coalesce(sqlc.narg(effective_at), effective_at), finished_at = sqlc.narg(finished_at)
+WHERE id = sqlc.arg(id)
+RETURNING *;
+
+-- name: Get :one
+SELECT * FROM signer_versions WHERE id = $1;
+
+-- name: Current :many
+SELECT * FROM signer_versions WHERE status IN ('staged', 'active', 'grace');
+
+-- name: ActiveKey :one
+SELECT id, key_name, public_key FROM signer_versions WHERE status = 'active';
+
+-- name: RaiseVerifierVersion :one
+INSERT INTO verifier_sets (version) VALUES (1)
+ON CONFLICT (singleton) DO UPDATE SET version = verifier_sets.version + 1, changed_at = clock_timestamp()
+RETURNING version;
+
+-- name: Verifiers :many
+-- One statement, so that the version and the keys belong together. Of the
+-- revoked ones the newest are enough: older ones are unknown to nodes anyway.
+SELECT v.version AS set_version, s.id, s.public_key, s.status
+FROM verifier_sets v, signer_versions s
+WHERE s.status IN ('staged', 'active', 'grace')
+   OR s.id IN (SELECT r.id FROM signer_versions r WHERE r.status = 'revoked' ORDER BY r.finished_at DESC LIMIT 32)
+ORDER BY s.published_at, s.id;
+
+-- name: List :many
+SELECT * FROM signer_versions
+WHERE (sqlc.narg(published_before)::timestamptz IS NULL
+       OR (published_at, id) < (sqlc.narg(published_before)::timestamptz, sqlc.narg(id_before)::text))
+ORDER BY published_at DESC, id DESC
+LIMIT sqlc.arg(page_size);
