@@ -78,7 +78,7 @@ var outside = map[string][]string{
 	"sim":              {module + "/sim/", module + "/contract/"},
 	"stack":            {module + "/stack", module + "/deploy/"},
 	"contract":         {module + "/contract/"},
-	"e2e":              {module + "/contract/", module + "/stack", module + "/e2e"},
+	"e2e":              {module + "/contract/", module + "/stack", module + "/e2e", module + "/sim/"},
 	"cmd/gpuaas":       {module + "/cli", module + "/controlplane", module + "/sim/", module + "/stack"},
 	"agent":            {module + "/agent", module + "/contract/agentwire"},
 	"cmd/gpuaas-agent": {module + "/agent", module + "/contract/agentwire"},
