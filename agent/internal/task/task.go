@@ -19,6 +19,12 @@ type Handler interface {
 	Apply(ctx context.Context, t *Task) (output any, err error)
 }
 
+// Finisher is a Handler that has something left to do once its result was
+// sent. The loop calls Finish then, before it ends because of ErrStop.
+type Finisher interface {
+	Finish(ctx context.Context, t *Task) error
+}
+
 // Task is what a handler works on.
 type Task struct {
 	agentwire.Verified

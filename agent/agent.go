@@ -1,0 +1,225 @@
+// Package agent is what makes a server part of the fleet: a loop that polls
+// the control plane for signed tasks, verifies each, carries it out with the
+// handler compiled in for its type, and reports. It decides nothing itself.
+//
+// What it promises:
+//   - a task is carried out once, whatever is killed, delivered twice or
+//     delivered out of order; see package journal;
+//   - nothing is carried out that the control plane did not sign for this
+//     node, and every refusal is reported;
+//   - it goes on by itself after any outage, and says what is wrong meanwhile.
+package agent
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"gpuaas/agent/internal/config"
+	"gpuaas/agent/internal/enroll"
+	"gpuaas/agent/internal/hostexec"
+	"gpuaas/agent/internal/inspect"
+	"gpuaas/agent/internal/journal"
+	"gpuaas/agent/internal/task"
+	"gpuaas/agent/internal/terminal"
+	"gpuaas/agent/internal/transport"
+	"gpuaas/agent/internal/update"
+	"gpuaas/contract/agentwire"
+)
+
+// ErrRestart is returned by Run when the agent must be started anew, as after
+// an update of itself.
+var ErrRestart = errors.New("the agent must be started anew")
+
+// closeTime is what running tasks get to stop when the agent ends.
+const closeTime = 20 * time.Second
+
+// Options say where the agent works and what it is.
+type Options struct {
+	// HostRoot stands for / on this machine; empty for the machine itself.
+	HostRoot string
+	// ConfigPath is the environment file; empty for the usual place.
+	ConfigPath string
+	Build      agentwire.Build
+	Log        *slog.Logger
+
+	// Tests put something else in their place.
+	handlers func(*Agent) map[string]task.Handler
+	hook     func(point string)
+	renewal  time.Duration // of leases
+	pollWait time.Duration
+	trial    time.Duration // of a new version
+}
+
+// Agent is one running agent.
+type Agent struct {
+	o         Options
+	config    config.Config
+	store     enroll.Store
+	lock      *lock
+	identity  atomic.Pointer[enroll.Identity]
+	verifiers *enroll.Verifiers
+	journal   *journal.Journal
+	client    *transport.Client
+	executor  *executor
+	results   *outgoing
+	machine   inspect.Machine
+	updates   *update.Store
+	sessions  *terminal.Sessions
+	health    *health
+	notify    notifier
+	started   time.Time
+	news      chan struct{} // something to report
+	end       context.CancelCauseFunc
+}
+
+func (o Options) withDefaults() Options {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.renewal == 0 {
+		o.renewal = agentwire.Lease / 3
+	}
+	if o.pollWait == 0 {
+		o.pollWait = agentwire.DefaultWaitSeconds * time.Second
+	}
+	if o.trial == 0 {
+		o.trial = update.TrialPeriod
+	}
+	if o.handlers == nil {
+		o.handlers = (*Agent).compiledIn
+	}
+	return o
+}
+
+// Run is the life of an agent. It ends with the context, with an error when it
+// cannot work, or with ErrRestart.
+func Run(ctx context.Context, o Options) error {
+	a, err := open(o.withDefaults())
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	return a.run(ctx)
+}
+
+// open gathers what the agent needs and changes nothing outside its state.
+func open(o Options) (_ *Agent, err error) {
+	a := &Agent{o: o, started: time.Now(), news: make(chan struct{}, 1), notify: systemd()}
+	if a.config, err = config.Load(o.HostRoot, o.ConfigPath); err != nil {
+		return nil, err
+	}
+	a.store = enroll.NewStore(a.config)
+	if a.lock, err = acquire(a.config.Lock()); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			a.lock.release()
+		}
+	}()
+	identity, err := a.store.Load()
+	if err != nil {
+		return nil, err
+	}
+	a.identity.Store(identity)
+	roots, err := a.store.Roots()
+	if err != nil {
+		return nil, err
+	}
+	instance, err := a.store.Instance()
+	if err != nil {
+		return nil, err
+	}
+	if a.verifiers, err = enroll.LoadVerifiers(a.config.Verifiers()); err != nil {
+		return nil, err
+	}
+	if a.journal, err = journal.Open(a.config.Journal(), time.Now); err != nil {
+		return nil, err
+	}
+	if err := a.journal.RaiseGeneration(identity.Generation); err != nil {
+		o.Log.Error("generation not written down", "error", err)
+	}
+	host := hostexec.Host{Root: a.config.Root}
+	a.updates = update.New(host, o.Build.Version, time.Now)
+	a.machine = inspect.Machine{Host: host, GPUs: gpuHelper(host)}
+	a.client = transport.New(transport.Options{
+		Base: a.config.API, Roots: roots, Node: identity.Node, Version: o.Build.Version, Instance: instance, Session: rand.Text(),
+		Certificate: func() *tls.Certificate { return a.identity.Load().Certificate }, Verifiers: a.verifiers.Version, Now: time.Now,
+	})
+	a.assemble()
+	return a, nil
+}
+
+func (a *Agent) assemble() {
+	log := a.o.Log.With("node_id", a.identity.Load().Node)
+	a.o.Log = log
+	a.health = newHealth(a.config.Status(), a.o.Build, log, a.notify)
+	a.results = newOutgoing(a.client, a.journal, log)
+	a.results.hook = a.o.hook
+	a.executor = &executor{
+		node: a.identity.Load().Node, build: a.o.Build, calls: a.client, journal: a.journal, verifiers: a.verifiers,
+		now: time.Now, skew: a.client.Skew, log: log, renewal: a.o.renewal, hook: a.o.hook, results: a.results,
+		slot: make(chan struct{}, 1), running: map[string]*execution{},
+		end: func(err error) { a.end(err) },
+	}
+	a.executor.handlers = a.o.handlers(a)
+	a.executor.handlers[agentwire.TypeHeartbeatCheck] = heartbeat{a}
+	a.executor.handlers[agentwire.TypeUpdateVerifiers] = updateVerifiers{a}
+}
+
+func (a *Agent) close() {
+	if err := a.journal.Close(); err != nil {
+		a.o.Log.Error("close journal", "error", err)
+	}
+	a.lock.release()
+}
+
+func (a *Agent) run(ctx context.Context) error {
+	ctx, a.end = context.WithCancelCause(ctx)
+	defer a.end(nil)
+	for _, d := range a.journal.Damage() {
+		a.o.Log.Error("the task journal was damaged; the damaged file is kept beside it", "damage", d)
+	}
+	a.o.Log.Info("agent started", "version", a.o.Build.Version, "commit", a.o.Build.Commit, "control_plane", a.config.API.Host,
+		"certificate_not_after", a.identity.Load().NotAfter.UTC().Format(time.RFC3339), "verifier_version", a.verifiers.Version())
+
+	var beside sync.WaitGroup
+	for _, work := range []func(context.Context){a.results.Run, a.keepIdentity, a.keepReported, a.keepWatchdog} {
+		beside.Go(func() { work(ctx) })
+	}
+	trial, err := a.beginTrial(ctx)
+	if err != nil {
+		a.o.Log.Error("record of the last update not read", "error", err)
+	}
+	a.executor.Resume(ctx)
+	a.notify.send("READY=1")
+	a.poll(ctx, trial)
+
+	a.notify.send("STOPPING=1")
+	a.closeTerminals()
+	a.executor.Close(closeTime)
+	beside.Wait()
+	a.health.stopped()
+	return a.reason(context.Cause(ctx))
+}
+
+// reason says whether the end was one that was wanted.
+func (a *Agent) reason(cause error) error {
+	switch {
+	case errors.Is(cause, task.ErrRestart), errors.Is(cause, errTrialFailed):
+		a.o.Log.Info("agent ends to be started anew", "cause", cause)
+		return fmt.Errorf("%w: %w", ErrRestart, cause)
+	case errors.Is(cause, task.ErrStop):
+		a.o.Log.Info("agent ends for good: it was removed from this machine")
+	default:
+		a.o.Log.Info("agent ends")
+	}
+	return nil
+}

@@ -1,0 +1,233 @@
+package hostexec
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// hangup is how long what runs on a terminal may take to end by itself.
+	hangup = time.Second
+	// killed is how long the kernel may take to end what was killed.
+	killed  = 5 * time.Second
+	lookout = 10 * time.Millisecond
+)
+
+// ErrRoot says that an interactive shell was asked for as root.
+var ErrRoot = errors.New("there are no interactive shells for root")
+
+// ShellStart describes the login shell of a user.
+type ShellStart struct {
+	Program       string // path of the shell on the machine
+	Name          string
+	User          User
+	Home          string
+	Columns, Rows int
+}
+
+// Shell is a login shell on a pseudo-terminal. Reading and writing is what is
+// shown and typed there.
+type Shell struct {
+	terminal *os.File
+	cmd      *exec.Cmd
+	ended    chan struct{}
+	ending   sync.Once
+}
+
+// StartShell starts the login shell of a user as that user, leader of a session
+// of its own on a new terminal, in a clean environment.
+func (h Host) StartShell(ctx context.Context, c ShellStart) (*Shell, error) {
+	if c.User.UID == 0 || c.User.GID == 0 {
+		return nil, ErrRoot
+	}
+	terminal, line, err := openTerminal()
+	if err != nil {
+		return nil, err
+	}
+	defer line.Close() // the shell has its own
+	s := &Shell{terminal: terminal, ended: make(chan struct{})}
+	if err := errors.Join(s.Resize(c.Columns, c.Rows), h.hand(line, c.User)); err != nil {
+		return nil, errors.Join(fmt.Errorf("set up terminal: %w", err), terminal.Close())
+	}
+	home := h.Path(c.Home)
+	s.cmd = h.shell(ctx, c, line, home)
+	err = s.cmd.Start()
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
+		// As with any login: without a home that can be entered, it begins at /.
+		s.cmd = h.shell(ctx, c, line, "/")
+		err = s.cmd.Start()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start shell %s of %s: %w", c.Program, c.Name, err), terminal.Close())
+	}
+	go s.watch()
+	return s, nil
+}
+
+// hand gives the terminal to its user, as a login does. A fake machine that is
+// not run by root cannot, and need not.
+func (h Host) hand(line *os.File, u User) error {
+	if os.Geteuid() != 0 && !h.Real() {
+		return nil
+	}
+	return errors.Join(line.Chown(int(u.UID), int(u.GID)), line.Chmod(0o620))
+}
+
+func (h Host) shell(ctx context.Context, c ShellStart, line *os.File, folder string) *exec.Cmd {
+	program := h.Path(c.Program)
+	if !h.Real() && !executable(program) {
+		program = c.Program // a fake machine has no shells of its own
+	}
+	// It outlives the call, and is ended by End.
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), program)
+	cmd.Args = []string{"-" + filepath.Base(c.Program)} // this is how a shell knows that it is one of a login
+	cmd.Dir = folder
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = line, line, line
+	cmd.Env = []string{
+		"PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games", "TERM=xterm-256color", "LANG=C.UTF-8",
+		"HOME=" + h.Path(c.Home), "USER=" + c.Name, "LOGNAME=" + c.Name, "SHELL=" + c.Program,
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
+	if os.Geteuid() == 0 || h.Real() {
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: c.User.UID, Gid: c.User.GID, Groups: c.User.Groups}
+	}
+	return cmd
+}
+
+// openTerminal makes a pseudo-terminal. Its near end does not block the
+// process, so that closing it ends a read or write that waits.
+func openTerminal() (near, far *os.File, err error) {
+	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open terminal: %w", err)
+	}
+	near = os.NewFile(uintptr(fd), "/dev/ptmx")
+	n, err := unix.IoctlGetUint32(fd, unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0)
+	}
+	if err == nil {
+		far, err = os.OpenFile("/dev/pts/"+strconv.FormatUint(uint64(n), 10), os.O_RDWR|syscall.O_NOCTTY, 0)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("open terminal: %w", err), near.Close())
+	}
+	return near, far, nil
+}
+
+// Read reads what is shown. It ends with io.EOF when nothing holds the
+// terminal any more.
+func (s *Shell) Read(p []byte) (int, error) {
+	n, err := s.terminal.Read(p)
+	if errors.Is(err, syscall.EIO) || errors.Is(err, os.ErrClosed) {
+		return n, io.EOF
+	}
+	return n, err
+}
+
+// Write types.
+func (s *Shell) Write(p []byte) (int, error) { return s.terminal.Write(p) }
+
+// Resize sets the size of the terminal and tells the programs on it.
+func (s *Shell) Resize(columns, rows int) error {
+	raw, err := s.terminal.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("resize terminal: %w", err)
+	}
+	var failed error
+	err = raw.Control(func(fd uintptr) {
+		failed = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Col: uint16(columns), Row: uint16(rows)}) //nolint:gosec // at most 1000
+	})
+	if err := errors.Join(err, failed); err != nil {
+		return fmt.Errorf("resize terminal: %w", err)
+	}
+	return nil
+}
+
+// Ended is closed when the shell itself has ended. Others may still run on
+// its terminal.
+func (s *Shell) Ended() <-chan struct{} { return s.ended }
+
+// watch leaves the shell a zombie: until it is waited for, no other session can
+// have its number.
+func (s *Shell) watch() {
+	defer close(s.ended)
+	for {
+		err := unix.Waitid(unix.P_PID, s.cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if !errors.Is(err, syscall.EINTR) {
+			return
+		}
+	}
+}
+
+// End ends everything that runs in the session of the shell: it is hung up
+// first, and killed when that does not help. What is left to read can still be
+// read. The answer is the status of the shell; -1 when it was ended.
+func (s *Shell) End() (exit int) {
+	s.ending.Do(func() {
+		s.signal(syscall.SIGHUP)
+		s.signal(syscall.SIGCONT) // what is stopped cannot hear
+		if !s.emptied(hangup, func() {}) {
+			s.emptied(killed, func() { s.signal(syscall.SIGKILL) })
+		}
+		_ = s.cmd.Wait() // how it ended is read below
+	})
+	return s.cmd.ProcessState.ExitCode()
+}
+
+// Close gives the terminal up, also when something that left the session still
+// holds its other end.
+func (s *Shell) Close() error { return s.terminal.Close() }
+
+// emptied waits until nothing is left of the session.
+func (s *Shell) emptied(within time.Duration, again func()) bool {
+	for deadline := time.Now().Add(within); ; time.Sleep(lookout) {
+		again()
+		if len(sessionMembers(s.cmd.Process.Pid)) == 0 {
+			return true
+		}
+		if time.Now().After(deadline) {
+			return false
+		}
+	}
+}
+
+func (s *Shell) signal(signal syscall.Signal) {
+	for _, pid := range sessionMembers(s.cmd.Process.Pid) {
+		_ = syscall.Kill(pid, signal) // it may be gone by now
+	}
+}
+
+// sessionMembers finds the processes of a session that have not ended.
+func sessionMembers(session int) []int {
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is a constant
+	var members []int
+	for _, name := range stats {
+		raw, err := os.ReadFile(name)
+		if err != nil {
+			continue // it has ended meanwhile
+		}
+		// pid (name) state ppid pgrp session …; the name may hold anything.
+		fields := bytes.Fields(raw[bytes.LastIndexByte(raw, ')')+1:])
+		if len(fields) < 4 || bytes.ContainsAny(fields[0], "ZX") || string(fields[3]) != strconv.Itoa(session) {
+			continue
+		}
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name))); err == nil {
+			members = append(members, pid)
+		}
+	}
+	return members
+}

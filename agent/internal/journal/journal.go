@@ -1,0 +1,283 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"gpuaas/agent/internal/atomicfile"
+	"gpuaas/contract/agentwire"
+)
+
+const (
+	fileName    = "journal.log"
+	damagedName = "journal.damaged"
+
+	keepSent   = 24 * time.Hour
+	keepUnsent = 7 * 24 * time.Hour
+	// maxSize bounds the file; new tasks are not accepted beyond it.
+	maxSize = 16 << 20
+	// compactAbove is the size below which a rewrite is not worth its while.
+	compactAbove = 256 << 10
+)
+
+// ErrFull is the refusal of a new task when too many are remembered already.
+var ErrFull = errors.New("the task journal has reached its largest size")
+
+// Entry is what the journal knows of one task.
+type Entry struct {
+	id          string
+	Envelope    agentwire.Envelope
+	Checkpoints map[string]string
+	Steps       []agentwire.Step
+	Result      *agentwire.ResultRequest // nil while the task is not finished
+	Sent        bool                     // the control plane has the result
+}
+
+// ID is the id of the task, also when its envelope was lost to damage.
+func (e Entry) ID() string { return e.id }
+
+// Journal is safe for use by several goroutines.
+type Journal struct {
+	dir string
+	now func() time.Time
+
+	mu      sync.Mutex
+	file    *os.File
+	content content
+	size    int64  // of what is in the file as we want it
+	synced  int64  // of what is on the disk for certain
+	torn    bool   // there may be more in the file than size
+	backlog []byte // lines that must be written before any other
+	compact int64  // size at which the file is rewritten
+	notes   []string
+}
+
+// Open reads the journal in dir and makes it ready for writing. Damage is told
+// by Damage and is no error; only a folder that cannot be used is.
+func Open(dir string, now func() time.Time) (*Journal, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make journal folder: %w", err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, fileName), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open journal: %w", err)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, 4*maxSize))
+	if err != nil {
+		return nil, fmt.Errorf("read journal: %w", errors.Join(err, f.Close()))
+	}
+	removeLeftovers(dir)
+	c := read(data)
+	j := &Journal{dir: dir, now: now, file: f, content: c, size: c.good, torn: c.torn, compact: compactAbove, notes: c.damage}
+	if len(c.damage) > 0 {
+		j.keepDamaged(data)
+	}
+	j.forget()
+	if len(c.damage) > 0 || j.size > j.compact {
+		j.noteError("rewrite journal", j.rewrite())
+	}
+	// What a killed process wrote may not be on the disk yet.
+	if err := errors.Join(j.file.Sync(), atomicfile.SyncFolder(dir)); err != nil {
+		return nil, fmt.Errorf("sync journal: %w", errors.Join(err, j.file.Close()))
+	}
+	j.synced = j.size
+	return j, nil
+}
+
+// Look reads the journal in dir without touching it, for people who want to
+// know while an agent uses it.
+func Look(dir string) (unfinished, unsent int, damage []string, err error) {
+	data, err := os.ReadFile(filepath.Join(dir, fileName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, 0, nil, nil
+	}
+	if err != nil {
+		return 0, 0, nil, fmt.Errorf("read journal: %w", err)
+	}
+	c := read(data)
+	for _, e := range c.tasks {
+		switch {
+		case e.Result == nil:
+			unfinished++
+		case !e.Sent:
+			unsent++
+		}
+	}
+	return unfinished, unsent, c.damage, nil
+}
+
+// removeLeftovers clears rewrites away that a crash interrupted.
+func removeLeftovers(dir string) {
+	left, err := filepath.Glob(filepath.Join(dir, "."+fileName+".*"))
+	if err != nil {
+		return
+	}
+	for _, l := range left {
+		_ = os.Remove(l) // it costs space, and nothing else
+	}
+}
+
+func (j *Journal) keepDamaged(data []byte) {
+	j.noteError("keep damaged journal", atomicfile.Write(filepath.Join(j.dir, damagedName), data, 0o600))
+}
+
+func (j *Journal) noteError(doing string, err error) {
+	if err != nil {
+		j.notes = append(j.notes, doing+": "+err.Error())
+	}
+}
+
+// Damage says what was found damaged when the journal was opened.
+func (j *Journal) Damage() []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.notes)
+}
+
+// Generation is the newest generation of the node that was seen.
+func (j *Journal) Generation() int64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.content.generation
+}
+
+// RaiseGeneration remembers a newer generation.
+func (j *Journal) RaiseGeneration(generation int64) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if generation <= j.content.generation {
+		return nil
+	}
+	return j.commit(record{Kind: kindGeneration, Generation: generation})
+}
+
+// Accept remembers a task that will be carried out, or a newer attempt of one
+// that is known. When it fails, the task must not be started.
+func (j *Journal) Accept(e agentwire.Envelope) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.size > maxSize {
+		j.forget()
+		if err := j.rewrite(); err != nil {
+			return err
+		}
+		if j.size > maxSize {
+			return ErrFull
+		}
+	}
+	return j.commit(record{Kind: kindAccepted, Task: e.TaskID, Envelope: &e})
+}
+
+// Checkpoint remembers a value of a running task.
+func (j *Journal) Checkpoint(task, key, value string) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.commit(record{Kind: kindCheckpoint, Task: task, Key: key, Value: value})
+}
+
+// Recall gives a checkpoint back.
+func (j *Journal) Recall(task, key string) string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if e, ok := j.content.tasks[task]; ok {
+		return e.Checkpoints[key]
+	}
+	return ""
+}
+
+// Step remembers a step. It may be lost in a crash: nothing depends on it but
+// what people are shown.
+func (j *Journal) Step(task string, s agentwire.Step) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	r := record{Kind: kindStep, Task: task, Step: &s}
+	if line, err := encode(r); err == nil && j.content.apply(r) == nil && len(j.backlog) == 0 {
+		_ = j.write(line, false) // best effort, see above
+	}
+}
+
+// Finish remembers the result of a task. It is known to this process from then
+// on even when it cannot be written, and is written as soon as possible.
+func (j *Journal) Finish(task string, result agentwire.ResultRequest) error {
+	return j.must(record{Kind: kindResult, Task: task, Result: &result})
+}
+
+// Sent remembers that the control plane has the result, or wants none.
+func (j *Journal) Sent(task string) error { return j.must(record{Kind: kindSent, Task: task}) }
+
+// Abandon forgets a task that was accepted and must not be finished here. It
+// may be handed out anew.
+func (j *Journal) Abandon(task string) error { return j.must(record{Kind: kindAbandoned, Task: task}) }
+
+// Flush writes what could not be written before.
+func (j *Journal) Flush() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.backlog) == 0 {
+		return nil
+	}
+	return j.write(nil, true)
+}
+
+// Lookup finds a task.
+func (j *Journal) Lookup(task string) (Entry, bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	e, ok := j.content.tasks[task]
+	if !ok {
+		return Entry{}, false
+	}
+	return e.copy(), true
+}
+
+// Unfinished lists the tasks that were accepted and have no result, in the
+// order of their acceptance.
+func (j *Journal) Unfinished() []Entry {
+	return j.list(func(e *Entry) bool { return e.Result == nil })
+}
+
+// Unsent lists the tasks whose results the control plane does not have.
+func (j *Journal) Unsent() []Entry {
+	return j.list(func(e *Entry) bool { return e.Result != nil && !e.Sent })
+}
+
+// Finished lists the tasks that have a result, sent or not.
+func (j *Journal) Finished() []Entry {
+	return j.list(func(e *Entry) bool { return e.Result != nil && e.Envelope.TaskID != "" })
+}
+
+func (j *Journal) list(which func(*Entry) bool) []Entry {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var out []Entry
+	for _, id := range j.content.order {
+		if e := j.content.tasks[id]; which(e) {
+			out = append(out, e.copy())
+		}
+	}
+	return out
+}
+
+func (e *Entry) copy() Entry {
+	c := *e
+	c.Checkpoints, c.Steps = nil, slices.Clone(e.Steps)
+	return c
+}
+
+// Close writes what is outstanding and lets go of the file.
+func (j *Journal) Close() error {
+	err := j.Flush()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return errors.Join(err, j.file.Close())
+}
+
+// Folder is where the journal lies.
+func (j *Journal) Folder() string { return j.dir }

@@ -1,0 +1,175 @@
+package steps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gpuaas/agent/internal/atomicfile"
+	"gpuaas/agent/internal/hostexec"
+	"gpuaas/agent/internal/inspect"
+	"gpuaas/agent/internal/task"
+	"gpuaas/contract/agentwire"
+)
+
+// storageCleanup removes what tenants left on disks and mounts.
+type storageCleanup struct{ host }
+
+// localFolders are emptied in any case; parameters add to them.
+var localFolders = []string{"/tmp", "/var/tmp", "/scratch"}
+
+// wekaConfig is where the Weka client keeps the rights of a tenant.
+var wekaConfig = []string{filepath.Join("/root", ".weka"), "/etc/weka/auth-token.json"}
+
+const wekaType = "wekafs"
+
+// Check implements task.Handler. Whether folders are empty means nothing
+// before the task: only its own work counts as done.
+func (h storageCleanup) Check(_ context.Context, t *task.Task) (any, bool, error) {
+	return recall[agentwire.StorageCleanupOutput](t)
+}
+
+// Apply implements task.Handler. What could not be removed is residue, not a
+// failure: the caller decides what to make of it.
+func (h storageCleanup) Apply(ctx context.Context, t *task.Task) (any, error) {
+	p, err := params[agentwire.StorageCleanupParams](t)
+	if err != nil {
+		return nil, err
+	}
+	mounts, err := h.machine.Mounts()
+	if err != nil && (h.Host.Real() || !errors.Is(err, fs.ErrNotExist)) {
+		return nil, err
+	}
+	out := agentwire.StorageCleanupOutput{Scope: p.Scope, Unmounted: []string{}, ConfigRemoved: []string{}, Residue: []string{}}
+	// Weka first: a mount below a scratch folder would be in the way.
+	if p.Scope != "local" {
+		if err := step(t, "weka", func() (string, error) { return h.cleanWeka(ctx, mounts, &out) }); err != nil {
+			return nil, err
+		}
+	}
+	if p.Scope != "weka" {
+		if err := h.cleanLocal(ctx, t, p, mounts, &out); err != nil {
+			return nil, err
+		}
+	}
+	return out, remember(t, out)
+}
+
+func (h storageCleanup) cleanLocal(ctx context.Context, t *task.Task, p *agentwire.StorageCleanupParams, mounts []inspect.Mount, out *agentwire.StorageCleanupOutput) error {
+	folders := slices.Clone(localFolders)
+	for _, s := range p.Scratch {
+		if !slices.Contains(folders, s) {
+			folders = append(folders, s)
+		}
+	}
+	for _, folder := range folders {
+		if err := step(t, "empty "+folder, func() (string, error) { return h.emptyFolder(ctx, folder, mounts, out) }); err != nil {
+			return err
+		}
+	}
+	removed, residue := h.removeShared(tenantUID)
+	out.EntriesRemoved += removed
+	out.Residue = append(out.Residue, residue...)
+	return nil
+}
+
+func (h storageCleanup) emptyFolder(ctx context.Context, folder string, mounts []inspect.Mount, out *agentwire.StorageCleanupOutput) (string, error) {
+	if m, ok := inspect.Holding(mounts, folder); ok && m.Shared() {
+		out.Residue = append(out.Residue, fmt.Sprintf("%s: it lies on a %s file system that other machines may use, and is not emptied", folder, m.Type))
+		return "skipped: shared with other machines", nil
+	}
+	top, err := openFolder(h.Host, folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "not there", nil
+	}
+	if err != nil {
+		out.Residue = append(out.Residue, fmt.Sprintf("%s: %v", folder, bare(err)))
+		return "skipped: " + err.Error(), nil
+	}
+	defer top.Close()
+	s := sweeper{top: top, name: folder, keep: keepInTemp, stop: ctx.Err}
+	err = s.sweep()
+	out.EntriesRemoved += s.entries
+	out.BytesFreed += s.bytes
+	out.Residue = append(out.Residue, s.residue...)
+	if err != nil {
+		return "", fmt.Errorf("empty %s: %w", folder, err)
+	}
+	return fmt.Sprintf("%d entries, %d bytes", s.entries, s.bytes), nil
+}
+
+// systemEntries at the top of temporary folders belong to running services;
+// tenants cannot write into them.
+var systemEntries = []string{"systemd-private-", "snap-private-tmp", "lost+found"}
+
+func keepInTemp(name string, info fs.FileInfo) bool {
+	return info.IsDir() && stat(info).Uid == 0 && slices.ContainsFunc(systemEntries, func(p string) bool { return strings.HasPrefix(name, p) })
+}
+
+func (h storageCleanup) cleanWeka(ctx context.Context, mounts []inspect.Mount, out *agentwire.StorageCleanupOutput) (string, error) {
+	// The last mounted goes first: it may lie on an earlier one.
+	for _, m := range slices.Backward(mounts) {
+		if m.Type != wekaType {
+			continue
+		}
+		_, err := h.Host.Do(ctx, hostexec.Command{Program: "umount", Args: []string{"--", m.Point}})
+		switch {
+		case ctx.Err() != nil:
+			return "", fmt.Errorf("unmount %s: %w", m.Point, err)
+		case err != nil:
+			out.Residue = append(out.Residue, fmt.Sprintf("%s: %v", printable(m.Point), err))
+		default:
+			out.Unmounted = append(out.Unmounted, m.Point)
+		}
+	}
+	for _, path := range wekaConfig {
+		if _, err := os.Lstat(h.Host.Path(path)); err != nil {
+			continue
+		}
+		residue, err := removeTree(h.Host, path, ctx.Err)
+		if err != nil {
+			return "", fmt.Errorf("remove %s: %w", path, err)
+		}
+		out.Residue = append(out.Residue, residue...)
+		if len(residue) == 0 {
+			out.ConfigRemoved = append(out.ConfigRemoved, path)
+		}
+	}
+	if err := h.forgetMounts(out); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d unmounted", len(out.Unmounted)), nil
+}
+
+// forgetMounts takes Weka file systems out of the table, so that they do not
+// come back with the next start of the machine.
+func (h storageCleanup) forgetMounts(out *agentwire.StorageCleanupOutput) error {
+	const table = "/etc/fstab"
+	raw, err := os.ReadFile(h.Host.Path(table))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", table, err)
+	}
+	var kept strings.Builder
+	for line := range strings.Lines(string(raw)) {
+		if fields := strings.Fields(line); len(fields) >= 3 && !strings.HasPrefix(fields[0], "#") && fields[2] == wekaType {
+			out.ConfigRemoved = append(out.ConfigRemoved, table+" "+fields[1])
+			continue
+		}
+		kept.WriteString(line)
+	}
+	if kept.Len() == len(raw) {
+		return nil
+	}
+	if err := atomicfile.Write(h.Host.Path(table), []byte(kept.String()), 0o644); err != nil {
+		return fmt.Errorf("write %s: %w", table, err)
+	}
+	return nil
+}

@@ -1,0 +1,127 @@
+package steps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"gpuaas/agent/internal/atomicfile"
+	"gpuaas/agent/internal/hostexec"
+	"gpuaas/agent/internal/task"
+	"gpuaas/contract/agentwire"
+)
+
+// hwSync sets up what MAAS needs to hear of changes of the hardware. The file
+// and the units are those that MAAS itself puts on a machine.
+type hwSync struct{ host }
+
+const (
+	maasCredentials = "/etc/maas/maas-machine-creds.yml" //nolint:gosec // the name of a file
+	syncTimer       = "maas_hardware_sync.timer"
+	timerSettings   = "/etc/systemd/system/" + syncTimer + ".d/gpuaas.conf"
+	reseeded        = "reseeded"
+)
+
+// syncUnits are set going again; the timer is required, the agent of newer
+// MAAS versions is there or not.
+var syncUnits = []string{syncTimer, "maas-agent.service"}
+
+var unitFolders = []string{"/etc/systemd/system/", "/run/systemd/system/", "/usr/lib/systemd/system/", "/lib/systemd/system/"}
+
+// Check implements task.Handler. A token cannot be compared with one that was
+// not asked for yet, so that only the task's own work counts as done.
+func (h hwSync) Check(_ context.Context, t *task.Task) (any, bool, error) {
+	done := t.Reporter.Recall(reseeded)
+	if done == "" {
+		return nil, false, nil
+	}
+	return agentwire.HWSyncOutput{CredentialsWritten: true, UnitsRestarted: strings.Fields(done)}, true, nil
+}
+
+// Apply implements task.Handler.
+func (h hwSync) Apply(ctx context.Context, t *task.Task) (any, error) {
+	p, err := params[agentwire.HWSyncParams](t)
+	if err != nil {
+		return nil, err
+	}
+	units := h.installed()
+	if len(units) == 0 || units[0] != syncTimer {
+		return nil, task.Fail("hw_sync_missing", syncTimer+" is not installed on this machine",
+			"deploy the machine with hardware sync enabled: MAAS installs the unit then", nil)
+	}
+	if err := step(t, "credentials", func() (string, error) { return "", h.writeCredentials(ctx, t, p) }); err != nil {
+		return nil, err
+	}
+	if err := step(t, "units", func() (string, error) { return strings.Join(units, " "), h.restart(ctx, p, units) }); err != nil {
+		return nil, err
+	}
+	if err := t.Reporter.Checkpoint(reseeded, strings.Join(units, " ")); err != nil {
+		return nil, fmt.Errorf("remember what was done: %w", err)
+	}
+	return agentwire.HWSyncOutput{CredentialsWritten: true, UnitsRestarted: units}, nil
+}
+
+func (h hwSync) installed() []string {
+	var found []string
+	for _, unit := range syncUnits {
+		for _, folder := range unitFolders {
+			if _, err := os.Stat(h.Host.Path(folder + unit)); err == nil {
+				found = append(found, unit)
+				break
+			}
+		}
+	}
+	return found
+}
+
+func (h hwSync) writeCredentials(ctx context.Context, t *task.Task, p *agentwire.HWSyncParams) error {
+	token, err := t.Credentials.Mint(ctx, agentwire.CredentialMAASMachineToken, map[string]string{"system_id": p.SystemID})
+	if err != nil {
+		return task.Fail("machine_token_unavailable", "MAAS gave no token for machine "+p.SystemID, "look at the site of this node", err)
+	}
+	defer clear(token.Values)
+	var text strings.Builder
+	text.WriteString("reporting:\n  maas:\n")
+	fmt.Fprintf(&text, "    endpoint: %s\n", strconv.Quote(strings.TrimRight(p.MAASURL, "/")+"/metadata/status/"+p.SystemID))
+	for _, key := range []string{"consumer_key", "token_key", "token_secret"} {
+		value := token.Values[key]
+		if value == "" || !plain(value) {
+			return task.Fail("machine_token_unusable", "the machine token has no usable "+key, "look at the site of this node", nil)
+		}
+		fmt.Fprintf(&text, "    %s: %s\n", key, strconv.Quote(value))
+	}
+	if err := atomicfile.Write(h.Host.Path(maasCredentials), []byte(text.String()), 0o600); err != nil {
+		return fmt.Errorf("write credentials of hardware sync: %w", err)
+	}
+	return nil
+}
+
+// plain says whether a value means the same in Go's quotes and in YAML's.
+func plain(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
+}
+
+func (h hwSync) restart(ctx context.Context, p *agentwire.HWSyncParams, units []string) error {
+	// The calendar of MAAS's own timer is replaced; the first run comes soon.
+	settings := "[Timer]\nOnCalendar=\nOnActiveSec=30s\nOnUnitActiveSec=" + p.Interval + "\n"
+	if err := atomicfile.Write(h.Host.Path(timerSettings), []byte(settings), 0o644); err != nil {
+		return fmt.Errorf("set interval of hardware sync: %w", err)
+	}
+	calls := [][]string{{"daemon-reload"}}
+	for _, unit := range units {
+		calls = append(calls, []string{"enable", unit}, []string{"restart", unit})
+	}
+	for _, args := range calls {
+		_, err := h.Host.Do(ctx, hostexec.Command{Program: "systemctl", Args: args})
+		if errors.Is(err, hostexec.ErrNoProgram) {
+			return task.Fail("systemd_missing", "this machine has no systemctl", "hardware sync needs systemd", err)
+		}
+		if err != nil {
+			return task.Fail("hw_sync_not_started", "systemctl "+strings.Join(args, " ")+" failed", "look at the unit with systemctl status", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,52 @@
+package steps
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpuaas/contract/agentwire"
+)
+
+func TestHardwareSync(t *testing.T) {
+	b := newBench(t)
+	b.Install("/usr/bin/systemctl")
+	b.minted.Values = map[string]string{"consumer_key": "ck", "token_key": "tk", "token_secret": "ts"}
+	p := agentwire.HWSyncParams{MAASURL: "http://maas.example:5240/MAAS/", SystemID: "abc123", Interval: "15m"}
+	j := b.job(agentwire.TypeHWSyncReseed, p)
+	j.mustCheck(false)
+	j.applyFails("hw_sync_missing")
+	b.Write("/lib/systemd/system/maas_hardware_sync.timer", "")
+	b.mintErr = errors.New("no site")
+	j.applyFails("machine_token_unavailable")
+	b.mintErr = nil
+	b.Fail("systemctl")
+	j.applyFails("hw_sync_not_started")
+	b.Heal("systemctl")
+	j.cancelIn("systemctl")
+	j.mustCheck(false)
+	if out := j.apply().(agentwire.HWSyncOutput); !out.CredentialsWritten || !slices.Equal(out.UnitsRestarted, []string{"maas_hardware_sync.timer"}) {
+		t.Errorf("output %+v", out)
+	}
+	j.mustCheck(true)
+	want := "reporting:\n  maas:\n    endpoint: \"http://maas.example:5240/MAAS/metadata/status/abc123\"\n    consumer_key: \"ck\"\n    token_key: \"tk\"\n    token_secret: \"ts\"\n"
+	if got := b.Read("/etc/maas/maas-machine-creds.yml"); got != want {
+		t.Errorf("credentials\n%s", got)
+	}
+	if info, err := os.Stat(b.Path("/etc/maas/maas-machine-creds.yml")); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+	calls := b.Calls()
+	if got := calls[len(calls)-3:]; !slices.Equal(got, []string{"systemctl daemon-reload", "systemctl enable maas_hardware_sync.timer", "systemctl restart maas_hardware_sync.timer"}) {
+		t.Errorf("calls %q", got)
+	}
+	for _, line := range append(calls, j.steps.lines...) {
+		if strings.Contains(line, "ts") && strings.Contains(line, "token") {
+			t.Errorf("the secret is told: %s", line)
+		}
+	}
+	b.minted.Values["token_secret"] = "a\nb"
+	b.job(agentwire.TypeHWSyncReseed, p).applyFails("machine_token_unusable")
+}

@@ -1,0 +1,268 @@
+package steps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"gpuaas/agent/internal/atomicfile"
+	"gpuaas/agent/internal/hostexec"
+	"gpuaas/agent/internal/task"
+	"gpuaas/contract/agentwire"
+)
+
+// provision makes the account of an allocation.
+type provision struct{ host }
+
+func homeOf(name string) string { return "/home/" + name }
+
+func sudoersPath(name string) string { return "/etc/sudoers.d/gpuaas-" + name }
+
+// Check implements task.Handler.
+func (h provision) Check(_ context.Context, t *task.Task) (any, bool, error) {
+	p, err := params[agentwire.ProvisionUserParams](t)
+	if err != nil {
+		return nil, false, err
+	}
+	s, err := h.ours(p.AllocationID, p.Username)
+	if err != nil {
+		return nil, false, err
+	}
+	if !s.mark.Ready || !s.exists || s.there.UID != p.UID || s.there.GID != p.GID || s.there.Home != homeOf(p.Username) {
+		return nil, false, nil
+	}
+	if !h.keysAre(p) || !h.sudoIs(p) {
+		return nil, false, nil
+	}
+	return output(p, false), true, nil
+}
+
+// Apply implements task.Handler.
+func (h provision) Apply(ctx context.Context, t *task.Task) (any, error) {
+	p, err := params[agentwire.ProvisionUserParams](t)
+	if err != nil {
+		return nil, err
+	}
+	s, err := h.ours(p.AllocationID, p.Username)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.admit(p, s); err != nil {
+		return nil, err
+	}
+	mark := s.mark
+	if !s.marked {
+		mark = account{AllocationID: p.AllocationID, Username: p.Username, UID: p.UID, GID: p.GID, Home: homeOf(p.Username), CreatedAt: h.Clock()}
+		if err := h.mark(mark); err != nil {
+			return nil, err
+		}
+	}
+	work := []struct {
+		name string
+		do   func() (string, error)
+	}{
+		{"account", func() (string, error) { return "", h.create(ctx, p, s.exists) }},
+		{"keys", func() (string, error) { return strconv.Itoa(len(p.AuthorizedKeys)) + " keys", h.writeKeys(p) }},
+		{"sudo", func() (string, error) { return strconv.FormatBool(p.Sudo), h.writeSudo(ctx, p) }},
+	}
+	for _, w := range work {
+		if err := step(t, w.name, w.do); err != nil {
+			return nil, err
+		}
+	}
+	mark.Ready = true
+	if err := h.mark(mark); err != nil {
+		return nil, err
+	}
+	return output(p, !s.exists), nil
+}
+
+func output(p *agentwire.ProvisionUserParams, created bool) agentwire.ProvisionUserOutput {
+	return agentwire.ProvisionUserOutput{Username: p.Username, UID: p.UID, GID: p.GID, Home: homeOf(p.Username), Created: created}
+}
+
+// admit says why an account cannot be made here and now.
+func (h provision) admit(p *agentwire.ProvisionUserParams, s standing) error {
+	if h.draining() {
+		return task.Fail("node_draining", "the node is being drained and takes no new users", "lift the drain, or choose another node", nil)
+	}
+	if s.marked && (s.mark.UID != p.UID || s.mark.GID != p.GID) {
+		return task.Fail("account_changed", fmt.Sprintf("account %s was made with uid %d and gid %d", p.Username, s.mark.UID, s.mark.GID),
+			"deprovision it before it gets other ids", nil)
+	}
+	accounts, err := h.machine.Accounts()
+	if err != nil {
+		return err
+	}
+	for _, a := range accounts {
+		if a.UID == p.UID && a.Name != p.Username {
+			return task.Fail("uid_in_use", fmt.Sprintf("uid %d belongs to account %s", p.UID, a.Name), "choose another uid, or remove that account", nil)
+		}
+	}
+	return nil
+}
+
+func (h provision) create(ctx context.Context, p *agentwire.ProvisionUserParams, exists bool) error {
+	if _, ok := h.machine.GroupOf(p.GID); !ok {
+		if _, err := h.Host.Do(ctx, hostexec.Command{Program: "groupadd", Args: []string{"--gid", strconv.Itoa(p.GID), p.Username}}); err != nil {
+			return task.Fail("account_not_created", "the group of "+p.Username+" could not be made", "look at the message of groupadd", err)
+		}
+	}
+	if exists {
+		return nil
+	}
+	// The password is not empty but impossible: "!" would lock the account for
+	// logins with a key as well where PAM is not used.
+	args := []string{
+		"--uid", strconv.Itoa(p.UID), "--gid", strconv.Itoa(p.GID), "--create-home", "--home-dir", homeOf(p.Username),
+		"--shell", "/bin/bash", "--password", "*", "--comment", "allocation " + p.AllocationID, p.Username,
+	}
+	if _, err := h.Host.Do(ctx, hostexec.Command{Program: "useradd", Args: args}); err != nil {
+		return task.Fail("account_not_created", "account "+p.Username+" could not be made", "look at the message of useradd", err)
+	}
+	return h.ownHome(p)
+}
+
+// ownHome closes the home to others, and makes it where useradd found one.
+func (h provision) ownHome(p *agentwire.ProvisionUserParams) error {
+	homes, err := os.OpenRoot(h.Host.Path(filepath.Dir(homeOf(p.Username))))
+	if err != nil {
+		return fmt.Errorf("open folder of homes: %w", err)
+	}
+	defer homes.Close()
+	home, err := openChild(homes, p.Username)
+	if err != nil {
+		return task.Fail("account_not_created", "useradd made no home for "+p.Username, "look at /etc/default/useradd and /etc/login.defs", err)
+	}
+	defer home.Close()
+	if err := home.Chmod(".", 0o700); err != nil {
+		return fmt.Errorf("close home of %s: %w", p.Username, err)
+	}
+	if err := h.chown(func(u, g int) error { return home.Chown(".", u, g) }, p.UID, p.GID); err != nil {
+		return fmt.Errorf("give home to %s: %w", p.Username, err)
+	}
+	return nil
+}
+
+func keysText(p *agentwire.ProvisionUserParams) string {
+	if len(p.AuthorizedKeys) == 0 {
+		return ""
+	}
+	return strings.Join(p.AuthorizedKeys, "\n") + "\n"
+}
+
+// ssh opens the user's .ssh folder. The home is the user's own, who may have
+// put links there for root to follow. missing says whether to make it.
+func (h provision) ssh(p *agentwire.ProvisionUserParams, missing bool) (*os.Root, error) {
+	homes, err := os.OpenRoot(h.Host.Path(filepath.Dir(homeOf(p.Username))))
+	if err != nil {
+		return nil, fmt.Errorf("open folder of homes: %w", err)
+	}
+	defer homes.Close()
+	home, err := openChild(homes, p.Username)
+	if err != nil {
+		return nil, fmt.Errorf("open home of %s: %w", p.Username, err)
+	}
+	defer home.Close()
+	if missing {
+		if err := home.Mkdir(".ssh", 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, fmt.Errorf("make .ssh of %s: %w", p.Username, err)
+		}
+		if err := h.chown(func(u, g int) error { return home.Lchown(".ssh", u, g) }, p.UID, p.GID); err != nil {
+			return nil, fmt.Errorf("give .ssh to %s: %w", p.Username, err)
+		}
+	}
+	ssh, err := openChild(home, ".ssh")
+	if err != nil {
+		return nil, task.Fail("home_unsafe", "the .ssh of "+p.Username+" is not a folder of its own", "remove it and try again", err)
+	}
+	return ssh, nil
+}
+
+const keysFile = "authorized_keys"
+
+func (h provision) keysAre(p *agentwire.ProvisionUserParams) bool {
+	ssh, err := h.ssh(p, false)
+	if err != nil {
+		return false
+	}
+	defer ssh.Close()
+	info, err := ssh.Lstat(keysFile)
+	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm() != 0o600 {
+		return false
+	}
+	raw, err := ssh.ReadFile(keysFile)
+	return err == nil && string(raw) == keysText(p)
+}
+
+func (h provision) writeKeys(p *agentwire.ProvisionUserParams) error {
+	ssh, err := h.ssh(p, true)
+	if err != nil {
+		return err
+	}
+	defer ssh.Close()
+	const fresh = ".authorized_keys.gpuaas"
+	if err := ssh.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove remains of earlier keys: %w", err)
+	}
+	f, err := ssh.OpenFile(fresh, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("create keys of %s: %w", p.Username, err)
+	}
+	_, err = f.WriteString(keysText(p))
+	err = errors.Join(err, f.Chmod(0o600), h.chown(f.Chown, p.UID, p.GID), f.Sync(), f.Close())
+	if err == nil {
+		err = ssh.Rename(fresh, keysFile)
+	}
+	if err != nil {
+		return fmt.Errorf("write keys of %s: %w", p.Username, err)
+	}
+	return nil
+}
+
+func sudoersText(name string) string { return name + " ALL=(ALL:ALL) NOPASSWD: ALL\n" }
+
+func (h provision) sudoIs(p *agentwire.ProvisionUserParams) bool {
+	raw, err := os.ReadFile(h.Host.Path(sudoersPath(p.Username)))
+	if !p.Sudo {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	return err == nil && string(raw) == sudoersText(p.Username)
+}
+
+// writeSudo lets visudo read the rule before it is put in place: a file that
+// sudo cannot read locks everybody out of it.
+func (h provision) writeSudo(ctx context.Context, p *agentwire.ProvisionUserParams) error {
+	place := h.Host.Path(sudoersPath(p.Username))
+	if !p.Sudo {
+		return h.removeSudo(p.Username)
+	}
+	// sudo reads no names with a dot, so that the draft has no effect.
+	draft := sudoersPath(p.Username) + ".draft"
+	if err := atomicfile.Write(h.Host.Path(draft), []byte(sudoersText(p.Username)), 0o440); err != nil {
+		return fmt.Errorf("write sudo rule of %s: %w", p.Username, err)
+	}
+	_, err := h.Host.Do(ctx, hostexec.Command{Program: "visudo", Args: []string{"-c", "-q", "-f", h.Host.Path(draft)}})
+	if err != nil && !errors.Is(err, hostexec.ErrNoProgram) {
+		_ = os.Remove(h.Host.Path(draft))
+		return task.Fail("sudo_rule_refused", "visudo refuses the sudo rule of "+p.Username, "look at the sudo configuration of the machine", err)
+	}
+	if err := os.Rename(h.Host.Path(draft), place); err != nil {
+		return fmt.Errorf("put sudo rule of %s in place: %w", p.Username, err)
+	}
+	return nil
+}
+
+func (h host) removeSudo(name string) error {
+	for _, path := range []string{sudoersPath(name), sudoersPath(name) + ".draft"} {
+		if err := os.Remove(h.Host.Path(path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove sudo rule of %s: %w", name, err)
+		}
+	}
+	return nil
+}

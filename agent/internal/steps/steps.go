@@ -1,0 +1,115 @@
+// Package steps carries out the tasks of the catalog on the machine, one file
+// per type. A handler looks first, changes only what is not as wanted, can be
+// repeated after a crash at any point, and says honestly what it could not do.
+package steps
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"gpuaas/agent/internal/gpu"
+	"gpuaas/agent/internal/hostexec"
+	"gpuaas/agent/internal/inspect"
+	"gpuaas/agent/internal/task"
+	"gpuaas/agent/internal/update"
+	"gpuaas/contract/agentwire"
+)
+
+// Where the agent keeps things on the machine.
+const (
+	unitName    = "gpuaas-node-agent.service"
+	unitFile    = "/etc/systemd/system/" + unitName
+	optFolder   = "/opt/gpuaas"
+	etcFolder   = "/etc/gpuaas"
+	stateFolder = "/var/lib/gpuaas"
+	logFolder   = "/var/log/gpuaas"
+	usersFolder = stateFolder + "/users"
+	drainFile   = stateFolder + "/drain.json"
+)
+
+// GPU looks at graphics processors and overwrites their memory.
+type GPU interface {
+	Inspect(ctx context.Context) (gpu.Report, error)
+	Scrub(ctx context.Context, uuids []string, progress func(gpu.Phase)) (gpu.ScrubReport, error)
+}
+
+// Terminals holds the interactive sessions of the machine.
+type Terminals interface {
+	Open(ctx context.Context, p agentwire.TerminalOpenParams) error
+	Close(session string) (existed bool)
+	CloseUser(name string) (closed int)
+	CloseAll() (closed int)
+	Count() int
+}
+
+// Packages fetches agent packages from the control plane.
+type Packages interface {
+	Package(ctx context.Context, version string) (io.ReadCloser, error)
+}
+
+// Deps is what the handlers need. All fields are required.
+type Deps struct {
+	Host      hostexec.Host
+	GPU       GPU
+	Terminals Terminals
+	// Verifiers gives the set in use.
+	Verifiers func() agentwire.VerifierSet
+	Packages  Packages
+	Updates   *update.Store
+	// LastPoll is when the control plane was last reached.
+	LastPoll func() time.Time
+	Clock    func() time.Time
+}
+
+// Registry gives the handlers by task type. Those of heartbeat and verifiers
+// belong to the loop, whose state they are about.
+func Registry(d Deps) map[string]task.Handler {
+	h := host{Deps: d, machine: inspect.Machine{Host: d.Host, GPUs: d.GPU}, kill: killProcess}
+	removal := deprovision{h}
+	return map[string]task.Handler{
+		agentwire.TypeDrain:           drain{h},
+		agentwire.TypeUninstall:       uninstall{h},
+		agentwire.TypeHWSyncReseed:    hwSync{h},
+		agentwire.TypeStorageCleanup:  storageCleanup{h},
+		agentwire.TypeGPUScrub:        gpuScrub{h},
+		agentwire.TypeValidateClean:   validateClean{h},
+		agentwire.TypeSelfUpdate:      selfUpdate{h},
+		agentwire.TypeProvisionUser:   provision{h},
+		agentwire.TypeDeprovisionUser: removal,
+		agentwire.TypeRevokeUser:      removal,
+		agentwire.TypeHealthProbe:     healthProbe{h},
+		agentwire.TypeTerminalOpen:    terminalOpen{h},
+		agentwire.TypeTerminalClose:   terminalClose{h},
+	}
+}
+
+// host is what every handler stands on.
+type host struct {
+	Deps
+	machine inspect.Machine
+	kill    func(m inspect.Machine, pid, uid int) error
+}
+
+// params gives the parameters in their type. The loop has decoded them, so
+// that another type is a mistake in the registry.
+func params[P any](t *task.Task) (*P, error) {
+	p, ok := any(t.Params).(*P)
+	if !ok {
+		return nil, fmt.Errorf("task %s of type %s has parameters of type %T", t.TaskID, t.Type, t.Params)
+	}
+	return p, nil
+}
+
+// step reports a step around work.
+func step(t *task.Task, name string, work func() (message string, err error)) error {
+	t.Reporter.Step(name, "started", "")
+	message, err := work()
+	if err != nil {
+		t.Reporter.Step(name, "failed", err.Error())
+		return err
+	}
+	t.Reporter.Step(name, "succeeded", message)
+	return nil
+}

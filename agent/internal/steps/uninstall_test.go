@@ -1,0 +1,64 @@
+package steps
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpuaas/agent/internal/task"
+	"gpuaas/contract/agentwire"
+)
+
+func TestUninstall(t *testing.T) {
+	b := provisioned(t)
+	b.Install("/usr/bin/systemctl")
+	b.Write("/opt/gpuaas/agent/1.0/gpuaas-agent", "")
+	b.Write("/etc/gpuaas/agent.env", "")
+	b.Write("/etc/systemd/system/gpuaas-node-agent.service", "")
+	b.Write("/var/log/gpuaas/agent.log", "")
+	j := b.job(agentwire.TypeUninstall, agentwire.UninstallParams{})
+	j.applyFails("users_remain")
+	b.job(agentwire.TypeDeprovisionUser, gone()).apply()
+
+	j.mustCheck(false)
+	out, err := j.handler.Apply(t.Context(), j.task)
+	if !errors.Is(err, task.ErrStop) {
+		t.Fatal(err)
+	}
+	j.conforms(out)
+	done := out.(agentwire.UninstallOutput)
+	if len(done.Residue) > 0 || !slices.Contains(done.Removed, "/var/log/gpuaas") || !slices.Contains(done.Removed, "/opt/gpuaas (once this result was received)") {
+		t.Errorf("output %+v", done)
+	}
+	// Until the result is sent, a restart must be possible.
+	for _, path := range []string{"/opt/gpuaas/agent/1.0/gpuaas-agent", "/etc/gpuaas/agent.env", "/var/lib/gpuaas", "/etc/systemd/system/gpuaas-node-agent.service"} {
+		if !b.Exists(path) {
+			t.Errorf("%s is gone too early", path)
+		}
+	}
+	for range 2 {
+		if err := j.handler.(task.Finisher).Finish(t.Context(), j.task); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, path := range []string{"/opt/gpuaas", "/etc/gpuaas", "/var/lib/gpuaas", "/etc/systemd/system/gpuaas-node-agent.service"} {
+		if b.Exists(path) {
+			t.Errorf("%s remains", path)
+		}
+	}
+	if calls := b.Calls(); !slices.Contains(calls, "systemctl disable gpuaas-node-agent.service") || calls[len(calls)-1] != "systemctl stop --no-block gpuaas-node-agent.service" {
+		t.Errorf("calls %q", calls)
+	}
+}
+
+func TestUninstallIsHonestAboutWhatStays(t *testing.T) {
+	b := newBench(t)
+	b.Install("/usr/bin/systemctl")
+	b.Fail("systemctl")
+	b.Write("/var/log/gpuaas/agent.log", "")
+	out := b.job(agentwire.TypeUninstall, agentwire.UninstallParams{KeepLogs: true}).apply().(agentwire.UninstallOutput)
+	if len(out.Residue) != 1 || !strings.Contains(out.Residue[0], "cannot do it") || !b.Exists("/var/log/gpuaas/agent.log") {
+		t.Errorf("output %+v", out)
+	}
+}

@@ -1,0 +1,316 @@
+package steps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gpuaas/agent/internal/inspect"
+	"gpuaas/agent/internal/task"
+	"gpuaas/contract/agentwire"
+)
+
+// validateClean looks for anything that a tenant left behind.
+type validateClean struct{ host }
+
+// maxFindings bounds the list; the verdict does not need all of them.
+const maxFindings = 200
+
+// Ids of users that can only be tenants: the range of allocation users, and
+// ids below which user namespaces of theirs hide.
+const (
+	lastUID        = 60000
+	firstSubordUID = 100000
+)
+
+func tenantUID(uid int) bool {
+	return uid >= agentwire.MinUID && uid <= lastUID || uid >= firstSubordUID
+}
+
+// tenantAreas are where mounts that the site did not write down come from
+// tenants.
+var tenantAreas = []string{"/home", "/tmp", "/var/tmp", "/scratch", "/share", "/mnt", "/media", "/local", "/data"}
+
+// idleGPUMemory is what a driver may use of a GPU that nobody works with.
+const idleGPUMemory = 1 << 30
+
+// inspection collects what speaks against a machine.
+type inspection struct {
+	allowed  []string
+	uids     []int // of allowed users
+	findings []agentwire.CleanFinding
+	checked  []agentwire.CheckedKind
+}
+
+func (i *inspection) found(kind, subject, format string, args ...any) {
+	if len(i.findings) < maxFindings {
+		i.findings = append(i.findings, agentwire.CleanFinding{Kind: kind, Subject: printable(subject), Detail: fmt.Sprintf(format, args...)})
+	}
+}
+
+// tenant says whether a uid is one of a tenant that is not meant to be here.
+func (i *inspection) tenant(uid int) bool { return tenantUID(uid) && !slices.Contains(i.uids, uid) }
+
+// Check implements task.Handler. Looking is all there is to do.
+func (h validateClean) Check(ctx context.Context, t *task.Task) (any, bool, error) {
+	p, err := params[agentwire.ValidateCleanParams](t)
+	if err != nil {
+		return nil, false, err
+	}
+	i := &inspection{allowed: p.AllowedUsers, findings: []agentwire.CleanFinding{}}
+	kinds := []struct {
+		name string
+		look func(context.Context, *inspection) (skipped string, err error)
+	}{
+		{"users", h.lookUsers}, // first: it finds the ids of allowed users
+		{"processes", h.lookProcesses},
+		{"mounts", h.lookMounts},
+		{"ipc", h.lookIPC},
+		{"tmp", h.lookTemp},
+		{"gpu_memory", h.lookGPUMemory},
+		{"gpu_processes", h.lookGPUProcesses},
+		{"terminals", h.lookTerminals},
+	}
+	for _, k := range kinds {
+		before := len(i.findings)
+		skipped, err := k.look(ctx, i)
+		if ctx.Err() != nil {
+			return nil, false, fmt.Errorf("look at %s: %w", k.name, ctx.Err())
+		}
+		if err != nil {
+			// What cannot be looked at cannot be called clean.
+			i.found(k.name, k.name, "could not be looked at: %v", err)
+		}
+		result := agentwire.CheckedKind{Kind: k.name, Result: "clean", Detail: skipped}
+		switch {
+		case len(i.findings) > before || before == maxFindings:
+			result.Result = "findings"
+		case skipped != "":
+			result.Result = notApplicable
+		}
+		i.checked = append(i.checked, result)
+		t.Reporter.Step(k.name, "succeeded", result.Result)
+	}
+	return agentwire.ValidateCleanOutput{Clean: len(i.findings) == 0, Findings: i.findings, Checked: i.checked}, true, nil
+}
+
+// Apply implements task.Handler.
+func (h validateClean) Apply(ctx context.Context, t *task.Task) (any, error) {
+	out, _, err := h.Check(ctx, t)
+	return out, err
+}
+
+func (h validateClean) lookUsers(_ context.Context, i *inspection) (string, error) {
+	accounts, err := h.machine.Accounts()
+	if err != nil {
+		return "", err
+	}
+	for _, a := range accounts {
+		switch allowed := slices.Contains(i.allowed, a.Name); {
+		case allowed:
+			i.uids = append(i.uids, a.UID)
+		case a.UID == 0 && a.Name != "root":
+			i.found("users", a.Name, "an account with the rights of root")
+		case tenantUID(a.UID):
+			i.found("users", a.Name, "account with uid %d", a.UID)
+		}
+	}
+	marks, err := h.tenants()
+	if err != nil {
+		return "", err
+	}
+	for _, m := range marks {
+		if !slices.Contains(i.allowed, m.Username) {
+			i.found("users", m.Username, "account of allocation %s was not removed completely", m.AllocationID)
+		}
+	}
+	h.lookHomes(i)
+	return "", nil
+}
+
+func (h validateClean) lookHomes(i *inspection) {
+	homes, err := os.ReadDir(h.Host.Path("/home"))
+	if err != nil {
+		return // no folder, no homes
+	}
+	for _, e := range homes {
+		if info, err := e.Info(); err == nil && i.tenant(int(stat(info).Uid)) {
+			i.found("users", "/home/"+e.Name(), "a home of uid %d", stat(info).Uid)
+		}
+	}
+	rules, err := filepath.Glob(h.Host.Path(sudoersPath("*")))
+	if err != nil {
+		return // only a malformed pattern does that
+	}
+	for _, r := range rules {
+		if name := strings.TrimPrefix(filepath.Base(r), "gpuaas-"); !slices.Contains(i.allowed, name) {
+			i.found("users", sudoersPath(name), "a sudo rule of an allocation user")
+		}
+	}
+}
+
+func (h validateClean) lookProcesses(_ context.Context, i *inspection) (string, error) {
+	all, err := h.machine.Processes()
+	if errors.Is(err, fs.ErrNotExist) && !h.Host.Real() {
+		return "this machine shows no processes", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	for _, p := range all {
+		if at := slices.IndexFunc(p.UIDs, i.tenant); at >= 0 {
+			i.found("processes", strconv.Itoa(p.PID), "%s of uid %d", printable(p.Name), p.UIDs[at])
+		}
+	}
+	return "", nil
+}
+
+func (h validateClean) lookMounts(_ context.Context, i *inspection) (string, error) {
+	mounts, err := h.machine.Mounts()
+	if errors.Is(err, fs.ErrNotExist) && !h.Host.Real() {
+		return "this machine shows no mounts", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	wanted := h.machine.FileTable()
+	for _, m := range mounts {
+		if why := foreign(m, wanted, i); why != "" {
+			i.found("mounts", m.Point, "%s from %s: %s", m.Type, printable(m.Source), why)
+		}
+	}
+	return "", nil
+}
+
+// foreign says why a mount is one of a tenant; empty when it is not.
+func foreign(m inspect.Mount, wanted []inspect.Mount, i *inspection) string {
+	if m.Type == wekaType {
+		return "a Weka file system of a tenant"
+	}
+	for _, option := range []string{"user_id", "uid"} {
+		if value, ok := m.Option(option); ok {
+			if uid, err := strconv.Atoi(value); err == nil && i.tenant(uid) {
+				return "mounted for uid " + value
+			}
+		}
+	}
+	if uid, ok := strings.CutPrefix(m.Point, "/run/user/"); ok {
+		uid, _, _ = strings.Cut(uid, "/")
+		if n, err := strconv.Atoi(uid); err == nil && i.tenant(n) {
+			return "the runtime folder of uid " + uid
+		}
+	}
+	if slices.ContainsFunc(wanted, func(w inspect.Mount) bool { return w.Point == m.Point }) {
+		return ""
+	}
+	for _, area := range tenantAreas {
+		// The area itself may be a disk of the site; what lies in it may not.
+		if m.Point != area && inspect.Within(m.Point, area) {
+			return "not in the file system table of the machine"
+		}
+	}
+	return ""
+}
+
+func (h validateClean) lookIPC(_ context.Context, i *inspection) (string, error) {
+	for _, o := range h.machine.IPC() {
+		if i.tenant(o.UID) || i.tenant(o.CUID) {
+			i.found("ipc", o.Kind+" "+strconv.Itoa(o.ID), "of uid %d, made by uid %d", o.UID, o.CUID)
+		}
+	}
+	for _, folder := range sharedMemory {
+		h.lookFiles(i, "ipc", folder)
+	}
+	return "", nil
+}
+
+func (h validateClean) lookTemp(ctx context.Context, i *inspection) (string, error) {
+	mounts, err := h.machine.Mounts()
+	if err != nil && (h.Host.Real() || !errors.Is(err, fs.ErrNotExist)) {
+		return "", err
+	}
+	for _, folder := range localFolders {
+		if err := ctx.Err(); err != nil {
+			return "", err
+		}
+		if m, ok := inspect.Holding(mounts, folder); ok && m.Shared() {
+			continue // not of this machine
+		}
+		h.lookFiles(i, "tmp", folder)
+	}
+	return "", nil
+}
+
+// maxLooked bounds a walk through a folder that tenants could fill.
+const maxLooked = 1_000_000
+
+func (h validateClean) lookFiles(i *inspection, kind, folder string) {
+	looked := 0
+	// Errors on the way are things that went away meanwhile.
+	_ = filepath.WalkDir(h.Host.Path(folder), func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return nil //nolint:nilerr // gone, or not there at all
+		}
+		if looked++; looked > maxLooked {
+			i.found(kind, folder, "more than %d entries: not looked at to the end", maxLooked)
+			return fs.SkipAll
+		}
+		info, err := e.Info()
+		if err != nil || !i.tenant(int(stat(info).Uid)) {
+			return nil //nolint:nilerr // gone meanwhile
+		}
+		shown := filepath.Join(folder, strings.TrimPrefix(path, h.Host.Path(folder)))
+		i.found(kind, shown, "belongs to uid %d", stat(info).Uid)
+		if e.IsDir() {
+			return fs.SkipDir // it counts as one
+		}
+		return nil
+	})
+}
+
+func (h validateClean) lookGPUMemory(ctx context.Context, i *inspection) (string, error) {
+	report, err := h.GPU.Inspect(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, pci := range report.Unreachable {
+		i.found("gpu_memory", pci, "no driver answers for this GPU")
+	}
+	for _, g := range report.GPUs {
+		if g.MemoryUsed > idleGPUMemory {
+			i.found("gpu_memory", g.UUID, "%d of %d bytes are in use", g.MemoryUsed, g.MemoryTotal)
+		}
+	}
+	return h.noGPU(len(report.GPUs) + len(report.Unreachable)), nil
+}
+
+func (h validateClean) lookGPUProcesses(ctx context.Context, i *inspection) (string, error) {
+	report, err := h.GPU.Inspect(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, p := range report.Processes() {
+		i.found("gpu_processes", strconv.Itoa(p.PID), "%s process on a GPU", p.Kind)
+	}
+	return h.noGPU(len(report.GPUs)), nil
+}
+
+func (validateClean) noGPU(n int) string {
+	if n == 0 {
+		return "this machine has no GPU"
+	}
+	return ""
+}
+
+func (h validateClean) lookTerminals(_ context.Context, i *inspection) (string, error) {
+	if n := h.Terminals.Count(); n > 0 && len(i.allowed) == 0 {
+		i.found("terminals", "sessions", "%d are open", n)
+	}
+	return "", nil
+}

@@ -1,0 +1,46 @@
+package update
+
+import (
+	"context"
+	"fmt"
+)
+
+// Activate makes a staged version the one that is started next, on trial.
+func (s *Store) Activate(task string, p Package, name string) error {
+	return s.change(Change{TaskID: task, To: p.Version, Digest: p.Digest, Folder: name})
+}
+
+// Return makes the version before the one that is started next, on trial as
+// well.
+func (s *Store) Return(ctx context.Context, task string) error {
+	back := s.link(previous)
+	if back == "" || back == s.link(current) || !s.exists(back) {
+		return ErrNoPrevious
+	}
+	version, err := s.ask(ctx, back)
+	if err != nil {
+		return err
+	}
+	return s.change(Change{TaskID: task, To: version, Digest: s.digest(back), Folder: back, Back: true})
+}
+
+// change writes the record first: a link that nobody wrote down would be a
+// version without a trial.
+func (s *Store) change(c Change) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.From, c.Home, c.State, c.At = s.running, s.link(current), OnTrial, s.now()
+	if c.Home == "" {
+		return fmt.Errorf("this agent was not installed below %s, so that it cannot be exchanged", folder)
+	}
+	if before := s.link(previous); before != c.Home {
+		c.Before = before
+	}
+	if err := s.save(c); err != nil {
+		return err
+	}
+	if err := s.point(previous, c.Home); err != nil {
+		return err
+	}
+	return s.point(current, c.Folder)
+}

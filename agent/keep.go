@@ -1,0 +1,127 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"gpuaas/agent/internal/transport"
+	"gpuaas/contract/agentwire"
+)
+
+const (
+	lookAgain = time.Hour
+	// glance bounds sleeping until a renewal: clocks are set, and machines sleep.
+	glance = 10 * time.Minute
+)
+
+func fingerprint(r agentwire.Report) string {
+	raw, err := json.Marshal(r)
+	if err != nil {
+		return ""
+	}
+	return string(raw)
+}
+
+// keepIdentity renews the certificate in time. When it could not, it goes on
+// trying slowly and says how a person can help.
+func (a *Agent) keepIdentity(ctx context.Context) {
+	wait := transport.Backoff{First: 30 * time.Second, Most: glance}
+	at := a.renewAt()
+	for {
+		for until := time.Until(at); until > 0; until = time.Until(at) {
+			timer := time.NewTimer(min(until, glance))
+			select {
+			case <-ctx.Done():
+				timer.Stop()
+				return
+			case <-timer.C:
+			}
+		}
+		if a.renew(ctx) {
+			wait.Reset()
+			at = a.renewAt()
+			continue
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		at = time.Now().Add(5*time.Second + wait.Next(0))
+	}
+}
+
+// renewAt spreads the renewals of nodes that were enrolled together.
+func (a *Agent) renewAt() time.Time {
+	id := a.identity.Load()
+	if room := id.NotAfter.Sub(id.RenewAfter) / 10; room > 0 {
+		return id.RenewAfter.Add(rand.N(room)) //nolint:gosec // spreads load
+	}
+	return id.RenewAfter
+}
+
+func (a *Agent) renew(ctx context.Context) bool {
+	id, err := a.store.Renew(ctx, a.client, a.verifiers, time.Now)
+	if id == nil {
+		if ctx.Err() != nil {
+			return false
+		}
+		left := time.Until(a.identity.Load().NotAfter)
+		if left <= 0 || transport.CodeOf(err) == agentwire.CodeCertificateExpired {
+			a.o.Log.Error("the certificate of the node has expired", "error", err, "remedy", transport.Recovery)
+		} else {
+			a.o.Log.Warn("certificate not renewed", "error", err, "expires_in", left.Round(time.Minute).String())
+		}
+		return false
+	}
+	a.identity.Store(id)
+	a.client.Reload(nil)
+	a.o.Log.Info("certificate renewed", "not_after", id.NotAfter.UTC().Format(time.RFC3339), "serial", id.Serial, "verifier_version", a.verifiers.Version())
+	if err != nil {
+		a.o.Log.Error("part of what came with the certificate was not taken over", "error", err)
+	}
+	if err := a.journal.RaiseGeneration(id.Generation); err != nil {
+		a.o.Log.Error("generation not written down", "error", err)
+	}
+	a.changed()
+	return true
+}
+
+// changed makes the agent report itself again.
+func (a *Agent) changed() {
+	select {
+	case a.news <- struct{}{}:
+	default:
+	}
+}
+
+// keepWatchdog tells systemd that the loop is alive, and stops telling when it
+// hangs.
+func (a *Agent) keepWatchdog(ctx context.Context) {
+	every := a.notify.watchdog()
+	if every == 0 {
+		return
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		if a.health.alive() {
+			a.notify.send("WATCHDOG=1")
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// refusedFor gives the failure behind an error, when there is one.
+func refusedFor(err error) *transport.Error {
+	var e *transport.Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return &transport.Error{Kind: transport.Unreachable, Code: "unknown", Message: err.Error()}
+}

@@ -1,0 +1,166 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"gpuaas/agent/internal/transport"
+	"gpuaas/contract/agentwire"
+)
+
+const (
+	// maxRunning bounds what an agent takes on.
+	maxRunning = 64
+	// firstPoll is short: until it has ended, nobody knows whether the agent is
+	// connected, and a version on trial has little time.
+	firstPoll = agentwire.MinWaitSeconds * time.Second
+	// hasty bounds the pause after a poll that ended sooner than was asked for.
+	hasty = 2 * time.Second
+)
+
+// errTrialFailed ends a version that did not reach the control plane.
+var errTrialFailed = errors.New("this version of the agent did not reach the control plane and gives way to the one before")
+
+// poll asks for tasks, one call at a time, until the context ends.
+func (a *Agent) poll(ctx context.Context, trial func()) {
+	soon := transport.Backoff{First: time.Second, Most: time.Minute}
+	slow := transport.Backoff{First: time.Minute, Most: 10 * time.Minute}
+	wait := firstPoll
+	for ctx.Err() == nil {
+		a.health.expect(wait + time.Minute)
+		began := time.Now()
+		e, err := a.client.Wait(ctx, wait)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			wait = firstPoll
+			pause := a.pauseAfter(err, &soon, &slow)
+			a.health.failed(err, pause)
+			a.pause(ctx, pause)
+			continue
+		}
+		soon.Reset()
+		slow.Reset()
+		a.contacted(trial)
+		if e != nil {
+			a.executor.Take(ctx, *e)
+			a.holdBack(ctx)
+		} else if time.Since(began) < wait/2 {
+			a.pause(ctx, rand.N(hasty)) //nolint:gosec // spreads a fleet whose control plane ends its polls early
+		}
+		wait = a.o.pollWait
+	}
+}
+
+// contacted is after every good answer to a poll.
+func (a *Agent) contacted(trial func()) {
+	trial()
+	skew, _ := a.client.Skew()
+	a.health.connected(skew)
+	a.results.Kick()
+	if err := a.journal.Flush(); err != nil {
+		a.o.Log.Warn("journal still not written", "error", err)
+	}
+}
+
+// pauseAfter tells what will soon be over from what a person must mend.
+func (a *Agent) pauseAfter(err error, soon, slow *transport.Backoff) time.Duration {
+	var e *transport.Error
+	if !errors.As(err, &e) {
+		return soon.Next(0)
+	}
+	if e.Kind == transport.Refused {
+		return time.Second + slow.Next(e.RetryAfter)
+	}
+	return soon.Next(e.RetryAfter)
+}
+
+func (a *Agent) pause(ctx context.Context, d time.Duration) {
+	a.health.expect(d + time.Minute)
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// holdBack stops polling while there is too much to do already.
+func (a *Agent) holdBack(ctx context.Context) {
+	for a.executor.Running() >= maxRunning && ctx.Err() == nil {
+		a.pause(ctx, time.Second)
+	}
+}
+
+// beginTrial gives a version that was just installed its time to reach the
+// control plane. What it returns is called when it did.
+func (a *Agent) beginTrial(ctx context.Context) (reached func(), err error) {
+	change, pending, err := a.updates.Pending()
+	if err != nil || !pending {
+		return func() {}, err
+	}
+	a.o.Log.Info("this version is on trial", "version", change.To, "before", change.From)
+	done := make(chan struct{})
+	timer := time.AfterFunc(a.o.trial, func() {
+		select {
+		case <-done:
+			return
+		case <-ctx.Done():
+			return
+		default:
+		}
+		a.o.Log.Error("trial failed", "version", change.To)
+		if err := a.updates.Rollback("version " + change.To + " did not reach the control plane within " + a.o.trial.String()); err != nil {
+			a.o.Log.Error("version before not restored", "error", err)
+		}
+		a.end(errTrialFailed)
+	})
+	confirmed := false
+	return func() {
+		if confirmed {
+			return
+		}
+		confirmed = true
+		close(done)
+		timer.Stop()
+		if err := a.updates.Confirm(); err != nil {
+			a.o.Log.Error("update not confirmed", "error", err)
+			return
+		}
+		a.o.Log.Info("update confirmed", "version", change.To)
+	}, nil
+}
+
+// keepReported tells the control plane what this agent and its machine are,
+// at the start and whenever that changes.
+func (a *Agent) keepReported(ctx context.Context) {
+	look := time.NewTicker(lookAgain + rand.N(lookAgain/10)) //nolint:gosec // spreads load
+	defer look.Stop()
+	capabilities := a.machine.Capabilities(ctx)
+	told := ""
+	wait := transport.Backoff{First: 2 * time.Second, Most: 5 * time.Minute}
+	for {
+		report := agentwire.Report{Build: a.o.Build, VerifierVersion: a.verifiers.Version(), Capabilities: capabilities}
+		retry := (<-chan time.Time)(nil)
+		if now := fingerprint(report); now != told {
+			if err := a.client.Report(ctx, report); err == nil {
+				told = now
+				wait.Reset()
+			} else if ctx.Err() == nil {
+				a.o.Log.Debug("report not sent", "error", err)
+				retry = time.After(wait.Next(0))
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-retry:
+		case <-a.news:
+		case <-look.C:
+			capabilities = a.machine.Capabilities(ctx)
+		}
+	}
+}

@@ -1,0 +1,35 @@
+package agent
+
+import (
+	"net"
+	"os"
+	"strconv"
+	"time"
+)
+
+// notifier tells systemd how the agent is, when systemd started it.
+type notifier struct{ socket string }
+
+func systemd() notifier { return notifier{socket: os.Getenv("NOTIFY_SOCKET")} }
+
+// send is best effort: nobody depends on it but systemd, which notices.
+func (n notifier) send(state string) {
+	if n.socket == "" {
+		return
+	}
+	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: n.socket, Net: "unixgram"})
+	if err != nil {
+		return
+	}
+	_, _ = c.Write([]byte(state))
+	_ = c.Close()
+}
+
+// watchdog is how often systemd wants to hear from this process; 0 for never.
+func (n notifier) watchdog() time.Duration {
+	micros, err := strconv.ParseInt(os.Getenv("WATCHDOG_USEC"), 10, 64)
+	if pid := os.Getenv("WATCHDOG_PID"); err != nil || micros <= 0 || n.socket == "" || pid != "" && pid != strconv.Itoa(os.Getpid()) {
+		return 0
+	}
+	return time.Duration(micros) * time.Microsecond / 3
+}

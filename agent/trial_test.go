@@ -1,0 +1,82 @@
+package agent
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"gpuaas/agent/internal/update"
+)
+
+// onTrial installs this version beside an older one, as an update would.
+func (r *rig) onTrial() (current func() string) {
+	r.t.Helper()
+	folder := filepath.Join(r.root, "opt/gpuaas/agent")
+	for _, v := range []string{"1.0.0", testBuild.Version} {
+		if err := os.MkdirAll(filepath.Join(folder, v), 0o750); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	change := update.Change{TaskID: "t", From: "1.0.0", To: testBuild.Version, Folder: testBuild.Version, Home: "1.0.0", State: update.OnTrial, At: time.Now()}
+	if err := errors.Join(
+		os.Symlink(testBuild.Version, filepath.Join(folder, "current")), os.Symlink("1.0.0", filepath.Join(folder, "previous")),
+		os.WriteFile(filepath.Join(r.root, "var/lib/gpuaas/update.json"), []byte(asJSON(r.t, change)), 0o600),
+	); err != nil {
+		r.t.Fatal(err)
+	}
+	return func() string {
+		to, err := os.Readlink(filepath.Join(folder, "current"))
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		return filepath.Base(to)
+	}
+}
+
+func (r *rig) lastChange() update.State {
+	r.t.Helper()
+	c, _, err := update.New(hostOfRoot(r.root), testBuild.Version, time.Now).Last()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return c.State
+}
+
+func TestANewVersionIsConfirmedByAPoll(t *testing.T) {
+	r := newRig(t)
+	current := r.onTrial()
+	a := r.start(nil)
+	r.await("confirmed", func() bool { return r.lastChange() == update.Confirmed })
+	if err := a.stop(); err != nil || current() != testBuild.Version {
+		t.Errorf("ended with %v, current is %s", err, current())
+	}
+}
+
+func TestANewVersionThatReachesNobodyGivesWay(t *testing.T) {
+	r := newRig(t)
+	current := r.onTrial()
+	r.Stop()
+	a := r.start(nil, func(o *Options) { o.trial = 200 * time.Millisecond })
+	<-a.ended
+	if err := a.stop(); !errors.Is(err, ErrRestart) {
+		t.Errorf("ended with %v", err)
+	}
+	if current() != "1.0.0" || r.lastChange() != update.RolledBack {
+		t.Errorf("current is %s, the change %s", current(), r.lastChange())
+	}
+}
+
+func TestTheGuardTakesAVersionAwayThatDoesNotStart(t *testing.T) {
+	r := newRig(t)
+	current := r.onTrial()
+	for range 3 {
+		if back, err := Guard(Options{HostRoot: r.root}); err != nil || back {
+			t.Fatalf("%v, %v", back, err)
+		}
+	}
+	if back, err := Guard(Options{HostRoot: r.root}); err != nil || !back || current() != "1.0.0" {
+		t.Errorf("%v, %v, current is %s", back, err, current())
+	}
+}
