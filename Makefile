@@ -4,11 +4,12 @@ SHELL := /bin/bash
 export CGO_ENABLED ?= 0
 
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo dev)
+COMMIT  := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 TOOL     = go tool -modfile=tools/$(1)/go.mod
 STATE   ?= .gpuaas
 
-.PHONY: help up build deps test-deps servers test unit e2e race lint gen gen-check contract-diff bench fuzz clean
+.PHONY: help up build agent deps test-deps servers test unit e2e race lint gen gen-check contract-diff bench fuzz rack-down clean
 
 help: ## list what make can do
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,9 +23,15 @@ deps: ## install what is missing from the system's packages
 test-deps:
 	@tools/install-deps.sh test
 
-build: ## build bin/gpuaas
+build: agent ## build bin/gpuaas and the agent's package
 	@echo "building bin/gpuaas"
 	@go build -trimpath -ldflags "$(LDFLAGS)" -o bin/gpuaas ./cmd/gpuaas
+
+agent: ## build what nodes run: bin/agent/VERSION/{gpuaas-agent,gpuaas-gpu}
+	@echo "building bin/agent/$(VERSION)"
+	@mkdir -p bin/agent/$(VERSION)
+	@go build -trimpath -ldflags "$(LDFLAGS) -X main.commit=$(COMMIT)" -o bin/agent/$(VERSION)/gpuaas-agent ./cmd/gpuaas-agent
+	@go build -trimpath -ldflags "$(LDFLAGS)" -o bin/agent/$(VERSION)/gpuaas-gpu ./cmd/gpuaas-gpu
 
 servers: ## build the embedded servers once (several minutes), then take them from the cache
 	@tools/build-servers.sh >/dev/null
@@ -62,6 +69,9 @@ bench: deps build servers ## measure what docs/benchmarks.md reports
 
 fuzz: ## run each fuzz target for a while (FUZZTIME=30s)
 	@tools/fuzz.sh
+
+rack-down: ## remove every virtual rack of this system, also after a crash
+	@go run ./sim/rack/cmd/rack-down
 
 clean: ## remove what was built; the state folder stays
 	@rm -rf bin

@@ -47,6 +47,7 @@ type Config struct {
 	Secrets  SecretsConfig  `koanf:"secrets"`
 	OIDC     OIDCConfig     `koanf:"oidc"`
 	Limits   LimitsConfig   `koanf:"limits"`
+	Nodes    NodesConfig    `koanf:"nodes"`
 }
 
 // TLSConfig is the certificate of the API.
@@ -138,6 +139,7 @@ func Defaults() Config {
 			RequestsPerSecond: 300, Burst: 600, MaxBodyBytes: 1 << 20,
 			RequestTimeout: 30 * time.Second, ShutdownTimeout: 20 * time.Second,
 		},
+		Nodes: defaultNodes(),
 	}
 }
 
@@ -183,6 +185,7 @@ func (c Config) Validate() []error {
 	if c.OTLP.Endpoint != "" {
 		badURL(bad, "otlp.endpoint", c.OTLP.Endpoint, "http", "https")
 	}
+	c.Nodes.check(bad)
 	return append(errs, append(c.badFiles(), c.badNumbers()...)...)
 }
 
@@ -234,6 +237,8 @@ func (c Config) badFiles() []error {
 		"nats.token_file": c.NATS.TokenFile, "nats.credentials_file": c.NATS.CredentialsFile, "nats.ca_file": c.NATS.CAFile,
 		"secrets.ca_file": c.Secrets.CAFile, "secrets.role_id_file": c.Secrets.RoleIDFile, "secrets.secret_id_file": c.Secrets.SecretIDFile,
 		"oidc.client_secret_file": c.OIDC.ClientSecretFile,
+		"nodes.tls.cert_file":     c.Nodes.TLS.CertFile, "nodes.tls.key_file": c.Nodes.TLS.KeyFile, "nodes.tls.ca_file": c.Nodes.TLS.CAFile,
+		"nodes.former_ca_file": c.Nodes.FormerCAFile,
 	} {
 		if file == "" {
 			continue

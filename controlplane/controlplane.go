@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"gpuaas/controlplane/internal/agenttask"
 	"gpuaas/controlplane/internal/durable"
 	"gpuaas/controlplane/internal/httpapi"
 	"gpuaas/controlplane/internal/id"
@@ -28,6 +29,8 @@ type Options struct {
 	Log     io.Writer
 	// Listener replaces the configured address; the control plane closes it.
 	Listener net.Listener
+	// NodeListener replaces nodes.listen, likewise.
+	NodeListener net.Listener
 	// KeepAdminToken is called on the first start of all, with the only copy
 	// of the first administrator's token. Nil: no administrator is made.
 	KeepAdminToken func(Secret) error
@@ -67,7 +70,11 @@ func (p *parts) run(ctx context.Context, listener net.Listener) error {
 			return err
 		}
 		p.prepared.Store(true)
+		if p.has(RoleAPI) {
+			group.Go(func() error { return p.fleet.serve(ctx, p.opts.NodeListener) })
+		}
 		if p.has(RoleWorker) {
+			group.Go(func() error { return p.keepFleet(ctx) })
 			group.Go(func() error {
 				return p.temporal.RunWorker(ctx, p.cfg.Limits.ShutdownTimeout, p.workflows()...)
 			})
@@ -190,7 +197,21 @@ func (p *parts) relay() *outbox.Relay {
 }
 
 func (p *parts) workflows() []durable.Registration {
-	return []durable.Registration{selfcheck.Register(p.selfCheckActivities())}
+	return []durable.Registration{
+		selfcheck.Register(p.selfCheckActivities()),
+		agenttask.Register(&agenttask.Activities{Commands: p.fleet.tasks}),
+	}
+}
+
+// keepFleet makes the first key that tasks are signed with, then tends the
+// fleet for as long as the process runs.
+func (p *parts) keepFleet(ctx context.Context) error {
+	ctx = telemetry.WithCorrelation(ctx, id.NewString())
+	if err := p.insist(ctx, "make the first task signer", func() error { return p.fleet.signers.Ensure(ctx) }); err != nil {
+		return err
+	}
+	p.fleet.tend(ctx)
+	return nil
 }
 
 // keepHouse removes what has served its time.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"gpuaas/controlplane/internal/agenttask"
 	"gpuaas/controlplane/internal/audit"
 	"gpuaas/controlplane/internal/durable"
 	"gpuaas/controlplane/internal/fault"
@@ -22,6 +23,7 @@ import (
 	"gpuaas/controlplane/internal/postgres"
 	"gpuaas/controlplane/internal/secrets"
 	"gpuaas/controlplane/internal/selfcheck"
+	"gpuaas/controlplane/internal/signer"
 	"gpuaas/controlplane/internal/site"
 	"gpuaas/controlplane/internal/system"
 	"gpuaas/controlplane/internal/telemetry"
@@ -40,6 +42,7 @@ type parts struct {
 	identity  *identity.Service
 	regions   *site.MAAS
 	sites     *site.Service
+	fleet     *fleet
 	monitor   *health.Monitor
 	api       *httpapi.API
 	prepared  atomic.Bool
@@ -69,6 +72,7 @@ func newParts(cfg Config, opts Options, tel *telemetry.Telemetry) (*parts, error
 	p.identity = identity.New(identity.Config{DB: p.db, Logger: p.logger, OIDC: cfg.OIDC.identity(oidcSecret)})
 	p.regions = &site.MAAS{DB: p.db}
 	p.sites = site.New(site.Config{DB: p.db, Secrets: p.secrets, Regions: p.regions})
+	p.fleet = newFleet(cfg, p.db, p.secrets, p.logger)
 	p.monitor = health.NewMonitor(p.dependencies()...)
 	proxies, err := cfg.proxies()
 	if err != nil {
@@ -117,7 +121,7 @@ func (p *parts) dependencies() []health.Dependency {
 func lifecycles() []lifecycle.Description {
 	return []lifecycle.Description{
 		node.Lifecycle.Describe(), durable.JobLifecycle.Describe(), selfcheck.Lifecycle.Describe(), outbox.Lifecycle.Describe(),
-		identity.ServiceAccountLifecycle.Describe(),
+		identity.ServiceAccountLifecycle.Describe(), signer.Lifecycle.Describe(), agenttask.Lifecycle.Describe(),
 	}
 }
 
@@ -162,6 +166,10 @@ func (p *parts) registerSlices(api *httpapi.API) {
 	outbox.Register(api, outbox.NewDeadLetters(p.db), outbox.NewFeed(p.nats))
 	p.selfChecks().RegisterAPI(api)
 	p.sites.Register(api)
+	p.fleet.skus.Register(api)
+	p.fleet.nodes.Register(api)
+	p.fleet.signers.Register(api)
+	p.fleet.tasks.RegisterAPI(api)
 }
 
 func (p *parts) selfChecks() selfcheck.Commands {

@@ -66,7 +66,12 @@ func (u *up) run(cmd *cobra.Command) error {
 		}
 		u.say("stopped; everything is kept in %s", u.state)
 	}()
-	cfg, problems := u.settings.load(cmd, embedded(engines.Endpoints()))
+	ready := embedded(engines.Endpoints())
+	nodeListener, err := u.awaitNodes(ctx, named.Nodes, &ready.Nodes, outwardAddress(ctx))
+	if err != nil {
+		return err
+	}
+	cfg, problems := u.settings.load(cmd, ready)
 	if len(problems) > 0 {
 		return fmt.Errorf("the configuration has %d problem(s):\n%w", len(problems), errors.Join(problems...))
 	}
@@ -81,7 +86,7 @@ func (u *up) run(cmd *cobra.Command) error {
 	defer func() { _ = log.Close() }()
 	u.say("control plane starting")
 	return controlplane.Run(ctx, cfg, controlplane.Options{
-		Version: version, Log: log, Listener: listener, KeepAdminToken: u.keepToken,
+		Version: version, Log: log, Listener: listener, NodeListener: nodeListener, KeepAdminToken: u.keepToken,
 		Ready: func(address string) { u.ready(engines, cfg, address, time.Since(began)) },
 	})
 }
@@ -112,6 +117,7 @@ func (u *up) ready(engines *stack.Stack, cfg controlplane.Config, address string
 gpuaas is ready after %.1f s
 
   API          %s   (documentation: %s/docs)
+  nodes        %s   (what machines are told; nodes.url)
   admin token  %s   (made on the first start; keep it safe)
   logs         %s
 
@@ -119,10 +125,11 @@ Try, in another terminal:
 
   bin/gpuaas login --url %s --token-file %s
   bin/gpuaas self-check run --wait
+  bin/gpuaas node add my-machine --sku h200-sxm-baremetal-8g --region lab
   bin/gpuaas audit list
 
 Ctrl-C stops everything and keeps the state.
-`, took.Seconds(), url, url, u.tokenFile(), filepath.Join(u.state, "logs"), url, u.tokenFile())
+`, took.Seconds(), url, url, cfg.Nodes.URL, u.tokenFile(), filepath.Join(u.state, "logs"), url, u.tokenFile())
 }
 
 // external picks the services that the operator named.

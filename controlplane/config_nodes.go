@@ -1,0 +1,116 @@
+package controlplane
+
+import (
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"regexp"
+	"time"
+)
+
+// NodesConfig is how agents on nodes reach this process, and what they are
+// given.
+type NodesConfig struct {
+	Listen          string        `koanf:"listen" doc:"address of the node-facing listener (TLS, client certificates), served by role api; empty: none here"`
+	URL             string        `koanf:"url" doc:"https address at which nodes reach the node-facing listeners; it stands in bootstrap commands"`
+	TerminalURL     string        `koanf:"terminal_url" doc:"https address at which nodes reach this very replica for terminals; empty: nodes.url"`
+	TLS             NodesTLS      `koanf:"tls"`
+	TrustDomain     string        `koanf:"trust_domain" doc:"domain in the identity of node certificates: spiffe://<trust domain>/node/<id>; it cannot be changed while nodes are enrolled"`
+	FormerCAFile    string        `koanf:"former_ca_file" doc:"CAs that issued node certificates before the present one and are still believed; name the old one here before you replace it"`
+	EnvironmentName string        `koanf:"environment_name" doc:"what this installation is called in the trust bundle of its nodes"`
+	OfflineAfter    time.Duration `koanf:"offline_after" doc:"how long an agent may be silent before its node is offline; agents are silent for up to 55s between two polls"`
+	AgentFolder     string        `koanf:"agent_folder" doc:"folder with one folder per agent version, holding gpuaas-agent and gpuaas-gpu; empty: no agent can be bootstrapped or updated"`
+	AgentVersion    string        `koanf:"agent_version" doc:"agent version that nodes are bootstrapped with; empty: the only one in nodes.agent_folder"`
+	CertificateTTL  time.Duration `koanf:"certificate_ttl" doc:"life of a node certificate, 24h at most"`
+}
+
+// NodesTLS is the server certificate of the node-facing listener.
+type NodesTLS struct {
+	CertFile string   `koanf:"cert_file" doc:"certificate of the node-facing listener; empty: the secrets engine issues it"`
+	KeyFile  string   `koanf:"key_file" doc:"its private key"`
+	CAFile   string   `koanf:"ca_file" doc:"what nodes verify it with"`
+	Names    []string `koanf:"names" doc:"further names or addresses of this replica for a certificate of the secrets engine"`
+}
+
+// defaultNodes has no listener: several processes of one machine would fight
+// for its port.
+func defaultNodes() NodesConfig {
+	return NodesConfig{
+		TrustDomain: "gpuaas.internal", EnvironmentName: "default",
+		OfflineAfter: 5 * time.Minute, CertificateTTL: 24 * time.Hour,
+	}
+}
+
+var (
+	trustDomain  = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
+	hostName     = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$`)
+	agentVersion = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$`)
+)
+
+const (
+	minOfflineAfter   = 10 * time.Second
+	maxCertificateTTL = 24 * time.Hour
+	minCertificateTTL = 5 * time.Minute
+)
+
+func (c NodesConfig) check(bad func(string, string, ...any)) {
+	if _, _, err := net.SplitHostPort(c.Listen); err != nil && c.Listen != "" {
+		bad("nodes.listen", "%q is not host:port", c.Listen)
+	}
+	if c.Listen != "" && c.URL == "" {
+		bad("nodes.url", "is missing, but nodes.listen is set: nodes must be told where to go")
+	}
+	for key, value := range map[string]string{"nodes.url": c.URL, "nodes.terminal_url": c.TerminalURL} {
+		if value == "" {
+			continue
+		}
+		badURL(bad, key, value, "https")
+		if u, err := url.Parse(value); err == nil && (u.Path != "" || u.RawQuery != "" || u.Fragment != "" || !isName(u.Hostname())) {
+			bad(key, "must be https://host or https://host:port")
+		}
+	}
+	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") || (c.TLS.CertFile == "") != (c.TLS.CAFile == "") {
+		bad("nodes.tls", "cert_file, key_file and ca_file go together")
+	}
+	for _, n := range c.TLS.Names {
+		if !isName(n) {
+			bad("nodes.tls.names", "%q is neither a host name nor an address", n)
+		}
+	}
+	if !trustDomain.MatchString(c.TrustDomain) {
+		bad("nodes.trust_domain", "%q is not a domain in lower case", c.TrustDomain)
+	}
+	if !hostName.MatchString(c.EnvironmentName) {
+		bad("nodes.environment_name", "%q is not a name of letters, digits, dots and dashes", c.EnvironmentName)
+	}
+	if c.OfflineAfter < minOfflineAfter {
+		bad("nodes.offline_after", "%s is shorter than %s", c.OfflineAfter, minOfflineAfter)
+	}
+	if c.CertificateTTL < minCertificateTTL || c.CertificateTTL > maxCertificateTTL {
+		bad("nodes.certificate_ttl", "%s is not between %s and %s", c.CertificateTTL, minCertificateTTL, maxCertificateTTL)
+	}
+	c.checkAgent(bad)
+}
+
+func (c NodesConfig) checkAgent(bad func(string, string, ...any)) {
+	if c.AgentVersion != "" && !agentVersion.MatchString(c.AgentVersion) {
+		bad("nodes.agent_version", "%q is not a version", c.AgentVersion)
+	}
+	if c.AgentFolder == "" {
+		return
+	}
+	if info, err := os.Stat(c.AgentFolder); err != nil {
+		bad("nodes.agent_folder", "%v", err)
+	} else if !info.IsDir() {
+		bad("nodes.agent_folder", "%q is not a folder", c.AgentFolder)
+	}
+}
+
+// isName accepts what can stand in a server certificate.
+func isName(s string) bool {
+	if _, err := netip.ParseAddr(s); err == nil {
+		return true
+	}
+	return hostName.MatchString(s)
+}

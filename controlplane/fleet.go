@@ -1,0 +1,121 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/contract/agentwire"
+	"gpuaas/controlplane/internal/agentgateway"
+	"gpuaas/controlplane/internal/agenttask"
+	"gpuaas/controlplane/internal/node"
+	"gpuaas/controlplane/internal/postgres"
+	"gpuaas/controlplane/internal/secrets"
+	"gpuaas/controlplane/internal/signer"
+	"gpuaas/controlplane/internal/sku"
+)
+
+// fleet is everything about nodes: the inventory, what they are told to do, and
+// the listener that they come to.
+type fleet struct {
+	cfg     NodesConfig
+	logger  *slog.Logger
+	skus    *sku.Service
+	nodes   *node.Service
+	signers *signer.Service
+	tasks   agenttask.Commands
+	queue   *agenttask.Queue
+	gateway *agentgateway.Gateway
+}
+
+func newFleet(cfg Config, db *postgres.DB, engine *secrets.Engine, logger *slog.Logger) *fleet {
+	f := &fleet{cfg: cfg.Nodes, logger: logger, skus: sku.New(db)}
+	trust := agentgateway.NewTrust(agentgateway.TrustConfig{
+		PKI: engine, Names: cfg.Nodes.names(), Logger: logger,
+		CertFile: cfg.Nodes.TLS.CertFile, KeyFile: cfg.Nodes.TLS.KeyFile, CAFile: cfg.Nodes.TLS.CAFile, FormerCAFile: cfg.Nodes.FormerCAFile,
+	})
+	renderer := agentgateway.NewRenderer(cfg.Nodes.URL, trust)
+	f.nodes = node.New(node.Config{
+		DB: db, PKI: engine, Bootstrap: renderer, Logger: logger, Settings: node.Settings{OfflineAfter: cfg.Nodes.OfflineAfter},
+	})
+	f.signers = signer.New(signer.Config{DB: db, Keys: engine, Fleet: f.nodes, Distribute: f.distribute})
+	packages := agentgateway.NewPackages(cfg.Nodes.AgentFolder, cfg.Nodes.AgentVersion, trust, f.signers)
+	f.tasks = agenttask.Commands{DB: db, Preparers: map[string]agenttask.Prepare{agentwire.TypeSelfUpdate: packages.Prepare}}
+	f.queue = agenttask.New(agenttask.QueueConfig{DB: db, Signer: f.signers, Logger: logger})
+	f.gateway = agentgateway.New(agentgateway.Config{
+		DB: db, Nodes: f.nodes, Contacts: f.nodes.Contacts(), Tasks: f.queue, Signer: f.signers,
+		Trust: trust, Renderer: renderer, Packages: packages, Logger: logger,
+		Settings: agentgateway.Settings{
+			TrustDomain: cfg.Nodes.TrustDomain, Environment: cfg.Nodes.EnvironmentName,
+			CertificateTTL: cfg.Nodes.CertificateTTL, ShutdownTimeout: cfg.Limits.ShutdownTimeout,
+		},
+	})
+	return f
+}
+
+// names are what nodes may reach this replica by.
+func (c NodesConfig) names() []string {
+	names := append([]string{}, c.TLS.Names...)
+	for _, address := range []string{c.URL, c.TerminalURL} {
+		if u, err := url.Parse(address); err == nil && u.Hostname() != "" {
+			names = append(names, u.Hostname())
+		}
+	}
+	return names
+}
+
+// distribute tells all nodes of a new set of verifiers. A node that is away
+// learns of it with its next certificate.
+func (f *fleet) distribute(ctx context.Context, tx pgx.Tx, set agentwire.VerifierSet) error {
+	_, err := f.tasks.EnqueueForFleet(ctx, tx, agentwire.TypeUpdateVerifiers, agentwire.UpdateVerifiersParams{Set: set},
+		fmt.Sprintf("verifier-set-%d", set.Version))
+	return err
+}
+
+// serve answers nodes, and keeps what they say of themselves.
+func (f *fleet) serve(ctx context.Context, listener net.Listener) error {
+	if listener == nil {
+		if f.cfg.Listen == "" {
+			return nil
+		}
+		var err error
+		if listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", f.cfg.Listen); err != nil {
+			return fmt.Errorf("listen for nodes on %s: %w", f.cfg.Listen, err)
+		}
+	}
+	go f.nodes.Contacts().Run(ctx)
+	go f.queue.Run(ctx)
+	return f.gateway.Serve(ctx, listener)
+}
+
+// tendEvery is how often the fleet is looked over: silence, leases, signers.
+const tendEvery = 5 * time.Second
+
+// tend does what happens by the passing of time. Any number of replicas may
+// run it; each step takes its own lock.
+func (f *fleet) tend(ctx context.Context) {
+	steps := map[string]func(context.Context) error{
+		"nodes":   func(ctx context.Context) error { _, err := f.nodes.Sweep(ctx); return err },
+		"tasks":   func(ctx context.Context) error { _, err := f.queue.Sweep(ctx); return err },
+		"signers": f.signers.Tend,
+	}
+	ticker := time.NewTicker(tendEvery)
+	defer ticker.Stop()
+	for {
+		for name, step := range steps {
+			if err := step(ctx); err != nil && ctx.Err() == nil {
+				f.logger.WarnContext(ctx, "fleet could not be tended", "part", name, "error", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
