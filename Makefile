@@ -21,7 +21,7 @@ deps: ## install what is missing from the system's packages
 	@tools/install-deps.sh
 
 test-deps:
-	@tools/install-deps.sh test
+	@tools/install-deps.sh test rack
 
 build: agent ## build bin/gpuaas and the agent's package
 	@echo "building bin/gpuaas"

@@ -21,7 +21,7 @@ func (a *app) taskColumns() []column[apiclient.AgenttaskView] {
 		{title: "ID", text: func(v task) string { return v.TaskId.String() }},
 		{title: "TYPE", text: func(v task) string { return v.Type }},
 		{title: "STATUS", text: func(v task) string { return string(v.Status) }},
-		{title: "ERROR", text: func(v task) string { return taskError(v) }},
+		{title: "ERROR", text: taskError},
 		{title: "ATTEMPT", text: func(v task) string {
 			return strconv.FormatInt(v.Attempt, 10) + "/" + strconv.FormatInt(v.MaxAttempts, 10)
 		}},

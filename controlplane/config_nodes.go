@@ -22,6 +22,7 @@ type NodesConfig struct {
 	OfflineAfter    time.Duration `koanf:"offline_after" doc:"how long an agent may be silent before its node is offline; agents are silent for up to 55s between two polls"`
 	AgentFolder     string        `koanf:"agent_folder" doc:"folder with one folder per agent version, holding gpuaas-agent and gpuaas-gpu; empty: no agent can be bootstrapped or updated"`
 	AgentVersion    string        `koanf:"agent_version" doc:"agent version that nodes are bootstrapped with; empty: the only one in nodes.agent_folder"`
+	NewcomerRate    int           `koanf:"newcomer_rate" doc:"bootstrap and enrolment requests a second from one address; ten seconds' worth may come at once"`
 	CertificateTTL  time.Duration `koanf:"certificate_ttl" doc:"life of a node certificate, 24h at most"`
 }
 
@@ -38,7 +39,7 @@ type NodesTLS struct {
 func defaultNodes() NodesConfig {
 	return NodesConfig{
 		TrustDomain: "gpuaas.internal", EnvironmentName: "default",
-		OfflineAfter: 5 * time.Minute, CertificateTTL: 24 * time.Hour,
+		OfflineAfter: 5 * time.Minute, NewcomerRate: 50, CertificateTTL: 24 * time.Hour,
 	}
 }
 
@@ -89,6 +90,9 @@ func (c NodesConfig) check(bad func(string, string, ...any)) {
 	}
 	if c.CertificateTTL < minCertificateTTL || c.CertificateTTL > maxCertificateTTL {
 		bad("nodes.certificate_ttl", "%s is not between %s and %s", c.CertificateTTL, minCertificateTTL, maxCertificateTTL)
+	}
+	if c.NewcomerRate < 1 {
+		bad("nodes.newcomer_rate", "%d is less than 1", c.NewcomerRate)
 	}
 	c.checkAgent(bad)
 }

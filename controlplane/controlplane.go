@@ -72,6 +72,7 @@ func (p *parts) run(ctx context.Context, listener net.Listener) error {
 		p.prepared.Store(true)
 		if p.has(RoleAPI) {
 			group.Go(func() error { return p.fleet.serve(ctx, p.opts.NodeListener) })
+			group.Go(func() error { p.fleet.terminals.Run(ctx); return nil })
 		}
 		if p.has(RoleWorker) {
 			group.Go(func() error { return p.keepFleet(ctx) })

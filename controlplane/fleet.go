@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -18,19 +19,21 @@ import (
 	"gpuaas/controlplane/internal/secrets"
 	"gpuaas/controlplane/internal/signer"
 	"gpuaas/controlplane/internal/sku"
+	"gpuaas/controlplane/internal/terminal"
 )
 
 // fleet is everything about nodes: the inventory, what they are told to do, and
 // the listener that they come to.
 type fleet struct {
-	cfg     NodesConfig
-	logger  *slog.Logger
-	skus    *sku.Service
-	nodes   *node.Service
-	signers *signer.Service
-	tasks   agenttask.Commands
-	queue   *agenttask.Queue
-	gateway *agentgateway.Gateway
+	cfg       NodesConfig
+	logger    *slog.Logger
+	skus      *sku.Service
+	nodes     *node.Service
+	signers   *signer.Service
+	tasks     agenttask.Commands
+	queue     *agenttask.Queue
+	gateway   *agentgateway.Gateway
+	terminals *terminal.Service
 }
 
 func newFleet(cfg Config, db *postgres.DB, engine *secrets.Engine, logger *slog.Logger) *fleet {
@@ -47,11 +50,15 @@ func newFleet(cfg Config, db *postgres.DB, engine *secrets.Engine, logger *slog.
 	packages := agentgateway.NewPackages(cfg.Nodes.AgentFolder, cfg.Nodes.AgentVersion, trust, f.signers)
 	f.tasks = agenttask.Commands{DB: db, Preparers: map[string]agenttask.Prepare{agentwire.TypeSelfUpdate: packages.Prepare}}
 	f.queue = agenttask.New(agenttask.QueueConfig{DB: db, Signer: f.signers, Logger: logger})
+	f.terminals = terminal.New(terminal.Config{
+		DB: db, Tasks: f.tasks, Logger: logger, Settings: terminal.Settings{GatewayURL: cmp.Or(cfg.Nodes.TerminalURL, cfg.Nodes.URL)},
+	})
 	f.gateway = agentgateway.New(agentgateway.Config{
-		DB: db, Nodes: f.nodes, Contacts: f.nodes.Contacts(), Tasks: f.queue, Signer: f.signers,
+		DB: db, Nodes: f.nodes, Contacts: f.nodes.Contacts(), Tasks: f.queue, Signer: f.signers, Terminal: f.terminals,
 		Trust: trust, Renderer: renderer, Packages: packages, Logger: logger,
 		Settings: agentgateway.Settings{
 			TrustDomain: cfg.Nodes.TrustDomain, Environment: cfg.Nodes.EnvironmentName,
+			BootstrapRate: float64(cfg.Nodes.NewcomerRate), BootstrapBurst: 10 * cfg.Nodes.NewcomerRate,
 			CertificateTTL: cfg.Nodes.CertificateTTL, ShutdownTimeout: cfg.Limits.ShutdownTimeout,
 		},
 	})

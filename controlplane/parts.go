@@ -27,6 +27,7 @@ import (
 	"gpuaas/controlplane/internal/site"
 	"gpuaas/controlplane/internal/system"
 	"gpuaas/controlplane/internal/telemetry"
+	"gpuaas/controlplane/internal/terminal"
 )
 
 // parts is everything a process is made of. None of it connects when made.
@@ -121,7 +122,7 @@ func (p *parts) dependencies() []health.Dependency {
 func lifecycles() []lifecycle.Description {
 	return []lifecycle.Description{
 		node.Lifecycle.Describe(), durable.JobLifecycle.Describe(), selfcheck.Lifecycle.Describe(), outbox.Lifecycle.Describe(),
-		identity.ServiceAccountLifecycle.Describe(), signer.Lifecycle.Describe(), agenttask.Lifecycle.Describe(),
+		identity.ServiceAccountLifecycle.Describe(), signer.Lifecycle.Describe(), agenttask.Lifecycle.Describe(), terminal.Lifecycle.Describe(),
 	}
 }
 
@@ -170,6 +171,7 @@ func (p *parts) registerSlices(api *httpapi.API) {
 	p.fleet.nodes.Register(api)
 	p.fleet.signers.Register(api)
 	p.fleet.tasks.RegisterAPI(api)
+	p.fleet.terminals.Register(api)
 }
 
 func (p *parts) selfChecks() selfcheck.Commands {

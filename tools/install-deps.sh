@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Installs what `make up` needs from the system: PostgreSQL's server programs and
 # git; with the word "test" also a C compiler, which the race detector needs, and
-# the simulator and the client of IPMI that BMCs are tested with.
-# Says nothing when nothing is missing.
+# the simulator and the client of IPMI that BMCs are tested with; with the word
+# "rack" LXD and what makes the image of its machines, for the virtual rack.
+# Several words may be given. Says nothing when nothing is missing.
 set -euo pipefail
 
 say() { printf 'install-deps: %s\n' "$*" >&2; }
@@ -18,10 +19,18 @@ have_postgres() {
 missing=()
 have_postgres || missing+=(postgresql)
 command -v git >/dev/null || missing+=(git)
-if [[ ${1:-} == test ]]; then
+if [[ " $* " == *" test "* ]]; then
   command -v "${CC:-gcc}" >/dev/null || missing+=(gcc libc6-dev)
   command -v ipmi_sim >/dev/null || missing+=(openipmi)
   command -v ipmitool >/dev/null || missing+=(ipmitool)
+fi
+if [[ " $* " == *" rack "* ]]; then
+  command -v lxd >/dev/null || missing+=(lxd)
+  command -v lxc >/dev/null || missing+=(lxd-client)
+  # LXD looks for iptables and runs dnsmasq, which gives machines their addresses.
+  command -v iptables >/dev/null || [[ -x /usr/sbin/iptables ]] || missing+=(iptables)
+  command -v dnsmasq >/dev/null || [[ -x /usr/sbin/dnsmasq ]] || missing+=(dnsmasq-base)
+  command -v debootstrap >/dev/null || [[ -x /usr/sbin/debootstrap ]] || missing+=(debootstrap)
 fi
 if ((${#missing[@]} == 0)); then
   exit 0

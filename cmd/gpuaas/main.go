@@ -12,6 +12,7 @@ import (
 	"gpuaas/cli"
 	"gpuaas/sim/fleet/fleetcmd"
 	"gpuaas/sim/maas/simcmd"
+	"gpuaas/sim/rack/rackcmd"
 )
 
 // version is set when the program is built.
@@ -28,6 +29,6 @@ func main() {
 
 func simCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "sim", Short: "Run simulators of what a control plane works with"}
-	cmd.AddCommand(simcmd.Command(), fleetcmd.Command())
+	cmd.AddCommand(simcmd.Command(), rackcmd.Command(), fleetcmd.Command())
 	return cmd
 }

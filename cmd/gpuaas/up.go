@@ -28,6 +28,7 @@ func upCommand() *cobra.Command {
 	var u up
 	u.settings = addSettings(cmd)
 	cmd.Flags().StringVar(&u.state, "state", cmp.Or(os.Getenv("GPUAAS_STATE"), ".gpuaas"), "folder for everything that lasts (GPUAAS_STATE)")
+	cmd.Flags().StringVar(&u.rack, "rack", "process", "virtual machines for trying things out: lxd, process or none; see: gpuaas sim rack")
 	cmd.Flags().StringVar(&u.servers, "servers", "", "path of the gpuaas-servers program (GPUAAS_SERVERS)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		u.out = cmd.OutOrStdout()
@@ -40,6 +41,7 @@ type up struct {
 	settings *settings
 	state    string
 	servers  string
+	rack     string
 	out      io.Writer
 }
 
@@ -66,8 +68,13 @@ func (u *up) run(cmd *cobra.Command) error {
 		}
 		u.say("stopped; everything is kept in %s", u.state)
 	}()
+	host, closeRack, err := u.openRack(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeRack()
 	ready := embedded(engines.Endpoints())
-	nodeListener, err := u.awaitNodes(ctx, named.Nodes, &ready.Nodes, outwardAddress(ctx))
+	nodeListener, err := u.awaitNodes(ctx, named.Nodes, &ready.Nodes, host)
 	if err != nil {
 		return err
 	}

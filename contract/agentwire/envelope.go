@@ -110,7 +110,7 @@ const maxRevoked = 64
 
 // Refusal is why an agent will not carry out a task. It is reported to the
 // control plane and audited there.
-type Refusal struct {
+type Refusal struct { //nolint:errname // a word of the contract
 	Reason Reason
 	Detail string
 }

@@ -1617,6 +1617,60 @@ func (e SystemBacklogDestination) Valid() bool {
 	}
 }
 
+// Defines values for TerminalSessionState.
+const (
+	TerminalSessionStateClosed  TerminalSessionState = "closed"
+	TerminalSessionStateFailed  TerminalSessionState = "failed"
+	TerminalSessionStateIssued  TerminalSessionState = "issued"
+	TerminalSessionStateOpen    TerminalSessionState = "open"
+	TerminalSessionStateOpening TerminalSessionState = "opening"
+)
+
+// Valid indicates whether the value is a known member of the TerminalSessionState enum.
+func (e TerminalSessionState) Valid() bool {
+	switch e {
+	case TerminalSessionStateClosed:
+		return true
+	case TerminalSessionStateFailed:
+		return true
+	case TerminalSessionStateIssued:
+		return true
+	case TerminalSessionStateOpen:
+		return true
+	case TerminalSessionStateOpening:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for TerminalSessionViewStatus.
+const (
+	TerminalSessionViewStatusClosed  TerminalSessionViewStatus = "closed"
+	TerminalSessionViewStatusFailed  TerminalSessionViewStatus = "failed"
+	TerminalSessionViewStatusIssued  TerminalSessionViewStatus = "issued"
+	TerminalSessionViewStatusOpen    TerminalSessionViewStatus = "open"
+	TerminalSessionViewStatusOpening TerminalSessionViewStatus = "opening"
+)
+
+// Valid indicates whether the value is a known member of the TerminalSessionViewStatus enum.
+func (e TerminalSessionViewStatus) Valid() bool {
+	switch e {
+	case TerminalSessionViewStatusClosed:
+		return true
+	case TerminalSessionViewStatusFailed:
+		return true
+	case TerminalSessionViewStatusIssued:
+		return true
+	case TerminalSessionViewStatusOpen:
+		return true
+	case TerminalSessionViewStatusOpening:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ListAuditLogsParamsResult.
 const (
 	ListAuditLogsParamsResultDenied  ListAuditLogsParamsResult = "denied"
@@ -1857,6 +1911,33 @@ func (e ListSkusParamsStatus) Valid() bool {
 	case ListSkusParamsStatusActive:
 		return true
 	case ListSkusParamsStatusDisabled:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListTerminalSessionsParamsStatus.
+const (
+	ListTerminalSessionsParamsStatusClosed  ListTerminalSessionsParamsStatus = "closed"
+	ListTerminalSessionsParamsStatusFailed  ListTerminalSessionsParamsStatus = "failed"
+	ListTerminalSessionsParamsStatusIssued  ListTerminalSessionsParamsStatus = "issued"
+	ListTerminalSessionsParamsStatusOpen    ListTerminalSessionsParamsStatus = "open"
+	ListTerminalSessionsParamsStatusOpening ListTerminalSessionsParamsStatus = "opening"
+)
+
+// Valid indicates whether the value is a known member of the ListTerminalSessionsParamsStatus enum.
+func (e ListTerminalSessionsParamsStatus) Valid() bool {
+	switch e {
+	case ListTerminalSessionsParamsStatusClosed:
+		return true
+	case ListTerminalSessionsParamsStatusFailed:
+		return true
+	case ListTerminalSessionsParamsStatusIssued:
+		return true
+	case ListTerminalSessionsParamsStatusOpen:
+		return true
+	case ListTerminalSessionsParamsStatusOpening:
 		return true
 	default:
 		return false
@@ -4110,6 +4191,78 @@ type SystemStatus struct {
 	Version string    `json:"version"`
 }
 
+// TerminalClosing defines model for TerminalClosing.
+type TerminalClosing struct {
+	// Reason why; it goes into the audit log
+	Reason string `json:"reason"`
+}
+
+// TerminalNewSession defines model for TerminalNewSession.
+type TerminalNewSession struct {
+	// Columns width of the terminal
+	Columns *int64 `json:"columns,omitempty"`
+
+	// Rows height of the terminal
+	Rows *int64 `json:"rows,omitempty"`
+
+	// Username a user that was provisioned on the node; never root
+	Username string `json:"username"`
+}
+
+// TerminalSessionState defines model for TerminalSessionState.
+type TerminalSessionState string
+
+// TerminalSessionView defines model for TerminalSessionView.
+type TerminalSessionView struct {
+	// BytesIn typed
+	BytesIn int64 `json:"bytes_in"`
+
+	// BytesOut shown
+	BytesOut int64 `json:"bytes_out"`
+
+	// CloseReason why it ended
+	CloseReason   *string    `json:"close_reason,omitempty"`
+	ClosedAt      *time.Time `json:"closed_at,omitempty"`
+	CorrelationId string     `json:"correlation_id"`
+	CreatedAt     time.Time  `json:"created_at"`
+
+	// Id Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	Id openapi_types.UUID `json:"id"`
+
+	// NodeId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	NodeId      openapi_types.UUID        `json:"node_id"`
+	OpenedAt    *time.Time                `json:"opened_at,omitempty"`
+	RequestedBy string                    `json:"requested_by"`
+	Status      TerminalSessionViewStatus `json:"status"`
+	Username    string                    `json:"username"`
+}
+
+// TerminalSessionViewStatus defines model for TerminalSessionView.Status.
+type TerminalSessionViewStatus string
+
+// TerminalSessionViewList defines model for TerminalSessionViewList.
+type TerminalSessionViewList struct {
+	// Items The items of this page.
+	Items []TerminalSessionView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// TerminalToken defines model for TerminalToken.
+type TerminalToken struct {
+	ExpiresAt time.Time `json:"expires_at"`
+
+	// SessionId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	SessionId openapi_types.UUID `json:"session_id"`
+
+	// Token shown once; works once
+	Token string `json:"token"`
+
+	// WebsocketPath where to connect, on this host
+	WebsocketPath string `json:"websocket_path"`
+}
+
 // ListAuditLogsParams defines parameters for ListAuditLogs.
 type ListAuditLogsParams struct {
 	// Cursor Where to continue: next_cursor of the page before.
@@ -4422,6 +4575,12 @@ type CreateNodeTaskParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// CreateTerminalTokenParams defines parameters for CreateTerminalToken.
+type CreateTerminalTokenParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // ListFailedOutboxEventsParams defines parameters for ListFailedOutboxEvents.
 type ListFailedOutboxEventsParams struct {
 	// Cursor Where to continue: next_cursor of the page before.
@@ -4535,6 +4694,30 @@ type UpdateSkuParams struct {
 
 // CreateTenantParams defines parameters for CreateTenant.
 type CreateTenantParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ListTerminalSessionsParams defines parameters for ListTerminalSessions.
+type ListTerminalSessionsParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+
+	// NodeId only sessions on this node
+	NodeId *openapi_types.UUID `form:"node_id,omitempty" json:"node_id,omitempty"`
+
+	// Status only sessions in this state
+	Status *ListTerminalSessionsParamsStatus `form:"status,omitempty" json:"status,omitempty"`
+}
+
+// ListTerminalSessionsParamsStatus defines parameters for ListTerminalSessions.
+type ListTerminalSessionsParamsStatus string
+
+// CloseTerminalSessionParams defines parameters for CloseTerminalSession.
+type CloseTerminalSessionParams struct {
 	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
@@ -4782,6 +4965,9 @@ type RevokeNodeIdentityJSONRequestBody = NodeRevokeBody
 // CreateNodeTaskJSONRequestBody defines body for CreateNodeTask for application/json ContentType.
 type CreateNodeTaskJSONRequestBody = AgenttaskNewBody
 
+// CreateTerminalTokenJSONRequestBody defines body for CreateTerminalToken for application/json ContentType.
+type CreateTerminalTokenJSONRequestBody = TerminalNewSession
+
 // DiscardOutboxEventJSONRequestBody defines body for DiscardOutboxEvent for application/json ContentType.
 type DiscardOutboxEventJSONRequestBody = OutboxDiscarding
 
@@ -4805,6 +4991,9 @@ type UpdateSkuJSONRequestBody = SkuChange
 
 // CreateTenantJSONRequestBody defines body for CreateTenant for application/json ContentType.
 type CreateTenantJSONRequestBody = IdentityNamingBody
+
+// CloseTerminalSessionJSONRequestBody defines body for CloseTerminalSession for application/json ContentType.
+type CloseTerminalSessionJSONRequestBody = TerminalClosing
 
 // CreateUserJSONRequestBody defines body for CreateUser for application/json ContentType.
 type CreateUserJSONRequestBody = IdentityNewUserBody
@@ -5271,6 +5460,24 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/admin/nodes/{node_id}/tasks (the `CreateNodeTask` operationId).
 	CreateNodeTask(ctx context.Context, nodeId openapi_types.UUID, params *CreateNodeTaskParams, body CreateNodeTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// CreateTerminalTokenWithBody Issue a token that opens one terminal session on a node
+	//
+	// Connect to `websocket_path` with a websocket and offer the subprotocols `gpuaas.terminal.v1` and `bearer.<token>`, or send the token as `Authorization: Bearer`. A token in the query is refused; a refused token closes with 4401. Binary messages are the bytes of the terminal; text messages are JSON: `session_ready`, `session_error` and `session_closed` to the user, `resize` with `cols` and `rows`, and `close`, from the user.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/terminal-token (the `CreateTerminalToken` operationId).
+	CreateTerminalTokenWithBody(ctx context.Context, nodeId openapi_types.UUID, params *CreateTerminalTokenParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateTerminalToken Issue a token that opens one terminal session on a node
+	//
+	// Connect to `websocket_path` with a websocket and offer the subprotocols `gpuaas.terminal.v1` and `bearer.<token>`, or send the token as `Authorization: Bearer`. A token in the query is refused; a refused token closes with 4401. Binary messages are the bytes of the terminal; text messages are JSON: `session_ready`, `session_error` and `session_closed` to the user, `resize` with `cols` and `rows`, and `close`, from the user.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/terminal-token (the `CreateTerminalToken` operationId).
+	CreateTerminalToken(ctx context.Context, nodeId openapi_types.UUID, params *CreateTerminalTokenParams, body CreateTerminalTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListFailedOutboxEvents List outbox events that failed for good, newest first
 	//
 	// Each waits for an operator, who requeues or discards it.
@@ -5452,6 +5659,29 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/admin/tenants (the `CreateTenant` operationId).
 	CreateTenant(ctx context.Context, params *CreateTenantParams, body CreateTenantJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListTerminalSessions List terminal sessions, newest first
+	//
+	// Corresponds with GET /api/v1/admin/terminal-sessions (the `ListTerminalSessions` operationId).
+	ListTerminalSessions(ctx context.Context, params *ListTerminalSessionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CloseTerminalSessionWithBody End a terminal session
+	//
+	// A session that is open is ended by the agent of its node; one that has ended is left as it is.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/terminal-sessions/{session_id}/close (the `CloseTerminalSession` operationId).
+	CloseTerminalSessionWithBody(ctx context.Context, sessionId openapi_types.UUID, params *CloseTerminalSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CloseTerminalSession End a terminal session
+	//
+	// A session that is open is ended by the agent of its node; one that has ended is left as it is.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/terminal-sessions/{session_id}/close (the `CloseTerminalSession` operationId).
+	CloseTerminalSession(ctx context.Context, sessionId openapi_types.UUID, params *CloseTerminalSessionParams, body CloseTerminalSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListUsers List people
 	//
@@ -6643,6 +6873,44 @@ func (c *Client) CreateNodeTask(ctx context.Context, nodeId openapi_types.UUID, 
 	return c.Client.Do(req)
 }
 
+// CreateTerminalTokenWithBody Issue a token that opens one terminal session on a node
+//
+// Connect to `websocket_path` with a websocket and offer the subprotocols `gpuaas.terminal.v1` and `bearer.<token>`, or send the token as `Authorization: Bearer`. A token in the query is refused; a refused token closes with 4401. Binary messages are the bytes of the terminal; text messages are JSON: `session_ready`, `session_error` and `session_closed` to the user, `resize` with `cols` and `rows`, and `close`, from the user.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/terminal-token (the `CreateTerminalToken` operationId).
+func (c *Client) CreateTerminalTokenWithBody(ctx context.Context, nodeId openapi_types.UUID, params *CreateTerminalTokenParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateTerminalTokenRequestWithBody(c.Server, nodeId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateTerminalToken Issue a token that opens one terminal session on a node
+//
+// Connect to `websocket_path` with a websocket and offer the subprotocols `gpuaas.terminal.v1` and `bearer.<token>`, or send the token as `Authorization: Bearer`. A token in the query is refused; a refused token closes with 4401. Binary messages are the bytes of the terminal; text messages are JSON: `session_ready`, `session_error` and `session_closed` to the user, `resize` with `cols` and `rows`, and `close`, from the user.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/terminal-token (the `CreateTerminalToken` operationId).
+func (c *Client) CreateTerminalToken(ctx context.Context, nodeId openapi_types.UUID, params *CreateTerminalTokenParams, body CreateTerminalTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateTerminalTokenRequest(c.Server, nodeId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListFailedOutboxEvents List outbox events that failed for good, newest first
 //
 // Each waits for an operator, who requeues or discards it.
@@ -7075,6 +7343,59 @@ func (c *Client) CreateTenantWithBody(ctx context.Context, params *CreateTenantP
 // Corresponds with POST /api/v1/admin/tenants (the `CreateTenant` operationId).
 func (c *Client) CreateTenant(ctx context.Context, params *CreateTenantParams, body CreateTenantJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewCreateTenantRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListTerminalSessions List terminal sessions, newest first
+//
+// Corresponds with GET /api/v1/admin/terminal-sessions (the `ListTerminalSessions` operationId).
+func (c *Client) ListTerminalSessions(ctx context.Context, params *ListTerminalSessionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListTerminalSessionsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CloseTerminalSessionWithBody End a terminal session
+//
+// A session that is open is ended by the agent of its node; one that has ended is left as it is.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/terminal-sessions/{session_id}/close (the `CloseTerminalSession` operationId).
+func (c *Client) CloseTerminalSessionWithBody(ctx context.Context, sessionId openapi_types.UUID, params *CloseTerminalSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCloseTerminalSessionRequestWithBody(c.Server, sessionId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CloseTerminalSession End a terminal session
+//
+// A session that is open is ended by the agent of its node; one that has ended is left as it is.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/terminal-sessions/{session_id}/close (the `CloseTerminalSession` operationId).
+func (c *Client) CloseTerminalSession(ctx context.Context, sessionId openapi_types.UUID, params *CloseTerminalSessionParams, body CloseTerminalSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCloseTerminalSessionRequest(c.Server, sessionId, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -10317,6 +10638,68 @@ func NewCreateNodeTaskRequestWithBody(server string, nodeId openapi_types.UUID, 
 	return req, nil
 }
 
+// NewCreateTerminalTokenRequest calls the generic CreateTerminalToken builder with application/json body
+func NewCreateTerminalTokenRequest(server string, nodeId openapi_types.UUID, params *CreateTerminalTokenParams, body CreateTerminalTokenJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateTerminalTokenRequestWithBody(server, nodeId, params, "application/json", bodyReader)
+}
+
+// NewCreateTerminalTokenRequestWithBody constructs an http.Request for the CreateTerminalToken method, with any body, and a specified content type
+func NewCreateTerminalTokenRequestWithBody(server string, nodeId openapi_types.UUID, params *CreateTerminalTokenParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "node_id", nodeId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/nodes/%s/terminal-token", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewListFailedOutboxEventsRequest constructs an http.Request for the ListFailedOutboxEvents method
 func NewListFailedOutboxEventsRequest(server string, params *ListFailedOutboxEventsParams) (*http.Request, error) {
 	var err error
@@ -11283,6 +11666,158 @@ func NewCreateTenantRequestWithBody(server string, params *CreateTenantParams, c
 	}
 
 	operationPath := fmt.Sprintf("/api/v1/admin/tenants")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewListTerminalSessionsRequest constructs an http.Request for the ListTerminalSessions method
+func NewListTerminalSessionsRequest(server string, params *ListTerminalSessionsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/terminal-sessions")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageSize != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "page_size", *params.PageSize, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.NodeId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "node_id", *params.NodeId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCloseTerminalSessionRequest calls the generic CloseTerminalSession builder with application/json body
+func NewCloseTerminalSessionRequest(server string, sessionId openapi_types.UUID, params *CloseTerminalSessionParams, body CloseTerminalSessionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCloseTerminalSessionRequestWithBody(server, sessionId, params, "application/json", bodyReader)
+}
+
+// NewCloseTerminalSessionRequestWithBody constructs an http.Request for the CloseTerminalSession method, with any body, and a specified content type
+func NewCloseTerminalSessionRequestWithBody(server string, sessionId openapi_types.UUID, params *CloseTerminalSessionParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "session_id", sessionId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/terminal-sessions/%s/close", pathParam0)
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -13805,6 +14340,24 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/admin/nodes/{node_id}/tasks (the `CreateNodeTask` operationId).
 	CreateNodeTaskWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *CreateNodeTaskParams, body CreateNodeTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateNodeTaskResponse, error)
 
+	// CreateTerminalTokenWithBodyWithResponse Issue a token that opens one terminal session on a node
+	//
+	// Connect to `websocket_path` with a websocket and offer the subprotocols `gpuaas.terminal.v1` and `bearer.<token>`, or send the token as `Authorization: Bearer`. A token in the query is refused; a refused token closes with 4401. Binary messages are the bytes of the terminal; text messages are JSON: `session_ready`, `session_error` and `session_closed` to the user, `resize` with `cols` and `rows`, and `close`, from the user.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/terminal-token (the `CreateTerminalToken` operationId).
+	CreateTerminalTokenWithBodyWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *CreateTerminalTokenParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTerminalTokenResponse, error)
+
+	// CreateTerminalTokenWithResponse Issue a token that opens one terminal session on a node
+	//
+	// Connect to `websocket_path` with a websocket and offer the subprotocols `gpuaas.terminal.v1` and `bearer.<token>`, or send the token as `Authorization: Bearer`. A token in the query is refused; a refused token closes with 4401. Binary messages are the bytes of the terminal; text messages are JSON: `session_ready`, `session_error` and `session_closed` to the user, `resize` with `cols` and `rows`, and `close`, from the user.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/terminal-token (the `CreateTerminalToken` operationId).
+	CreateTerminalTokenWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *CreateTerminalTokenParams, body CreateTerminalTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateTerminalTokenResponse, error)
+
 	// ListFailedOutboxEventsWithResponse List outbox events that failed for good, newest first
 	//
 	// Each waits for an operator, who requeues or discards it.
@@ -14006,6 +14559,31 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/admin/tenants (the `CreateTenant` operationId).
 	CreateTenantWithResponse(ctx context.Context, params *CreateTenantParams, body CreateTenantJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateTenantResponse, error)
+
+	// ListTerminalSessionsWithResponse List terminal sessions, newest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/terminal-sessions (the `ListTerminalSessions` operationId).
+	ListTerminalSessionsWithResponse(ctx context.Context, params *ListTerminalSessionsParams, reqEditors ...RequestEditorFn) (*ListTerminalSessionsResponse, error)
+
+	// CloseTerminalSessionWithBodyWithResponse End a terminal session
+	//
+	// A session that is open is ended by the agent of its node; one that has ended is left as it is.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/terminal-sessions/{session_id}/close (the `CloseTerminalSession` operationId).
+	CloseTerminalSessionWithBodyWithResponse(ctx context.Context, sessionId openapi_types.UUID, params *CloseTerminalSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CloseTerminalSessionResponse, error)
+
+	// CloseTerminalSessionWithResponse End a terminal session
+	//
+	// A session that is open is ended by the agent of its node; one that has ended is left as it is.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/terminal-sessions/{session_id}/close (the `CloseTerminalSession` operationId).
+	CloseTerminalSessionWithResponse(ctx context.Context, sessionId openapi_types.UUID, params *CloseTerminalSessionParams, body CloseTerminalSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*CloseTerminalSessionResponse, error)
 
 	// ListUsersWithResponse List people
 	//
@@ -18597,6 +19175,131 @@ func (r CreateNodeTaskResponse) ContentType() string {
 	return ""
 }
 
+type CreateTerminalTokenResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *TerminalToken
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateTerminalTokenResponse) GetJSON201() *TerminalToken {
+	return r.JSON201
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r CreateTerminalTokenResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r CreateTerminalTokenResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r CreateTerminalTokenResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r CreateTerminalTokenResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r CreateTerminalTokenResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r CreateTerminalTokenResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r CreateTerminalTokenResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r CreateTerminalTokenResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r CreateTerminalTokenResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r CreateTerminalTokenResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r CreateTerminalTokenResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r CreateTerminalTokenResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateTerminalTokenResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateTerminalTokenResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateTerminalTokenResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateTerminalTokenResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListFailedOutboxEventsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -20659,6 +21362,228 @@ func (r CreateTenantResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r CreateTenantResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListTerminalSessionsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TerminalSessionViewList
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListTerminalSessionsResponse) GetJSON200() *TerminalSessionViewList {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ListTerminalSessionsResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ListTerminalSessionsResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ListTerminalSessionsResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r ListTerminalSessionsResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ListTerminalSessionsResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ListTerminalSessionsResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ListTerminalSessionsResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r ListTerminalSessionsResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r ListTerminalSessionsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListTerminalSessionsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListTerminalSessionsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListTerminalSessionsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CloseTerminalSessionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *TerminalSessionView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r CloseTerminalSessionResponse) GetJSON202() *TerminalSessionView {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r CloseTerminalSessionResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r CloseTerminalSessionResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r CloseTerminalSessionResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r CloseTerminalSessionResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r CloseTerminalSessionResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r CloseTerminalSessionResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r CloseTerminalSessionResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r CloseTerminalSessionResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r CloseTerminalSessionResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r CloseTerminalSessionResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r CloseTerminalSessionResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r CloseTerminalSessionResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r CloseTerminalSessionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CloseTerminalSessionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CloseTerminalSessionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CloseTerminalSessionResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -25406,6 +26331,36 @@ func (c *ClientWithResponses) CreateNodeTaskWithResponse(ctx context.Context, no
 	return ParseCreateNodeTaskResponse(rsp)
 }
 
+// CreateTerminalTokenWithBodyWithResponse Issue a token that opens one terminal session on a node
+//
+// Connect to `websocket_path` with a websocket and offer the subprotocols `gpuaas.terminal.v1` and `bearer.<token>`, or send the token as `Authorization: Bearer`. A token in the query is refused; a refused token closes with 4401. Binary messages are the bytes of the terminal; text messages are JSON: `session_ready`, `session_error` and `session_closed` to the user, `resize` with `cols` and `rows`, and `close`, from the user.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/terminal-token (the `CreateTerminalToken` operationId).
+func (c *ClientWithResponses) CreateTerminalTokenWithBodyWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *CreateTerminalTokenParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTerminalTokenResponse, error) {
+	rsp, err := c.CreateTerminalTokenWithBody(ctx, nodeId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateTerminalTokenResponse(rsp)
+}
+
+// CreateTerminalTokenWithResponse Issue a token that opens one terminal session on a node
+//
+// Connect to `websocket_path` with a websocket and offer the subprotocols `gpuaas.terminal.v1` and `bearer.<token>`, or send the token as `Authorization: Bearer`. A token in the query is refused; a refused token closes with 4401. Binary messages are the bytes of the terminal; text messages are JSON: `session_ready`, `session_error` and `session_closed` to the user, `resize` with `cols` and `rows`, and `close`, from the user.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/terminal-token (the `CreateTerminalToken` operationId).
+func (c *ClientWithResponses) CreateTerminalTokenWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *CreateTerminalTokenParams, body CreateTerminalTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateTerminalTokenResponse, error) {
+	rsp, err := c.CreateTerminalToken(ctx, nodeId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateTerminalTokenResponse(rsp)
+}
+
 // ListFailedOutboxEventsWithResponse List outbox events that failed for good, newest first
 //
 // Each waits for an operator, who requeues or discards it.
@@ -25762,6 +26717,49 @@ func (c *ClientWithResponses) CreateTenantWithResponse(ctx context.Context, para
 		return nil, err
 	}
 	return ParseCreateTenantResponse(rsp)
+}
+
+// ListTerminalSessionsWithResponse List terminal sessions, newest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/terminal-sessions (the `ListTerminalSessions` operationId).
+func (c *ClientWithResponses) ListTerminalSessionsWithResponse(ctx context.Context, params *ListTerminalSessionsParams, reqEditors ...RequestEditorFn) (*ListTerminalSessionsResponse, error) {
+	rsp, err := c.ListTerminalSessions(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListTerminalSessionsResponse(rsp)
+}
+
+// CloseTerminalSessionWithBodyWithResponse End a terminal session
+//
+// A session that is open is ended by the agent of its node; one that has ended is left as it is.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/terminal-sessions/{session_id}/close (the `CloseTerminalSession` operationId).
+func (c *ClientWithResponses) CloseTerminalSessionWithBodyWithResponse(ctx context.Context, sessionId openapi_types.UUID, params *CloseTerminalSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CloseTerminalSessionResponse, error) {
+	rsp, err := c.CloseTerminalSessionWithBody(ctx, sessionId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCloseTerminalSessionResponse(rsp)
+}
+
+// CloseTerminalSessionWithResponse End a terminal session
+//
+// A session that is open is ended by the agent of its node; one that has ended is left as it is.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/terminal-sessions/{session_id}/close (the `CloseTerminalSession` operationId).
+func (c *ClientWithResponses) CloseTerminalSessionWithResponse(ctx context.Context, sessionId openapi_types.UUID, params *CloseTerminalSessionParams, body CloseTerminalSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*CloseTerminalSessionResponse, error) {
+	rsp, err := c.CloseTerminalSession(ctx, sessionId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCloseTerminalSessionResponse(rsp)
 }
 
 // ListUsersWithResponse List people
@@ -30200,6 +31198,116 @@ func ParseCreateNodeTaskResponse(rsp *http.Response) (*CreateNodeTaskResponse, e
 	return response, nil
 }
 
+// ParseCreateTerminalTokenResponse parses an HTTP response from a CreateTerminalTokenWithResponse call
+func ParseCreateTerminalTokenResponse(rsp *http.Response) (*CreateTerminalTokenResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateTerminalTokenResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest TerminalToken
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseListFailedOutboxEventsResponse parses an HTTP response from a ListFailedOutboxEventsWithResponse call
 func ParseListFailedOutboxEventsResponse(rsp *http.Response) (*ListFailedOutboxEventsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -32020,6 +33128,198 @@ func ParseCreateTenantResponse(rsp *http.Response) (*CreateTenantResponse, error
 			headers.ETag = &value
 		}
 		response.Headers201 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListTerminalSessionsResponse parses an HTTP response from a ListTerminalSessionsWithResponse call
+func ParseListTerminalSessionsResponse(rsp *http.Response) (*ListTerminalSessionsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListTerminalSessionsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TerminalSessionViewList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCloseTerminalSessionResponse parses an HTTP response from a CloseTerminalSessionWithResponse call
+func ParseCloseTerminalSessionResponse(rsp *http.Response) (*CloseTerminalSessionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CloseTerminalSessionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest TerminalSessionView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
 	}
 
 	return response, nil

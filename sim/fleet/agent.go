@@ -66,11 +66,10 @@ func (o Options) Enroll(ctx context.Context, token, hostname string) (*Agent, er
 	l := &line{base: base, config: config, header: http.Header{"Authorization": {"Bearer " + token}}}
 	defer l.hangUp()
 	instance := random()
-	var answer agentwire.EnrollResponse
-	_, err = l.call(ctx, http.MethodPost, agentwire.PathEnroll, agentwire.EnrollRequest{
+	answer, err := l.enroll(ctx, agentwire.EnrollRequest{
 		CSR:      string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: csr})),
 		Hostname: hostname, Instance: instance, Build: Build, Capabilities: capabilities(),
-	}, &answer, time.Minute)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("enrol %s: %w", hostname, err)
 	}
@@ -87,6 +86,16 @@ func (o Options) Enroll(ctx context.Context, token, hostname string) (*Agent, er
 			agentwire.HeaderVerifierVersion: {strconv.FormatInt(answer.Verifiers.Version, 10)},
 		}},
 	}, nil
+}
+
+// enroll repeats the request while it is only not accepted now.
+func (l *line) enroll(ctx context.Context, in agentwire.EnrollRequest) (answer agentwire.EnrollResponse, err error) {
+	for pause := time.Second; ; pause = min(2*pause, 30*time.Second) {
+		_, err = l.call(ctx, http.MethodPost, agentwire.PathEnroll, in, &answer, time.Minute)
+		if err == nil || refused(err) || !rest(ctx, pause/2+mathrand.N(pause)) { //nolint:gosec // chance, not secrecy
+			return answer, err
+		}
+	}
 }
 
 func certificate(chain string, key *ecdsa.PrivateKey) (tls.Certificate, error) {

@@ -70,3 +70,20 @@ func findGroup(text, name string) (int, bool) {
 	}
 	return 0, false
 }
+
+// OwnUID translates a user id of the system that this machine runs on into one
+// of this machine. They differ in a container: the options of some mounts name
+// ids of the system outside.
+func (m Machine) OwnUID(outer int) (uid int, ok bool) {
+	table := m.text("/proc/self/uid_map")
+	if strings.TrimSpace(table) == "" {
+		return outer, true
+	}
+	for line := range strings.Lines(table) {
+		var inside, outside, count int
+		if _, err := fmt.Sscan(line, &inside, &outside, &count); err == nil && outer >= outside && outer-outside < count {
+			return inside + outer - outside, true
+		}
+	}
+	return 0, false
+}

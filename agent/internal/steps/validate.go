@@ -181,7 +181,7 @@ func (h validateClean) lookMounts(_ context.Context, i *inspection) (string, err
 	}
 	wanted := h.machine.FileTable()
 	for _, m := range mounts {
-		if why := foreign(m, wanted, i); why != "" {
+		if why := h.foreign(m, wanted, i); why != "" {
 			i.found("mounts", m.Point, "%s from %s: %s", m.Type, printable(m.Source), why)
 		}
 	}
@@ -189,16 +189,12 @@ func (h validateClean) lookMounts(_ context.Context, i *inspection) (string, err
 }
 
 // foreign says why a mount is one of a tenant; empty when it is not.
-func foreign(m inspect.Mount, wanted []inspect.Mount, i *inspection) string {
+func (h validateClean) foreign(m inspect.Mount, wanted []inspect.Mount, i *inspection) string {
 	if m.Type == wekaType {
 		return "a Weka file system of a tenant"
 	}
-	for _, option := range []string{"user_id", "uid"} {
-		if value, ok := m.Option(option); ok {
-			if uid, err := strconv.Atoi(value); err == nil && i.tenant(uid) {
-				return "mounted for uid " + value
-			}
-		}
+	if uid, ok := h.mountedFor(m); ok && i.tenant(uid) {
+		return "mounted for uid " + strconv.Itoa(uid)
 	}
 	if uid, ok := strings.CutPrefix(m.Point, "/run/user/"); ok {
 		uid, _, _ = strings.Cut(uid, "/")
@@ -216,6 +212,24 @@ func foreign(m inspect.Mount, wanted []inspect.Mount, i *inspection) string {
 		}
 	}
 	return ""
+}
+
+// mountedFor is the user whom a mount was made for. FUSE names ids of the
+// machine, other file systems those of the system outside.
+func (h validateClean) mountedFor(m inspect.Mount) (uid int, ok bool) {
+	if value, ok := m.Option("user_id"); ok {
+		uid, err := strconv.Atoi(value)
+		return uid, err == nil
+	}
+	value, ok := m.Option("uid")
+	if !ok {
+		return 0, false
+	}
+	outer, err := strconv.Atoi(value)
+	if err != nil {
+		return 0, false
+	}
+	return h.machine.OwnUID(outer)
 }
 
 func (h validateClean) lookIPC(_ context.Context, i *inspection) (string, error) {

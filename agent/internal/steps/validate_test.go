@@ -39,6 +39,21 @@ func TestACleanMachine(t *testing.T) {
 	}
 }
 
+// In a container the options of a mount name users of the system outside: what
+// looks like a tenant there is root here, and the other way round.
+func TestUsersOfMountsAreThoseOfTheMachine(t *testing.T) {
+	b := newBench(t)
+	b.Write("/proc/self/uid_map", "         0     100000      65536\n")
+	b.Write("/proc/self/mountinfo", "21 1 254:0 / / rw - ext4 /dev/vda rw\n22 21 0:7 / /run rw - tmpfs none rw,uid=100000,gid=100000\n23 21 0:8 / /dev/x rw - tmpfs none rw,uid=20001\n")
+	if out := validated(b); !out.Clean {
+		t.Errorf("findings %+v", out.Findings)
+	}
+	b.Write("/proc/self/mountinfo", "21 1 254:0 / / rw - ext4 /dev/vda rw\n22 21 0:7 / /opt/t rw - tmpfs none rw,uid=120001\n")
+	if out := validated(b); out.Clean || out.Findings[0].Subject != "/opt/t" {
+		t.Errorf("output %+v", out)
+	}
+}
+
 func TestWithoutAGPUItIsSaidSo(t *testing.T) {
 	b := newBench(t)
 	out := validated(b)

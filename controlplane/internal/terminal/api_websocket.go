@@ -1,0 +1,175 @@
+package terminal
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/coder/websocket"
+
+	"gpuaas/contract/agentwire"
+	"gpuaas/controlplane/internal/fault"
+	"gpuaas/controlplane/internal/httpapi"
+	"gpuaas/controlplane/internal/id"
+	"gpuaas/controlplane/internal/redact"
+)
+
+// PathUser is where a user's end of a session comes in, on the public listener.
+const PathUser = "/ws/terminal/{session_id}"
+
+// ServeUser takes the user's end of a session over, until the session is over.
+// What is wrong with the request is a problem document; what is wrong with the
+// token is a close code, because browsers show nothing else.
+func (s *Service) ServeUser(w http.ResponseWriter, r *http.Request) {
+	if err := s.acceptable(r); err != nil {
+		httpapi.WriteProblem(r.Context(), w, err)
+		return
+	}
+	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{agentwire.TerminalProtocol}})
+	if err != nil {
+		s.logger.DebugContext(r.Context(), "terminal connection refused", "error", err)
+		return // it has answered
+	}
+	defer conn.CloseNow() //nolint:errcheck // closed with a code where it matters
+	conn.SetReadLimit(agentwire.MaxTerminalMessage)
+	h := newHeld(conn)
+	task, err := s.admit(r, h)
+	if err != nil {
+		s.dismiss(r.Context(), conn, err)
+		return
+	}
+	h.stands.Store(true)
+	s.hold(r.Context(), h, task)
+}
+
+// acceptable checks what can be told before there is a websocket. A page of
+// another origin must not use what its visitor can reach.
+func (s *Service) acceptable(r *http.Request) error {
+	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
+		return fault.New(fault.Invalid, "websocket_required", "this path speaks websocket only").
+			WithRemedy("connect with a websocket, subprotocol %s; or use: gpuaas terminal NODE", agentwire.TerminalProtocol)
+	}
+	if origin := r.Header.Get("Origin"); origin != "" {
+		u, err := url.Parse(origin)
+		if err != nil || !strings.EqualFold(u.Host, r.Host) {
+			return fault.New(fault.Forbidden, "origin_refused", "a page of another origin must not open a terminal")
+		}
+	}
+	if !s.broker.open() {
+		return errShutdown
+	}
+	if s.settings.GatewayURL == "" {
+		return errNoGateway
+	}
+	return nil
+}
+
+// admit spends the token that a user brings.
+func (s *Service) admit(r *http.Request, h *held) (id.NodeTask, error) {
+	ctx := r.Context()
+	if r.URL.RawQuery != "" { // tokens end up in logs there; there is nothing else to put there
+		return id.NodeTask{}, errTokenInQuery
+	}
+	session, err := id.Parse[id.TerminalSession](r.PathValue("session_id"))
+	if err != nil {
+		return id.NodeTask{}, errToken
+	}
+	token := tokenOf(r.Header)
+	if token.IsZero() {
+		return id.NodeTask{}, errToken
+	}
+	_, task, err := s.use(ctx, session, token, func(now Session) { s.broker.add(h, now) })
+	if err == nil {
+		return task, nil
+	}
+	if !h.ID.IsZero() {
+		s.broker.remove(h)
+	}
+	if fault.KindOf(err) == fault.Unauthenticated {
+		s.refused(ctx, session, "terminal_session.connect", "token unknown, used or expired")
+	}
+	return id.NodeTask{}, err
+}
+
+// tokenOf finds the token among the subprotocols, where browsers can put it, or
+// in the Authorization header.
+func tokenOf(h http.Header) redact.Secret {
+	for _, line := range h.Values("Sec-WebSocket-Protocol") {
+		for offered := range strings.SplitSeq(line, ",") {
+			if token, ok := strings.CutPrefix(strings.TrimSpace(offered), agentwire.TerminalBearer); ok {
+				return redact.New(token)
+			}
+		}
+	}
+	scheme, token, _ := strings.Cut(h.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return redact.Secret{}
+	}
+	return redact.New(strings.TrimSpace(token))
+}
+
+// dismiss tells a user that there will be no session.
+func (s *Service) dismiss(ctx context.Context, conn *websocket.Conn, err error) {
+	frame := agentwire.TerminalFrame{
+		Type: agentwire.FrameError, Code: "internal", Message: "the session could not be begun", Remedy: "ask for a new token", Retryable: true,
+	}
+	if f, ok := fault.As(err); ok && f.Kind != fault.Internal {
+		frame.Code, frame.Message, frame.Remedy = f.Code, f.Message, f.Remedy
+	}
+	code := websocket.StatusCode(agentwire.CloseUnavailable)
+	if fault.KindOf(err) == fault.Unauthenticated {
+		code, frame.Retryable = agentwire.CloseUnauthenticated, false
+	} else {
+		s.logger.ErrorContext(ctx, "terminal session could not be begun", "code", frame.Code, "error", err)
+	}
+	writing, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+	defer cancel()
+	_ = conn.Write(writing, websocket.MessageText, frame.Encode()) // the user may be gone
+	_ = conn.Close(code, frame.Code)
+}
+
+// ServeNode takes the node's end of a session over, until the session is over.
+// The caller has established which node it is.
+func (s *Service) ServeNode(w http.ResponseWriter, r *http.Request, node id.Node) {
+	h, err := s.join(r, node)
+	if err != nil {
+		httpapi.WriteProblem(r.Context(), w, err)
+		return
+	}
+	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{agentwire.TerminalProtocol}})
+	if err != nil {
+		h.end(failed(agentwire.ClosedNodeLost, "the node did not complete its connection", "try again", true))
+		return // it has answered
+	}
+	defer conn.CloseNow() //nolint:errcheck // closed with a code where it matters
+	conn.SetReadLimit(agentwire.MaxTerminalMessage)
+	h.node <- conn
+	<-h.done
+}
+
+// join finds the session that a node may join here and now.
+func (s *Service) join(r *http.Request, node id.Node) (*held, error) {
+	ctx := r.Context()
+	session, err := id.Parse[id.TerminalSession](r.PathValue("session_id"))
+	if err != nil {
+		return nil, errNotFound
+	}
+	h, here, err := s.broker.claim(session, node)
+	if here && err == nil {
+		return h, nil
+	}
+	now, missing := Get(ctx, s.db, session)
+	switch {
+	case fault.KindOf(missing) == fault.NotFound:
+		return nil, errNotFound
+	case missing != nil:
+		return nil, missing
+	case now.Node != node:
+		s.refused(ctx, session, "terminal_session.join", "the session is for another node than "+node.String())
+		return nil, errNotFound
+	case here, now.Status != Opening, now.Gateway == s.name:
+		return nil, errEnded
+	}
+	return nil, errElsewhere
+}

@@ -1,0 +1,237 @@
+package terminal_test
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"gpuaas/contract/agentwire"
+	"gpuaas/controlplane/internal/id"
+	"gpuaas/controlplane/internal/terminal"
+)
+
+func TestLifecycle(t *testing.T) {
+	for _, err := range terminal.Lifecycle.Validate() {
+		t.Error(err)
+	}
+	w := newWorld(t, nil)
+	check := w.texts(t, `SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = 'terminal_session_status_check'`)
+	for _, status := range terminal.Lifecycle.Values() {
+		if ok := w.texts(t, `SELECT (position($1 in $2) > 0)::text`, "'"+status+"'", check[0]); ok[0] != "true" {
+			t.Errorf("the database does not know %s: %s", status, check[0])
+		}
+	}
+}
+
+func TestWhoMayHaveATokenForWhat(t *testing.T) {
+	w := newWorld(t, nil)
+	mint := func(node id.Node) string { return "/api/v1/admin/nodes/" + node.String() + "/terminal-token" }
+	alice := map[string]any{"username": "alice"}
+	for name, c := range map[string]struct {
+		who, path string
+		body      any
+		status    int
+		code      string
+	}{
+		"a stranger":             {"nobody", mint(w.node), alice, http.StatusUnauthorized, "token_invalid"},
+		"an auditor":             {"auditor", mint(w.node), alice, http.StatusForbidden, "insufficient_permissions"},
+		"root":                   {"admin", mint(w.node), map[string]any{"username": "root"}, http.StatusUnprocessableEntity, "validation_error"},
+		"a path":                 {"admin", mint(w.node), map[string]any{"username": "../x"}, http.StatusUnprocessableEntity, "validation_error"},
+		"too wide":               {"admin", mint(w.node), map[string]any{"username": "alice", "columns": 1001}, http.StatusUnprocessableEntity, "validation_error"},
+		"no such node":           {"admin", mint(id.New[id.Node]()), alice, http.StatusNotFound, "not_found"},
+		"a node that is silent":  {"admin", mint(w.addNode(t, "offline")), alice, http.StatusConflict, "node_offline"},
+		"a node being emptied":   {"admin", mint(w.addNode(t, "draining")), alice, http.StatusConflict, "node_not_in_service"},
+		"a node that is gone":    {"admin", mint(w.addNode(t, "deleted")), alice, http.StatusConflict, "node_not_in_service"},
+		"a node under suspicion": {"admin", mint(w.addNode(t, "quarantined")), alice, 0, ""},
+		"a node in service":      {"admin", mint(w.node), alice, 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var m token
+			if p := w.ask(t, c.who, http.MethodPost, c.path, c.body, &m); p.Code != c.code || p.Status != c.status {
+				t.Errorf("got %+v, want %d %s", p, c.status, c.code)
+			}
+		})
+	}
+}
+
+// Ten tokens a minute for one person, however they are asked for.
+func TestTokensAreRationed(t *testing.T) {
+	w := newWorld(t, func(s *terminal.Settings) { s.MintsPerMinute = 0 })
+	ask := func(who string) problem {
+		var m token
+		return w.ask(t, who, http.MethodPost, "/api/v1/admin/nodes/"+w.node.String()+"/terminal-token", map[string]any{"username": "alice"}, &m)
+	}
+	var mu sync.Mutex
+	var granted, limited int
+	var asking sync.WaitGroup
+	for range 16 {
+		asking.Go(func() {
+			p := ask("admin")
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case p.Code == "":
+				granted++
+			case p.Code == "rate_limit_exceeded" && p.Status == http.StatusTooManyRequests:
+				limited++
+			default:
+				t.Errorf("got %+v", p)
+			}
+		})
+	}
+	asking.Wait()
+	if granted != 10 || limited != 6 {
+		t.Errorf("%d granted, %d refused", granted, limited)
+	}
+	if p := ask("admin-2"); p.Code != "" {
+		t.Errorf("another person: %+v", p)
+	}
+	w.clock.pass(61 * time.Second)
+	if p := ask("admin"); p.Code != "" {
+		t.Errorf("a minute later: %+v", p)
+	}
+}
+
+func TestAReplicaThatShutsDownSaysSo(t *testing.T) {
+	w := newWorld(t, nil)
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { w.service.Run(ctx) })
+	m, user, node := w.both(t)
+	waiting := w.mint(t)
+	waitingUser := w.user(t, waiting)
+	w.wants(t, waiting.SessionID, terminal.Opening, "")
+	late := w.mint(t)
+	stop()
+	if last, status := user.ends(); status != websocket.StatusServiceRestart || last.Reason != agentwire.ClosedGateway {
+		t.Errorf("the user hears %+v, %d", last, status)
+	}
+	if last, status := node.ends(); status != websocket.StatusServiceRestart || last.Type != agentwire.FrameClose {
+		t.Errorf("the node hears %+v, %d", last, status)
+	}
+	if last, status := waitingUser.ends(); status != websocket.StatusServiceRestart || last.Type != agentwire.FrameError || !last.Retryable {
+		t.Errorf("the one who waits hears %+v, %d", last, status)
+	}
+	running.Wait()
+	w.wants(t, m.SessionID, terminal.Closed, agentwire.ClosedGateway)
+	w.wants(t, waiting.SessionID, terminal.Failed, agentwire.ClosedGateway)
+	if _, answer, err := w.dialUser(t, late.WebsocketPath, []string{agentwire.TerminalProtocol, agentwire.TerminalBearer + late.Token}, nil); err == nil || answer.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("a new one: %v", err)
+	}
+	w.wants(t, late.SessionID, terminal.Issued, "")
+}
+
+// What a replica held that is gone is ended by another one; what is only
+// silent for a moment is left alone.
+func TestAbandonedSessionsAreSwept(t *testing.T) {
+	w := newWorld(t, nil)
+	other := w.replica(nil)
+	open, user, _ := w.both(t)
+	opening, unused := w.mint(t), w.mint(t)
+	w.user(t, opening)
+	w.wants(t, opening.SessionID, terminal.Opening, "")
+	sweep := func(want int) {
+		t.Helper()
+		if n, err := other.Sweep(t.Context()); err != nil || n != want {
+			t.Errorf("%d sessions were swept (%v), want %d", n, err, want)
+		}
+	}
+	w.clock.pass(30 * time.Second)
+	sweep(0)
+	w.clock.pass(45 * time.Second)
+	sweep(2)
+	w.wants(t, open.SessionID, terminal.Closed, "gateway_lost")
+	w.wants(t, opening.SessionID, terminal.Failed, "gateway_lost")
+	w.wants(t, unused.SessionID, terminal.Issued, "")
+	w.clock.pass(time.Minute)
+	sweep(1)
+	w.wants(t, unused.SessionID, terminal.Failed, "token_expired")
+	sweep(0)
+	if got := w.events(t, open.SessionID); !slices.Equal(got, []string{"terminal_session.opened ", "terminal_session.closed gateway_lost"}) {
+		t.Errorf("events: %q", got)
+	}
+	// The replica was alive after all: it learns that its sessions are over.
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { w.service.Run(ctx) })
+	if last, status := user.ends(); last.Reason != "gateway_lost" || status != websocket.StatusServiceRestart {
+		t.Errorf("the user hears %+v, %d", last, status)
+	}
+	stop()
+	running.Wait()
+}
+
+// While a replica says what it holds, nobody takes it away.
+func TestHeldSessionsAreNotSwept(t *testing.T) {
+	w := newWorld(t, nil)
+	other := w.replica(nil)
+	m, user, node := w.both(t)
+	node.sends("shown")
+	user.shows("shown")
+	w.clock.pass(50 * time.Second)
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { w.service.Run(ctx) })
+	defer func() { stop(); running.Wait() }()
+	eventually(t, "the replica to say what it holds", func() bool {
+		return w.wants(t, m.SessionID, terminal.Open, "").BytesOut == 5
+	})
+	w.clock.pass(50 * time.Second)
+	if n, err := other.Sweep(t.Context()); err != nil || n != 0 {
+		t.Errorf("%d sessions were swept (%v)", n, err)
+	}
+}
+
+func TestOperatorsSeeAndEndSessions(t *testing.T) {
+	w := newWorld(t, nil)
+	open, _, node := w.both(t)
+	w.task(t) // the one that opened it
+	unused := w.mint(t)
+	var page struct {
+		Items []struct {
+			ID     string `json:"id"`
+			Status string `json:"status"`
+		} `json:"items"`
+	}
+	if p := w.ask(t, "auditor", http.MethodGet, "/api/v1/admin/terminal-sessions?status=open&node_id="+w.node.String(), nil, &page); p.Code != "" || len(page.Items) != 1 || page.Items[0].ID != open.SessionID {
+		t.Errorf("%+v %+v", p, page)
+	}
+	closing := func(who, session string) (status string, p problem) {
+		var s struct {
+			Status string `json:"status"`
+		}
+		p = w.ask(t, who, http.MethodPost, "/api/v1/admin/terminal-sessions/"+session+"/close", map[string]any{"reason": "test of it"}, &s)
+		return s.Status, p
+	}
+	if _, p := closing("auditor", open.SessionID); p.Status != http.StatusForbidden {
+		t.Errorf("an auditor: %+v", p)
+	}
+	if _, p := closing("admin", id.NewString()); p.Status != http.StatusNotFound {
+		t.Errorf("one that is not there: %+v", p)
+	}
+	if status, p := closing("admin", unused.SessionID); status != "failed" || p.Code != "" {
+		t.Errorf("one that nobody uses: %s %+v", status, p)
+	}
+	if _, status := w.user(t, unused).ends(); status != agentwire.CloseUnauthenticated {
+		t.Errorf("its token still works: %d", status)
+	}
+	for range 2 { // repeated, it is the same task
+		if status, p := closing("admin", open.SessionID); status != "open" || p.Code != "" {
+			t.Errorf("one that is open: %s %+v", status, p)
+		}
+	}
+	task := w.task(t)
+	if task.Type != agentwire.TypeTerminalClose {
+		t.Fatalf("the node is given %+v", task)
+	}
+	node.control(agentwire.TerminalFrame{Type: agentwire.FrameClosed, Reason: agentwire.ClosedOnRequest})
+	w.wants(t, open.SessionID, terminal.Closed, agentwire.ClosedOnRequest)
+	if status, p := closing("admin", open.SessionID); status != "closed" || p.Code != "" {
+		t.Errorf("one that has ended: %s %+v", status, p)
+	}
+}

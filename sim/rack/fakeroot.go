@@ -1,0 +1,80 @@
+package rack
+
+import (
+	"crypto/rand"
+	_ "embed" // the programs of the host
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+//go:embed fakehost.sh
+var hostPrograms []byte
+
+// hostProgramNames are what the script is called as. What is not listed, such
+// as nvidia-smi, is not installed on the machine.
+var hostProgramNames = []string{
+	"usr/sbin/groupadd", "usr/sbin/groupdel", "usr/sbin/useradd", "usr/sbin/userdel", "usr/sbin/usermod", "usr/sbin/visudo",
+	"usr/bin/loginctl", "usr/bin/systemctl", "usr/bin/ipcrm", "usr/bin/umount",
+}
+
+const hostScript = "usr/lib/gpuaas-fakehost"
+
+// makeRoot fills the folder that stands for / of a machine.
+func makeRoot(root, hostname string) error {
+	for _, dir := range []string{
+		"etc/systemd/system", "usr/sbin", "usr/bin", "usr/lib", "home", "root", "tmp", "var/tmp", "var/lib", "var/log",
+		"run/units", "opt", "sys/class/net", "sys/block", "proc/self", "proc/sys/kernel", "proc/sysvipc",
+	} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil { //nolint:gosec // folders of a host
+			return fmt.Errorf("make disk of machine: %w", err)
+		}
+	}
+	id := make([]byte, 16)
+	_, _ = rand.Read(id)                          // never fails
+	for name, content := range map[string]string{ //nolint:gosec // these accounts have no passwords
+		"etc/hostname":              hostname + "\n",
+		"etc/machine-id":            hex.EncodeToString(id) + "\n",
+		"etc/os-release":            "ID=gpuaas-rack\nNAME=\"gpuaas rack\"\nPRETTY_NAME=\"machine of the gpuaas rack\"\nVERSION_ID=1\n",
+		"etc/passwd":                "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
+		"etc/group":                 "root:x:0:\nsudo:x:27:\nnogroup:x:65534:\n",
+		"etc/shadow":                "root:*:20000:0:99999:7:::\nnobody:*:20000:0:99999:7:::\n",
+		"proc/self/mountinfo":       "1 0 0:1 / / rw - ext4 /dev/root rw\n",
+		"proc/mounts":               "/dev/root / ext4 rw 0 0\n",
+		"proc/sys/kernel/osrelease": "6.1.0-gpuaas-rack\n",
+		"proc/meminfo":              "MemTotal:       16777216 kB\nMemFree:        16000000 kB\nMemAvailable:   16000000 kB\n",
+		"proc/cpuinfo":              "processor\t: 0\nmodel name\t: gpuaas rack\nphysical id\t: 0\ncore id\t\t: 0\n",
+		"proc/loadavg":              "0.00 0.00 0.00 1/1 1\n",
+		"proc/sysvipc/shm":          "       key      shmid perms                  size  cpid  lpid nattch   uid   gid  cuid  cgid      atime      dtime      ctime                   rss                  swap\n",
+		"proc/sysvipc/sem":          "       key      semid perms      nsems   uid   gid  cuid  cgid      otime      ctime\n",
+		"proc/sysvipc/msg":          "       key      msqid perms      cbytes       qnum lspid lrpid   uid   gid  cuid  cgid      stime      rtime      ctime\n",
+	} {
+		if err := os.WriteFile(filepath.Join(root, name), []byte(content), 0o644); err != nil { //nolint:gosec // files of a host
+			return fmt.Errorf("make disk of machine: %w", err)
+		}
+	}
+	return installHostPrograms(root)
+}
+
+// installHostPrograms is repeated at every start, so that machines of an
+// earlier version of this program get the present script.
+func installHostPrograms(root string) error {
+	script := filepath.Join(root, hostScript)
+	if err := os.WriteFile(script+".new", hostPrograms, 0o755); err != nil { //nolint:gosec // a program
+		return fmt.Errorf("install programs of machine: %w", err)
+	}
+	if err := os.Rename(script+".new", script); err != nil {
+		return fmt.Errorf("install programs of machine: %w", err)
+	}
+	for _, name := range hostProgramNames {
+		link := filepath.Join(root, name)
+		if _, err := os.Lstat(link); err == nil {
+			continue
+		}
+		if err := os.Symlink("../lib/"+filepath.Base(hostScript), link); err != nil {
+			return fmt.Errorf("install programs of machine: %w", err)
+		}
+	}
+	return nil
+}

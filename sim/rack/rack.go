@@ -1,0 +1,167 @@
+package rack
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+)
+
+// Kind says what the machines of a rack are.
+type Kind string
+
+// The kinds.
+const (
+	LXD     Kind = "lxd"
+	Process Kind = "process"
+)
+
+// Options choose a rack.
+type Options struct {
+	Kind   Kind
+	Folder string // where the rack keeps its files; the same folder is the same rack
+	// AgentProgram is run by process machines whose payload installs none.
+	AgentProgram string
+	// Throwaway says that the rack need not outlive its process: if that is
+	// killed, the next one clears it away.
+	Throwaway bool
+	Log       *slog.Logger
+	Progress  func(detail string) // told what takes time; may be nil
+}
+
+// Spec describes a machine.
+type Spec struct {
+	Name     string // within the rack
+	Hostname string // its name when empty
+	UserData []byte // payload of cloud-init
+	// Metadata names the MAAS whose metadata service the machine asks for its
+	// payload; UserData is not used then.
+	Metadata *Metadata
+}
+
+// Metadata is a MAAS region and the key of the machine to it.
+type Metadata struct {
+	URL                                string
+	ConsumerKey, TokenKey, TokenSecret string
+}
+
+// Machine is one machine of a rack.
+type Machine interface {
+	Name() string
+	// Start switches the machine on; one that runs is no error.
+	Start(ctx context.Context) error
+	// Booted waits until the machine is up and the payload has been carried
+	// out, and returns what went wrong with it.
+	Booted(ctx context.Context) error
+	// Running says whether the machine is switched on.
+	Running(ctx context.Context) (bool, error)
+	// Address is its address as this system sees it.
+	Address(ctx context.Context) (string, error)
+	// Exec runs a program on the machine as root and returns what it wrote to
+	// its output. A program that fails is an *ExitError.
+	Exec(ctx context.Context, stdin io.Reader, argv ...string) (string, error)
+	// Push writes a file of root on the machine, with the folders above it.
+	Push(ctx context.Context, path string, mode fs.FileMode, content []byte) error
+	// Stop switches the machine off; one that does not run is no error.
+	Stop(ctx context.Context) error
+	// Kill cuts the power.
+	Kill(ctx context.Context) error
+	// Delete removes the machine and its disk.
+	Delete(ctx context.Context) error
+}
+
+// Rack holds machines.
+type Rack interface {
+	Kind() Kind
+	// HostAddress is where machines reach this system.
+	HostAddress() string
+	// Machine makes a machine and starts it; it does not wait for the boot.
+	Machine(ctx context.Context, s Spec) (Machine, error)
+	// Find is an existing machine, or ErrNoMachine.
+	Find(ctx context.Context, name string) (Machine, error)
+	// Machines are all machines, by name.
+	Machines(ctx context.Context) ([]Machine, error)
+	// Close stops the machines. Those that ran run again after the next Open.
+	Close(ctx context.Context) error
+	// Remove deletes the machines and all that was made for the rack.
+	Remove(ctx context.Context) error
+}
+
+// ErrNoMachine says that a rack has no machine of that name.
+var ErrNoMachine = errors.New("no such machine")
+
+// ExitError is a program that failed on a machine.
+type ExitError struct {
+	Program string
+	Code    int
+	Output  string // what it wrote to its error output
+}
+
+func (e *ExitError) Error() string {
+	return fmt.Sprintf("%s ended with %d: %s", e.Program, e.Code, e.Output)
+}
+
+// Open brings a rack up: a new one, or the one that the folder belongs to.
+func Open(ctx context.Context, o Options) (Rack, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+	folder, err := ownFolder(o.Folder)
+	if err != nil {
+		return nil, err
+	}
+	o.Folder = folder
+	switch o.Kind {
+	case LXD:
+		return openLXD(ctx, o)
+	case Process:
+		return openProcess(ctx, o)
+	}
+	return nil, fmt.Errorf("open rack: there is no kind %q, only %s and %s", o.Kind, LXD, Process)
+}
+
+func ownFolder(path string) (string, error) {
+	if path == "" {
+		return "", errors.New("open rack: no folder was named")
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("open rack: %w", err)
+	}
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return "", fmt.Errorf("make folder of rack: %w", err)
+	}
+	if path, err = filepath.EvalSymlinks(path); err != nil {
+		return "", fmt.Errorf("open folder of rack: %w", err)
+	}
+	return path, nil
+}
+
+// identity tells racks of one system apart.
+func identity(folder string) string {
+	sum := sha256.Sum256([]byte(folder))
+	return hex.EncodeToString(sum[:4])
+}
+
+// A machine's name becomes part of a host name.
+var validName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`)
+
+func (s Spec) check() (Spec, error) {
+	if !validName.MatchString(s.Name) {
+		return s, fmt.Errorf("make machine: %q is no name: up to 40 lower-case letters, digits and hyphens", s.Name)
+	}
+	if s.Hostname == "" {
+		s.Hostname = s.Name
+	}
+	return s, nil
+}
