@@ -42,7 +42,7 @@ const (
 	CodeIdentityInUse      = "node_identity_in_use" // another machine or process uses this identity
 	CodeNodeFenced         = "node_fenced"          // the state of the node forbids it; credentials are fine
 	CodeTokenInvalid       = "node_token_invalid"   //nolint:gosec // a code: unknown, used by another key, or foreign
-	CodeTokenExpired       = "node_token_expired" //nolint:gosec // a code
+	CodeTokenExpired       = "node_token_expired"   //nolint:gosec // a code
 	CodeTaskNotYours       = "node_task_not_yours"
 	CodeTaskFinal          = "node_task_final" // the task has ended; the answer says how
 )

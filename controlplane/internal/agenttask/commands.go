@@ -80,7 +80,7 @@ func (c Commands) Enqueue(ctx context.Context, tx pgx.Tx, r Request) (Task, erro
 	if err := announce(ctx, tx, eventwire.NodeTaskQueued, t); err != nil {
 		return Task{}, err
 	}
-	return t, notify(ctx, q, r.Node.String())
+	return t, postgres.Notify(ctx, tx, channel, r.Node.String())
 }
 
 // deadline is when it is too late: the node had as long as it may to come for
@@ -114,7 +114,7 @@ func (c Commands) EnqueueForFleet(ctx context.Context, tx pgx.Tx, typ string, pa
 	if err != nil || n == 0 {
 		return int(n), err
 	}
-	return int(n), notify(ctx, q, everyNode)
+	return int(n), postgres.Notify(ctx, tx, channel, everyNode)
 }
 
 // Cancel stops a task. One that no node has ends here and now; otherwise its
@@ -217,13 +217,6 @@ func repeated(ctx context.Context, q *agenttaskdb.Queries, r Request, params jso
 
 // everyNode is the notification that concerns all of them.
 const everyNode = ""
-
-func notify(ctx context.Context, q *agenttaskdb.Queries, node string) error {
-	if err := q.Notify(ctx, node); err != nil {
-		return fmt.Errorf("notify of a task: %w", err)
-	}
-	return nil
-}
 
 func record(ctx context.Context, tx pgx.Tx, action string, t Task, result audit.Result, reason string, metadata map[string]any) error {
 	all := map[string]any{"node_id": t.Node.String(), "type": t.Type, "attempt": t.Attempt}

@@ -19,6 +19,7 @@ import (
 	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/id"
 	"gpuaas/controlplane/internal/outbox"
+	"gpuaas/controlplane/internal/postgres"
 	"gpuaas/controlplane/internal/telemetry"
 )
 
@@ -160,7 +161,7 @@ func finish(ctx context.Context, tx pgx.Tx, t Task, now time.Time, e ending) (Ta
 	if !held || t.Class == agentwire.ClassConcurrent {
 		return t, nil
 	}
-	return t, notify(ctx, q, t.Node.String()) // whatever waited for it to end may go on
+	return t, postgres.Notify(ctx, tx, channel, t.Node.String()) // whatever waited for it to end may go on
 }
 
 const (

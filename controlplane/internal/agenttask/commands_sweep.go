@@ -12,6 +12,7 @@ import (
 	"gpuaas/controlplane/internal/agenttask/internal/agenttaskdb"
 	"gpuaas/controlplane/internal/auth"
 	"gpuaas/controlplane/internal/id"
+	"gpuaas/controlplane/internal/postgres"
 )
 
 const sweepBite = 500
@@ -70,7 +71,7 @@ func (q *Queue) sweepOne(ctx context.Context, task id.NodeTask) (changed bool, e
 			if err := db.Requeue(ctx, t.ID); err != nil {
 				return fmt.Errorf("requeue task %s: %w", t.ID, err)
 			}
-			return notify(ctx, db, t.Node.String())
+			return postgres.Notify(ctx, tx, channel, t.Node.String())
 		}
 		_, err = finish(ctx, tx, t, now, fate)
 		return err

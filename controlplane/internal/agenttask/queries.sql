@@ -22,11 +22,6 @@ SELECT gen_random_uuid(), n.id, sqlc.arg(type), sqlc.arg(params), sqlc.arg(concu
 FROM nodes n WHERE n.status IN ('enrolling', 'active', 'offline', 'quarantined', 'draining')
 ON CONFLICT (node_id, idempotency_key) WHERE idempotency_key <> '' DO NOTHING;
 
--- name: Notify :exec
--- Tells the replicas that a node may have something to fetch; an empty payload
--- means every node. It leaves with the commit.
-SELECT pg_notify('node_tasks', sqlc.arg(node)::text);
-
 -- name: LockByKey :one
 SELECT * FROM node_tasks WHERE node_id = $1 AND idempotency_key = $2 FOR UPDATE;
 

@@ -152,5 +152,5 @@ func (q *Queue) putBack(ctx context.Context, t Task) error {
 	if n == 0 {
 		return nil // the sweeper or a result was faster
 	}
-	return notify(ctx, agenttaskdb.New(q.cfg.DB), t.Node.String())
+	return q.cfg.DB.Notify(ctx, channel, t.Node.String())
 }

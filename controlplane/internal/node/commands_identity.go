@@ -15,10 +15,6 @@ import (
 	"gpuaas/controlplane/internal/node/internal/nodedb"
 )
 
-// RevokedChannel is where the database notifies of a node whose identity was
-// revoked; the payload is its id. Whoever holds calls of nodes open ends them.
-const RevokedChannel = "node_identity_revoked"
-
 // RecordCertificate notes a certificate before it is handed out: one that was
 // not noted is refused. A renewed one lives beside the one before it, because
 // the agent may not have it yet; one that was got by a token replaces all.
@@ -95,9 +91,6 @@ func (s *Service) RevokeIdentity(ctx context.Context, node id.Node, reason strin
 		}
 		if serials, err = c.RevokedSerials(ctx, node); err != nil {
 			return fmt.Errorf("list revoked certificates: %w", err)
-		}
-		if err := c.Notify(ctx, nodedb.NotifyParams{Channel: RevokedChannel, Payload: node.String()}); err != nil {
-			return fmt.Errorf("notify of revocation: %w", err)
 		}
 		return c.record(ctx, after, entry{
 			kind: KindCertificateRevoked, cause: reason, action: "node.revoke_identity", tell: eventwire.NodeIdentityRevoked,

@@ -12,6 +12,7 @@ import (
 	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/id"
 	"gpuaas/controlplane/internal/outbox/internal/outboxdb"
+	"gpuaas/controlplane/internal/postgres"
 	"gpuaas/controlplane/internal/telemetry"
 )
 
@@ -94,8 +95,7 @@ func insert(ctx context.Context, tx pgx.Tx, destination string, rows []outboxdb.
 		keys[i] = int64(aggregateHash(row.AggregateKind, row.AggregateID)) //nolint:gosec // a lock key is 64 bits of any sign
 	}
 	slices.Sort(keys) // one order for all, so that two appends cannot wait for each other
-	err := q.LockAndNotify(ctx, outboxdb.LockAndNotifyParams{Channel: channelOf(destination), Keys: slices.Compact(keys)})
-	if err != nil {
+	if err := q.Lock(ctx, slices.Compact(keys)); err != nil {
 		return fmt.Errorf("lock aggregates of outbox events: %w", err)
 	}
 	trace := traceParent(ctx)
@@ -106,7 +106,7 @@ func insert(ctx context.Context, tx pgx.Tx, destination string, rows []outboxdb.
 			return fmt.Errorf("append %s to outbox: %w", row.EventType, err)
 		}
 	}
-	return nil
+	return postgres.Notify(ctx, tx, channelOf(destination), "")
 }
 
 // channelOf is where the database notifies of new messages. Each destination

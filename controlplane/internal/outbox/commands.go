@@ -41,12 +41,12 @@ func (d *DeadLetters) List(ctx context.Context, before int64, limit int32) ([]En
 // Requeue gives a failed message all its attempts again. Later messages of its
 // aggregate may have been delivered already.
 func (d *DeadLetters) Requeue(ctx context.Context, event id.Event) (Entry, error) {
-	return d.decide(ctx, event, Requeue, "", func(ctx context.Context, q *outboxdb.Queries, seq int64, to Status) (outboxdb.OutboxEvent, error) {
-		row, err := q.Requeue(ctx, outboxdb.RequeueParams{Seq: seq, Status: string(to)})
+	return d.decide(ctx, event, Requeue, "", func(ctx context.Context, tx pgx.Tx, seq int64, to Status) (outboxdb.OutboxEvent, error) {
+		row, err := outboxdb.New(tx).Requeue(ctx, outboxdb.RequeueParams{Seq: seq, Status: string(to)})
 		if err != nil {
 			return row, err
 		}
-		return row, q.Notify(ctx, channelOf(row.Destination))
+		return row, postgres.Notify(ctx, tx, channelOf(row.Destination), "")
 	})
 }
 
@@ -56,12 +56,12 @@ func (d *DeadLetters) Discard(ctx context.Context, event id.Event, reason string
 		return Entry{}, fault.New(fault.Invalid, "reason_required", "an event is discarded for a reason").
 			WithFields(fault.Field{Path: "reason", Message: "must not be empty"})
 	}
-	return d.decide(ctx, event, Discard, reason, func(ctx context.Context, q *outboxdb.Queries, seq int64, to Status) (outboxdb.OutboxEvent, error) {
-		return q.Discard(ctx, outboxdb.DiscardParams{Seq: seq, Status: string(to)})
+	return d.decide(ctx, event, Discard, reason, func(ctx context.Context, tx pgx.Tx, seq int64, to Status) (outboxdb.OutboxEvent, error) {
+		return outboxdb.New(tx).Discard(ctx, outboxdb.DiscardParams{Seq: seq, Status: string(to)})
 	})
 }
 
-type decision func(ctx context.Context, q *outboxdb.Queries, seq int64, to Status) (outboxdb.OutboxEvent, error)
+type decision func(ctx context.Context, tx pgx.Tx, seq int64, to Status) (outboxdb.OutboxEvent, error)
 
 func (d *DeadLetters) decide(ctx context.Context, event id.Event, what Transition, reason string, change decision) (Entry, error) {
 	var entry Entry
@@ -79,7 +79,7 @@ func (d *DeadLetters) decide(ctx context.Context, event id.Event, what Transitio
 			return err
 		}
 		attempts, lastError := row.AttemptCount, row.LastError
-		if row, err = change(ctx, q, row.Seq, to); err != nil {
+		if row, err = change(ctx, tx, row.Seq, to); err != nil {
 			return fmt.Errorf("%s outbox event: %w", what, err)
 		}
 		entry = entryOf(row)

@@ -1,11 +1,7 @@
--- name: LockAndNotify :exec
+-- name: Lock :exec
 -- The locks last until the end of the transaction, so that within an aggregate
--- the order of seq is the order of commits. The notification leaves with the commit.
-SELECT pg_notify(sqlc.arg(channel)::text, ''),
-       (SELECT count(pg_advisory_xact_lock(key)) FROM unnest(sqlc.arg(keys)::bigint[]) AS key);
-
--- name: Notify :exec
-SELECT pg_notify(sqlc.arg(channel)::text, '');
+-- the order of seq is the order of commits.
+SELECT count(pg_advisory_xact_lock(key)) FROM unnest(sqlc.arg(keys)::bigint[]) AS key;
 
 -- name: Insert :exec
 INSERT INTO outbox_events (id, destination, partition, aggregate_kind, aggregate_id, event_type, envelope,

@@ -152,7 +152,7 @@ func (l *lane) work(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
-	_ = outboxdb.New(l.DB).Notify(ctx, channelOf(l.name)) // best effort: the sweep is behind it
+	_ = l.DB.Notify(ctx, channelOf(l.name), "") // best effort: the sweep is behind it
 }
 
 // logOutage reports the beginning of an outage of a destination, not each of

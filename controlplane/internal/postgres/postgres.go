@@ -27,7 +27,10 @@ type Config struct {
 }
 
 // DB is a pool. It can be used wherever typed queries want a connection.
-type DB struct{ pool *pgxpool.Pool }
+type DB struct {
+	pool     *pgxpool.Pool
+	notifier *notifier
+}
 
 // Open prepares a pool without connecting: a database that is not up yet shows
 // as unavailable until it is.
@@ -52,11 +55,14 @@ func Open(cfg Config) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open database pool: %w", err)
 	}
-	return &DB{pool: pool}, nil
+	return &DB{pool: pool, notifier: newNotifier(pool)}, nil
 }
 
 // Close ends all connections.
-func (db *DB) Close() { db.pool.Close() }
+func (db *DB) Close() {
+	db.notifier.close()
+	db.pool.Close()
+}
 
 // Ping asks the database for a sign of life.
 func (db *DB) Ping(ctx context.Context) error { return classify(db.pool.Ping(ctx)) }

@@ -187,3 +187,42 @@ func TestNotificationsArrive(t *testing.T) {
 		t.Error("Listen ended without saying why")
 	}
 }
+
+// Listeners hear of a change after it was committed, once, and of none that was
+// rolled back.
+func TestATransactionNotifiesOnceItHasCommitted(t *testing.T) {
+	db := postgrestest.New(t)
+	ready, heard := make(chan struct{}), make(chan string, 10)
+	go func() {
+		_ = db.Listen(t.Context(), "changes", func() { close(ready) }, func(payload string) { heard <- payload }) // ends with the test
+	}()
+	<-ready
+	refused := errors.New("refused")
+	change := func(payload string, outcome error) error {
+		return db.InTx(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
+			for range 2 {
+				if err := postgres.Notify(ctx, tx, "changes", payload); err != nil {
+					return err
+				}
+			}
+			return outcome
+		})
+	}
+	if err := change("rolled back", refused); !errors.Is(err, refused) {
+		t.Fatal(err)
+	}
+	for _, payload := range []string{"first", "second"} {
+		if err := change(payload, nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-heard; got != payload {
+			t.Fatalf("heard %q, want %q", got, payload)
+		}
+	}
+	if err := db.Notify(t.Context(), "changes", "now"); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-heard; got != "now" {
+		t.Errorf("heard %q: one transaction was told of twice", got)
+	}
+}

@@ -55,6 +55,8 @@ func (db *DB) tryTx(ctx context.Context, opts pgx.TxOptions, fn TxFunc) error {
 	}
 	// The rollback must reach the server even when the caller has gone away.
 	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	left := &notices{}
+	ctx = context.WithValue(ctx, noticesKey{}, left)
 	if err := fn(ctx, tx); err != nil {
 		return err
 	}
@@ -65,7 +67,11 @@ func (db *DB) tryTx(ctx context.Context, opts pgx.TxOptions, fn TxFunc) error {
 	}
 	err = tx.Commit(ctx)
 	var pg *pgconn.PgError
-	if err == nil || errors.As(err, &pg) { // the server answered, so the outcome is known
+	if err == nil {
+		db.notifier.send(left.all)
+		return nil
+	}
+	if errors.As(err, &pg) { // the server answered, so the outcome is known
 		return err
 	}
 	return fault.Wrap(err, fault.Ambiguous, "commit_outcome_unknown",

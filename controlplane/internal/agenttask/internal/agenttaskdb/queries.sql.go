@@ -574,17 +574,6 @@ func (q *Queries) NoteSigner(ctx context.Context, arg NoteSignerParams) error {
 	return err
 }
 
-const notify = `-- name: Notify :exec
-SELECT pg_notify('node_tasks', $1::text)
-`
-
-// Tells the replicas that a node may have something to fetch; an empty payload
-// means every node. It leaves with the commit.
-func (q *Queries) Notify(ctx context.Context, node string) error {
-	_, err := q.db.Exec(ctx, notify, node)
-	return err
-}
-
 const overdue = `-- name: Overdue :many
 SELECT t.id FROM node_tasks t WHERE t.status = 'dispatched' AND t.lease_expires_at <= $2::timestamptz
 UNION

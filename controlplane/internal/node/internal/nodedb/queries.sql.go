@@ -673,20 +673,6 @@ func (q *Queries) Node(ctx context.Context, argID id.Node) (NodeRow, error) {
 	return i, err
 }
 
-const notify = `-- name: Notify :exec
-SELECT pg_notify($1::text, $2::text)
-`
-
-type NotifyParams struct {
-	Channel string
-	Payload string
-}
-
-func (q *Queries) Notify(ctx context.Context, arg NotifyParams) error {
-	_, err := q.db.Exec(ctx, notify, arg.Channel, arg.Payload)
-	return err
-}
-
 const presented = `-- name: Presented :one
 SELECT n.status, n.generation, n.onboarding_mode, n.verifier_version, n.agent_instance, (x.revoked_at IS NOT NULL)::boolean AS revoked,
     COALESCE(c.session_id, '')::text AS session_id, COALESCE(c.previous_session, '')::text AS previous_session,

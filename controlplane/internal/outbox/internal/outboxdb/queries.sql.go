@@ -240,20 +240,14 @@ func (q *Queries) ListFailed(ctx context.Context, arg ListFailedParams) ([]Outbo
 	return items, nil
 }
 
-const lockAndNotify = `-- name: LockAndNotify :exec
-SELECT pg_notify($1::text, ''),
-       (SELECT count(pg_advisory_xact_lock(key)) FROM unnest($2::bigint[]) AS key)
+const lock = `-- name: Lock :exec
+SELECT count(pg_advisory_xact_lock(key)) FROM unnest($1::bigint[]) AS key
 `
 
-type LockAndNotifyParams struct {
-	Channel string
-	Keys    []int64
-}
-
 // The locks last until the end of the transaction, so that within an aggregate
-// the order of seq is the order of commits. The notification leaves with the commit.
-func (q *Queries) LockAndNotify(ctx context.Context, arg LockAndNotifyParams) error {
-	_, err := q.db.Exec(ctx, lockAndNotify, arg.Channel, arg.Keys)
+// the order of seq is the order of commits.
+func (q *Queries) Lock(ctx context.Context, keys []int64) error {
+	_, err := q.db.Exec(ctx, lock, keys)
 	return err
 }
 
@@ -323,15 +317,6 @@ type MarkPublishedParams struct {
 
 func (q *Queries) MarkPublished(ctx context.Context, arg MarkPublishedParams) error {
 	_, err := q.db.Exec(ctx, markPublished, arg.Status, arg.Seqs)
-	return err
-}
-
-const notify = `-- name: Notify :exec
-SELECT pg_notify($1::text, '')
-`
-
-func (q *Queries) Notify(ctx context.Context, channel string) error {
-	_, err := q.db.Exec(ctx, notify, channel)
 	return err
 }
 

@@ -1,0 +1,138 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Notify tells the listeners of a channel, once the transaction of this context
+// has committed.
+//
+// The notification does not ride on the commit itself: PostgreSQL lets only one
+// committing transaction that notifies at a time through, its write to disk
+// included, so that notifying changes would wait for each other's disks. It is
+// sent right after the commit instead, together with others. Should the process
+// end in between, nobody is told: listeners must look by themselves now and
+// then, and when they begin to listen.
+func Notify(ctx context.Context, tx pgx.Tx, channel, payload string) error {
+	if n, ok := ctx.Value(noticesKey{}).(*notices); ok {
+		n.add(notice{channel, payload})
+		return nil
+	}
+	// A transaction that InTx did not begin has nobody to send it afterwards.
+	if _, err := tx.Exec(ctx, "SELECT pg_notify($1, $2)", channel, payload); err != nil {
+		return fmt.Errorf("notify %s: %w", channel, err)
+	}
+	return nil
+}
+
+// Notify tells the listeners of a channel now.
+func (db *DB) Notify(ctx context.Context, channel, payload string) error {
+	_, err := db.Exec(ctx, sendNotices, []string{channel}, []string{payload})
+	return err
+}
+
+type noticesKey struct{}
+
+type notice struct{ channel, payload string }
+
+// notices are those of one transaction.
+type notices struct{ all []notice }
+
+func (n *notices) add(one notice) { n.all = append(n.all, one) }
+
+// A lost notification is made up for, so its commit need not wait for the disk.
+const sendNotices = `SELECT set_config('synchronous_commit', 'off', true), pg_notify(n.channel, n.payload)
+	FROM unnest($1::text[], $2::text[]) AS n(channel, payload)`
+
+// notifier sends what committed transactions left, in as few statements as they
+// allow: while one is under way, the next gathers.
+type notifier struct {
+	pool   *pgxpool.Pool
+	start  sync.Once
+	end    context.CancelFunc
+	ended  chan struct{}
+	woken  chan struct{}
+	mu     sync.Mutex
+	unsent map[notice]struct{}
+}
+
+func newNotifier(pool *pgxpool.Pool) *notifier {
+	return &notifier{pool: pool, unsent: map[notice]struct{}{}, woken: make(chan struct{}, 1), ended: make(chan struct{})}
+}
+
+func (n *notifier) send(all []notice) {
+	if len(all) == 0 {
+		return
+	}
+	n.start.Do(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		n.end = cancel
+		go n.run(ctx)
+	})
+	n.mu.Lock()
+	for _, one := range all {
+		n.unsent[one] = struct{}{}
+	}
+	n.mu.Unlock()
+	select {
+	case n.woken <- struct{}{}:
+	default:
+	}
+}
+
+func (n *notifier) run(ctx context.Context) {
+	defer close(n.ended)
+	for {
+		select {
+		case <-ctx.Done():
+			n.flush(context.WithoutCancel(ctx)) // what is left, as far as it can be told
+			return
+		case <-n.woken:
+			n.flush(ctx)
+		}
+	}
+}
+
+// flush sends what has gathered. A database that is away loses it: whoever
+// listens looks for himself when it is back.
+func (n *notifier) flush(ctx context.Context) {
+	n.mu.Lock()
+	batch := n.unsent
+	n.unsent = map[notice]struct{}{}
+	n.mu.Unlock()
+	if len(batch) == 0 {
+		return
+	}
+	var channels, payloads []string
+	for one := range batch {
+		channels, payloads = append(channels, one.channel), append(payloads, one.payload)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	for attempt := range 3 {
+		if _, err := n.pool.Exec(ctx, sendNotices, channels, payloads); err == nil || ctx.Err() != nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Duration(attempt+1) * 100 * time.Millisecond):
+		}
+	}
+}
+
+// close sends what is left and ends.
+func (n *notifier) close() {
+	started := true
+	n.start.Do(func() { started = false })
+	if started {
+		n.end()
+		<-n.ended
+	}
+}
