@@ -71,7 +71,7 @@ func run(ctx context.Context, out io.Writer, f flags) error {
 	if err != nil {
 		return fmt.Errorf("read token of an administrator: %w", err)
 	}
-	api, err := apiclient.New(apiclient.Config{URL: f.url, Token: strings.TrimSpace(string(token)), UserAgent: "gpuaas-sim-fleet"})
+	api, err := apiclient.New(apiclient.Config{URL: f.url, Token: strings.TrimSpace(string(token)), UserAgent: "gpuaas-sim-fleet", Attempts: 20})
 	if err != nil {
 		return fmt.Errorf("prepare API client: %w", err)
 	}
