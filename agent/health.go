@@ -2,9 +2,12 @@ package agent
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -140,8 +143,12 @@ func (h *health) enter(state, code, message, remedy string) {
 	}
 }
 
-// write is best effort: on a full disk there are worse troubles.
+// write is best effort: on a full disk there are worse troubles. An agent whose
+// removal has taken the folder away must not bring it back.
 func (h *health) write() {
+	if _, err := os.Stat(filepath.Dir(h.path)); errors.Is(err, fs.ErrNotExist) {
+		return
+	}
 	h.now.written = time.Now()
 	raw, err := json.MarshalIndent(h.now, "", "  ")
 	if err == nil {

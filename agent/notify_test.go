@@ -1,7 +1,11 @@
 package agent
 
 import (
+	"errors"
+	"io/fs"
+	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -49,5 +53,23 @@ func TestALoopThatHangsIsNotCalledAlive(t *testing.T) {
 	h.expect(-time.Second)
 	if h.alive() {
 		t.Error("alive after it should have given a sign of life")
+	}
+}
+
+func TestARemovedAgentLeavesNothingBehind(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "state")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	h := newHealth(filepath.Join(folder, "status.json"), testBuild, slog.New(slog.DiscardHandler), notifier{})
+	if _, err := os.Stat(filepath.Join(folder, "status.json")); err != nil {
+		t.Error(err)
+	}
+	if err := os.RemoveAll(folder); err != nil {
+		t.Fatal(err)
+	}
+	h.stopped()
+	if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the folder is back: %v", err)
 	}
 }

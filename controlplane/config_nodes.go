@@ -50,7 +50,7 @@ var (
 )
 
 const (
-	minOfflineAfter   = 10 * time.Second
+	minOfflineAfter   = 75 * time.Second // longer than a poll is held
 	maxCertificateTTL = 24 * time.Hour
 	minCertificateTTL = 5 * time.Minute
 )

@@ -112,6 +112,11 @@ func newHTTP() *http.Client {
 	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}, Timeout: time.Minute}
 }
 
+// cli is the environment of commands that talk to the plane as its administrator.
+func (p *plane) cli(t testing.TB) []string {
+	return []string{"XDG_CONFIG_HOME=" + t.TempDir(), "GPUAAS_URL=" + p.url, "GPUAAS_TOKEN=" + p.token}
+}
+
 // awaitReady waits until everything the plane needs has answered.
 func (p *plane) awaitReady(t testing.TB) {
 	t.Helper()

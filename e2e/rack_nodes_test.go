@@ -112,6 +112,18 @@ func (n *rackNode) becomes(t *testing.T, status string) {
 	})
 }
 
+// nodeIs looks for a node by its name.
+func (p *plane) nodeIs(hostname, status string) error {
+	got, err := p.call(context.Background(), http.MethodGet, "/api/v1/admin/nodes?hostname="+hostname+"&status="+status, nil)
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(got.String(), `"hostname":"`+hostname+`"`) {
+		return fmt.Errorf("no node %s is %s: %s", hostname, status, got)
+	}
+	return nil
+}
+
 // does gives the node a task and reads its output into out.
 func (n *rackNode) does(t *testing.T, typ string, params, out any) {
 	t.Helper()
@@ -191,9 +203,11 @@ func TestLXDMachinesAsNodes(t *testing.T) {
 		t.Logf("active %s after the machine was ordered", time.Since(began).Round(time.Millisecond))
 	})
 	t.Run("users", func(t *testing.T) { n.provisions(t) })
+	t.Run("terminal", func(t *testing.T) { n.opensTerminal(t) })
 	t.Run("looks", func(t *testing.T) { n.looksAtItself(t) })
 	t.Run("kill", func(t *testing.T) { n.survivesKill(t) })
 	t.Run("update", func(t *testing.T) { n.updates(t) })
+	t.Run("recovery", func(t *testing.T) { n.recovers(t) })
 	t.Run("uninstall", func(t *testing.T) { n.isUninstalled(t) })
 }
 
@@ -274,8 +288,10 @@ func (n *rackNode) isUninstalled(t *testing.T) {
 		t.Errorf("left: %v", out.Residue)
 	}
 	eventually(t, "the agent to be gone", time.Minute, func() error {
-		if _, err := n.machine.Exec(t.Context(), nil, "test", "!", "-e", "/opt/gpuaas"); err != nil {
-			return err
+		for _, folder := range []string{"/opt/gpuaas", "/etc/gpuaas", "/var/lib/gpuaas"} {
+			if _, err := n.machine.Exec(t.Context(), nil, "test", "!", "-e", folder); err != nil {
+				return err
+			}
 		}
 		_, err := n.machine.Exec(t.Context(), nil, "sh", "-c", "! systemctl is-active --quiet gpuaas-node-agent")
 		return err

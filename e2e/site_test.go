@@ -71,7 +71,7 @@ func TestSite(t *testing.T) {
 	p := startPlane(t, engines.Endpoints(), planeOptions{})
 	sim := startSimulator(t, "--machines", "20")
 	dir := t.TempDir()
-	cli := []string{"XDG_CONFIG_HOME=" + dir, "GPUAAS_URL=" + p.url, "GPUAAS_TOKEN=" + p.token}
+	cli := p.cli(t)
 	succeed(t, cli, "site", "create", "dc1", "--region", "eu-1", "--url", sim.url,
 		"--pxe-iface", "ens19", "--node-pxe-iface", "eno8303", "--pxe-vlan", "46")
 

@@ -37,8 +37,8 @@ func TestUp(t *testing.T) {
 	}
 	checkPrivate(t, tokenFile)
 	checkDocs(t, p)
-	if tries := p.suggestions(); len(tries) != 3 {
-		t.Errorf("gpuaas up suggests %v, want three commands", tries)
+	if tries := p.suggestions(); len(tries) != 4 {
+		t.Errorf("gpuaas up suggests %v, want four commands", tries)
 	}
 	for _, try := range p.suggestions() {
 		succeed(t, cli, try...)
@@ -83,9 +83,9 @@ var suggested = regexp.MustCompile(`(?m)^ *bin/gpuaas (.+)$`)
 
 // startUp runs gpuaas up until it says that it is ready, and reads the address
 // and the token from the first command that it suggests.
-func startUp(t *testing.T, state string) (p *plane, tokenFile string) {
+func startUp(t *testing.T, state string, env ...string) (p *plane, tokenFile string) {
 	t.Helper()
-	p = &plane{http: newHTTP(), process: begin(t, nil, "up", "--state", state, "--listen", "127.0.0.1:0")}
+	p = &plane{http: newHTTP(), process: begin(t, env, "up", "--state", state, "--listen", "127.0.0.1:0")}
 	eventually(t, "gpuaas up to be ready", 2*time.Minute, func() error {
 		select {
 		case <-p.exited:
