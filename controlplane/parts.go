@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -82,6 +83,9 @@ func newParts(cfg Config, opts Options, tel *telemetry.Telemetry) (*parts, error
 	p.api = p.newAPI(proxies)
 	if _, err := outbox.ObserveStats(p.db); err != nil {
 		return nil, fmt.Errorf("observe the outbox: %w", err)
+	}
+	if err := errors.Join(node.ObserveStats(p.db), agenttask.ObserveStats(p.db)); err != nil {
+		return nil, err
 	}
 	return p, nil
 }

@@ -15,7 +15,7 @@ trap finish EXIT
 
 # up starts a control plane in the background and waits until it is ready.
 up() {
-    bin/gpuaas up --state "$work/state" >"$work/up.log" 2>&1 &
+    bin/gpuaas up --state "$work/state" --rack none "$@" >"$work/up.log" 2>&1 &
     launcher=$!
     until grep -q 'gpuaas is ready' "$work/up.log"; do
         kill -0 "$launcher" 2>/dev/null || { cat "$work/up.log" >&2; exit 1; }
@@ -53,6 +53,43 @@ echo "== API under load: 200 requests/s for 15 s"
 GPUAAS_URL=$url GPUAAS_BENCH_TOKEN_FILE=$work/state/admin-token \
     go test ./e2e/load -run '^$' -bench BenchmarkGet -benchtime 3000x | grep Benchmark
 down
+echo
+echo "== nodes: simulated agents with keys and connections of their own, on the same two cores"
+# fleet runs agents against the control plane that is up.
+fleet() {
+    bin/gpuaas sim fleet --url "$url" --node-url "https://127.0.0.1:$(cat "$work/state/node-port")" \
+        --token-file "$work/state/admin-token" --at-once 32 "$@"
+}
+rm -rf "$work/state"
+echo -n "first start: "; up --nodes-newcomer-rate 5000
+url=$(grep -o 'http://[0-9.:]*' "$work/up.log" | tail -1)
+fleet --agents 10000 --measure 30s --rate 100
+echo "control plane, launcher and NATS with 10,000 agents: $(($(rss "$launcher") / 1024)) MiB resident"
+down
+rm -rf "$work/state"
+echo -n "first start: "; up --nodes-newcomer-rate 5000
+url=$(grep -o 'http://[0-9.:]*' "$work/up.log" | tail -1)
+fleet --agents 5000 >"$work/fleet.log" 2>&1 &
+agents=$!
+until grep -q running "$work/fleet.log"; do
+    kill -0 "$agents" 2>/dev/null || { cat "$work/fleet.log" >&2; exit 1; }
+    sleep 1
+done
+sleep 60 # the first polls of all come at once; afterwards they have spread
+ticks() { awk '{print $14 + $15}' "/proc/$1/stat"; }
+before=$(ticks "$launcher")
+sleep 60
+echo "idle with 5,000 agents: $(awk -v t="$(($(ticks "$launcher") - before))" 'BEGIN{printf "%.1f", t / 60}') % of a core for control plane, launcher and NATS"
+kill "$agents"
+wait "$agents" 2>/dev/null || true
+down
+bin/withstack -- go test -run '^$' -bench . ./controlplane/internal/node | grep Benchmark
+bin/withstack -- go test -run '^$' -bench . ./controlplane/internal/agenttask | grep Benchmark
+bin/withstack -- go test -run '^$' -bench . ./controlplane/internal/secrets ./controlplane/internal/signer | grep Benchmark
+echo
+echo "== agent"
+ls -l bin/agent/*/ | awk '/gpuaas/{print $9 ": " $5 " bytes"}'
+GPUAAS_TEST_IDLE=60s go test ./agent -run TheProgram -v | grep -E 'resident|CPU|idle' || true
 echo
 echo "== outbox, authentication, test databases"
 bin/withstack -- go test -run '^$' -bench 'BenchmarkRelay$' -benchtime 50000x ./controlplane/internal/outbox | grep Benchmark

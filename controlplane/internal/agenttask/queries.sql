@@ -118,3 +118,7 @@ WHERE (sqlc.narg(created_before)::timestamptz IS NULL
   AND (sqlc.narg(type)::text IS NULL OR type = sqlc.narg(type))
 ORDER BY created_at DESC, id DESC
 LIMIT sqlc.arg(page_size);
+
+-- name: Waiting :many
+SELECT status, count(*) AS tasks, EXTRACT(epoch FROM clock_timestamp() - min(created_at))::float8 AS oldest_seconds
+FROM node_tasks WHERE status IN ('queued', 'dispatched') GROUP BY status;

@@ -193,3 +193,6 @@ WHERE n.status = 'offline'
       SELECT CASE WHEN count(*) <= 1 THEN interval '0' ELSE least(interval '30 seconds' * power(2, count(*) - 1), interval '10 minutes') END
       FROM node_events e WHERE e.node_id = n.id AND e.event = 'lose_contact' AND e.occurred_at > statement_timestamp() - interval '1 hour')
 ORDER BY n.id LIMIT sqlc.arg(batch) FOR NO KEY UPDATE OF n SKIP LOCKED;
+
+-- name: CountByStatus :many
+SELECT status, count(*) AS nodes FROM nodes WHERE status <> 'deleted' GROUP BY status;

@@ -752,3 +752,34 @@ func (q *Queries) Target(ctx context.Context, arg TargetParams) (TargetRow, erro
 	err := row.Scan(&i.Generation, &i.Fenced, &i.Status)
 	return i, err
 }
+
+const waiting = `-- name: Waiting :many
+SELECT status, count(*) AS tasks, EXTRACT(epoch FROM clock_timestamp() - min(created_at))::float8 AS oldest_seconds
+FROM node_tasks WHERE status IN ('queued', 'dispatched') GROUP BY status
+`
+
+type WaitingRow struct {
+	Status        string
+	Tasks         int64
+	OldestSeconds float64
+}
+
+func (q *Queries) Waiting(ctx context.Context) ([]WaitingRow, error) {
+	rows, err := q.db.Query(ctx, waiting)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []WaitingRow
+	for rows.Next() {
+		var i WaitingRow
+		if err := rows.Scan(&i.Status, &i.Tasks, &i.OldestSeconds); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}

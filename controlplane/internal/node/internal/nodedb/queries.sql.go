@@ -88,6 +88,35 @@ func (q *Queries) ConsumeToken(ctx context.Context, arg ConsumeTokenParams) erro
 	return err
 }
 
+const countByStatus = `-- name: CountByStatus :many
+SELECT status, count(*) AS nodes FROM nodes WHERE status <> 'deleted' GROUP BY status
+`
+
+type CountByStatusRow struct {
+	Status string
+	Nodes  int64
+}
+
+func (q *Queries) CountByStatus(ctx context.Context) ([]CountByStatusRow, error) {
+	rows, err := q.db.Query(ctx, countByStatus)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CountByStatusRow
+	for rows.Next() {
+		var i CountByStatusRow
+		if err := rows.Scan(&i.Status, &i.Nodes); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const deleteContact = `-- name: DeleteContact :exec
 DELETE FROM node_contacts WHERE node_id = $1
 `
