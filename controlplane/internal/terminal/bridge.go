@@ -121,12 +121,19 @@ func failed(code, text, remedy string, retryable bool) ending {
 }
 
 // give hands a message to one end. It waits as long as that end takes, within
-// limits: whoever sends is not read from meanwhile.
+// limits: whoever sends is not read from meanwhile. The end of an end that takes
+// nothing is noted before its connection breaks, which its reader would notice
+// as a loss.
 func (h *held) give(to *websocket.Conn, kind websocket.MessageType, data []byte, stall time.Duration) error {
 	h.writing.Add(1)
 	defer h.writing.Add(-1)
-	ctx, cancel := context.WithTimeout(h.wire, stall)
+	ctx, cancel := context.WithCancel(h.wire)
 	defer cancel()
+	patience := time.AfterFunc(stall, func() {
+		h.end(ending{reason: agentwire.ClosedStalled})
+		cancel()
+	})
+	defer patience.Stop()
 	return to.Write(ctx, kind, data)
 }
 
@@ -179,8 +186,8 @@ func (s *Service) carry(h *held, node *websocket.Conn, typed <-chan message) {
 				if m.kind == websocket.MessageBinary {
 					h.in.Add(int64(len(m.data)))
 				}
-				if err := h.give(node, m.kind, m.data, s.settings.Stall); err != nil {
-					h.end(lost(err, agentwire.ClosedNodeLost))
+				if h.give(node, m.kind, m.data, s.settings.Stall) != nil {
+					h.end(ending{reason: agentwire.ClosedNodeLost})
 					return
 				}
 			case <-h.life.Done():
@@ -200,19 +207,11 @@ func (s *Service) carry(h *held, node *websocket.Conn, typed <-chan message) {
 			return
 		}
 		h.out.Add(int64(len(data)))
-		if err := h.give(h.user, kind, data, s.settings.Stall); err != nil {
-			h.end(lost(err, agentwire.ClosedUserLost))
+		if h.give(h.user, kind, data, s.settings.Stall) != nil {
+			h.end(ending{reason: agentwire.ClosedUserLost})
 			return
 		}
 	}
-}
-
-// lost tells an end that takes nothing from one that is gone.
-func lost(err error, gone string) ending {
-	if errors.Is(err, context.DeadlineExceeded) {
-		return ending{reason: agentwire.ClosedStalled}
-	}
-	return ending{reason: gone}
 }
 
 // closedByNode reads the last words of the agent.
