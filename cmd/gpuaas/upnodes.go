@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,9 +31,12 @@ func (u *up) awaitNodes(ctx context.Context, named controlplane.NodesConfig, cfg
 	if err != nil {
 		return nil, err
 	}
-	_, port, err := net.SplitHostPort(l.Addr().String())
+	bound, port, err := net.SplitHostPort(l.Addr().String())
 	if err != nil {
 		return nil, fmt.Errorf("read address of the node listener: %w", err)
+	}
+	if ip, err := netip.ParseAddr(bound); err == nil && !ip.IsUnspecified() {
+		host = bound // nodes can come nowhere else
 	}
 	cfg.Listen, cfg.URL = l.Addr().String(), "https://"+net.JoinHostPort(host, port)
 	cfg.TLS.Names = []string{"localhost", "127.0.0.1"}
