@@ -23,6 +23,7 @@ func TestBadInput(t *testing.T) {
 	engines := stacktest.Start(t, stack.Options{})
 	p := startPlane(t, engines.Endpoints(), planeOptions{env: []string{
 		"GPUAAS_LIMITS_REQUESTS_PER_SECOND=100000", "GPUAAS_LIMITS_BURST=100000",
+		"GPUAAS_NODES_URL=https://" + freeAddress(t),
 	}})
 	db := connect(t, engines.SuperuserURL(), "gpuaas")
 	ids := furnish(t, p)

@@ -4035,6 +4035,7 @@ type SiteViewList struct {
 
 // SkuChange defines model for SkuChange.
 type SkuChange struct {
+	// AllowedCounts Examples: [1]
 	AllowedCounts *[]int32                `json:"allowed_counts,omitempty"`
 	CapacityShape *SkuChangeCapacityShape `json:"capacity_shape,omitempty"`
 	DisplayName   *string                 `json:"display_name,omitempty"`
@@ -4042,7 +4043,9 @@ type SkuChange struct {
 	GpuVendor     *SkuChangeGpuVendor     `json:"gpu_vendor,omitempty"`
 
 	// GpusTotal GPUs of one machine of this kind; nodes that exist keep their count.
-	GpusTotal     *int32  `json:"gpus_total,omitempty"`
+	GpusTotal *int32 `json:"gpus_total,omitempty"`
+
+	// PriceCurrency Examples: USD
 	PriceCurrency *string `json:"price_currency,omitempty"`
 	PriceMinor    *int64  `json:"price_minor,omitempty"`
 

@@ -368,7 +368,8 @@ func TestAnLXDThatIsThereIsShared(t *testing.T) {
 	}
 	for _, list := range []string{"/1.0/projects", "/1.0/storage-pools", "/1.0/networks"} {
 		var left []string
-		if err := r.get(ctx, list, &left); err != nil || strings.Contains(strings.Join(left, " "), prefix) {
+		// Bridges of other racks on this system are none of its business.
+		if err := r.get(ctx, list, &left); err != nil || strings.Contains(strings.Join(left, " "), r.id) {
 			t.Errorf("%s: %v, %v", list, left, err)
 		}
 	}

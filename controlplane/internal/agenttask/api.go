@@ -13,6 +13,7 @@ import (
 	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/httpapi"
 	"gpuaas/controlplane/internal/id"
+	"gpuaas/controlplane/internal/node"
 )
 
 const (
@@ -130,6 +131,9 @@ func (c Commands) RegisterAPI(api *httpapi.API) {
 		httpapi.Page
 	},
 	) (*httpapi.Listed[View], error) {
+		if _, err := node.Get(ctx, c.DB, in.NodeID); err != nil {
+			return nil, err
+		}
 		return c.list(ctx, in.Page, filter{node: in.NodeID, status: in.Status, typ: in.Type})
 	})
 	httpapi.Register(api, httpapi.Operation{
@@ -183,18 +187,21 @@ var reserved = map[string]string{
 	agentwire.TypeTerminalOpen:    "open a terminal with: gpuaas terminal NODE",
 }
 
-func (c Commands) create(ctx context.Context, node id.Node, body NewBody) (Task, error) {
+func (c Commands) create(ctx context.Context, of id.Node, body NewBody) (Task, error) {
 	if remedy := reserved[body.Type]; remedy != "" {
 		return Task{}, fault.New(fault.Invalid, "node_task_type_reserved", "%s is only given by the control plane itself", body.Type).WithRemedy("%s", remedy)
+	}
+	if _, err := node.Get(ctx, c.DB, of); err != nil {
+		return Task{}, err
 	}
 	params := body.Params
 	if prepare := c.Preparers[body.Type]; prepare != nil {
 		var err error
-		if params, err = prepare(ctx, node, params); err != nil {
+		if params, err = prepare(ctx, of, params); err != nil {
 			return Task{}, err
 		}
 	}
-	r := Request{Node: node, Type: body.Type, Reason: body.Reason}
+	r := Request{Node: of, Type: body.Type, Reason: body.Reason}
 	if len(params) > 0 {
 		r.Params = params
 	}

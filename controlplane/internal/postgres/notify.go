@@ -129,9 +129,8 @@ func (n *notifier) flush(ctx context.Context) {
 
 // close sends what is left and ends.
 func (n *notifier) close() {
-	started := true
-	n.start.Do(func() { started = false })
-	if started {
+	n.start.Do(func() {}) // nothing begins any more
+	if n.end != nil {
 		n.end()
 		<-n.ended
 	}

@@ -98,12 +98,31 @@ func (db *DB) Listen(ctx context.Context, channel string, ready func(), fn func(
 	}
 	ready()
 	for {
-		n, err := raw.WaitForNotification(ctx)
+		n, err := await(ctx, raw)
 		if err != nil {
 			return classify(err)
 		}
-		fn(n.Payload)
+		if n != nil {
+			fn(n.Payload)
+		}
 	}
+}
+
+// listenPatience is how long a silent connection is believed to be one.
+const listenPatience = 15 * time.Second
+
+// await waits for a notification. After a while without one it asks whether the
+// server is still there: a connection whose other end is gone is silent, too.
+func await(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification, error) {
+	patience, cancel := context.WithTimeout(ctx, listenPatience)
+	defer cancel()
+	n, err := conn.WaitForNotification(patience)
+	if err == nil || ctx.Err() != nil || !pgconn.Timeout(err) {
+		return n, err
+	}
+	ctx, cancel = context.WithTimeout(ctx, listenPatience)
+	defer cancel()
+	return nil, conn.Ping(ctx)
 }
 
 type classifiedRows struct{ pgx.Rows }

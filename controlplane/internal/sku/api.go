@@ -86,12 +86,12 @@ func (s *Service) registerReads(api *httpapi.API) {
 		Status Status `query:"status" enum:"active,disabled" doc:"Only SKUs of this status."`
 	},
 	) (*httpapi.Listed[View], error) {
-		page, err := httpapi.SliceOf[string](in.Page)
+		page, err := httpapi.SliceOf[position](in.Page)
 		if err != nil {
 			return nil, err
 		}
 		rows, err := s.List(ctx, in.Status, page)
-		return httpapi.ListOf(in.Page, rows, err, show, func(v View) any { return v.SKUID })
+		return httpapi.ListOf(in.Page, rows, err, show, func(v View) any { return position{v.SKUID} })
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-sku", Method: http.MethodGet, Path: pathSKU, Tag: tag,

@@ -108,9 +108,14 @@ func (s *Service) Delete(ctx context.Context, id string) error {
 // Get reads one SKU.
 func (s *Service) Get(ctx context.Context, id string) (SKU, error) { return Get(ctx, s.db, id) }
 
+// position is where a listing goes on.
+type position struct {
+	SKU string `json:"sku"`
+}
+
 // List lists the catalog in the order of ids; an empty status lists all.
-func (s *Service) List(ctx context.Context, status Status, page postgres.Slice[string]) ([]SKU, error) {
-	p := skudb.ListParams{After: page.After, PageSize: page.Limit}
+func (s *Service) List(ctx context.Context, status Status, page postgres.Slice[position]) ([]SKU, error) {
+	p := skudb.ListParams{After: page.After.SKU, PageSize: page.Limit}
 	if status != "" {
 		p.Status = (*string)(&status)
 	}

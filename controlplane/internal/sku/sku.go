@@ -67,9 +67,9 @@ type Change struct {
 	GPUModel      *string  `json:"gpu_model,omitempty" minLength:"1" maxLength:"100"`
 	GPUsTotal     *int32   `json:"gpus_total,omitempty" minimum:"0" maximum:"64" doc:"GPUs of one machine of this kind; nodes that exist keep their count."`
 	CapacityShape *Shape   `json:"capacity_shape,omitempty" enum:"node,slice"`
-	AllowedCounts *[]int32 `json:"allowed_counts,omitempty" nullable:"false" minItems:"1" maxItems:"64"`
+	AllowedCounts *[]int32 `json:"allowed_counts,omitempty" nullable:"false" minItems:"1" maxItems:"64" example:"[1]"`
 	PriceMinor    *int64   `json:"price_minor,omitempty" minimum:"0" maximum:"1000000000000"`
-	PriceCurrency *string  `json:"price_currency,omitempty" pattern:"^[A-Z]{3}$"`
+	PriceCurrency *string  `json:"price_currency,omitempty" pattern:"^[A-Z]{3}$" example:"USD"`
 	Status        *Status  `json:"status,omitempty" enum:"active,disabled" doc:"A disabled SKU keeps its nodes and gets no new ones."`
 }
 
