@@ -11,7 +11,7 @@ import (
 var rungs = map[string]int{
 	"fault": 0, "lifecycle": 0, "id": 0, "redact": 0,
 
-	"postgres": 1, "telemetry": 1, "auth": 1, "audit": 1, "outbox": 1, "httpapi": 1, "durable": 1, "secrets": 1, "health": 1, "maas": 1,
+	"postgres": 1, "telemetry": 1, "auth": 1, "audit": 1, "outbox": 1, "httpapi": 1, "durable": 1, "secrets": 1, "health": 1, "maas": 1, "firstboot": 1,
 
 	"identity": 2, "node": 2, "site": 2, "sku": 2, "signer": 2, "agenttask": 2,
 

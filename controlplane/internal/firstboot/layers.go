@@ -1,0 +1,201 @@
+package firstboot
+
+import (
+	"bytes"
+	_ "embed" // scripts and units
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strconv"
+	"strings"
+	"text/template"
+
+	"go.yaml.in/yaml/v3"
+
+	"gpuaas/contract/agentwire"
+	"gpuaas/controlplane/internal/redact"
+)
+
+// The layers that gpuaas owns, and the versions of what they do. The site
+// bundle has the version that its owner gave it.
+const (
+	SiteBundleLayer     = "site-bundle"
+	DeployUserLayer     = "deploy-user"
+	HardwareSyncLayer   = "hardware-sync"
+	DiskInitLayer       = "disk-init"
+	RoCERoutingLayer    = "roce-routing"
+	AgentBootstrapLayer = "agent-bootstrap"
+
+	deployUserVersion     = "1"
+	hardwareSyncVersion   = "1"
+	diskInitVersion       = "1"
+	roceRoutingVersion    = "1"
+	agentBootstrapVersion = "1"
+)
+
+// maxSiteBundle bounds what one machine is handed at its first boot.
+const maxSiteBundle = 1 << 20
+
+// SiteBundle runs a program that belongs to the owners of the site, as root.
+// What it does is theirs; that it fails is on record under its version.
+func SiteBundle(program []byte, version string) (Layer, error) {
+	switch {
+	case len(program) > maxSiteBundle:
+		return Layer{}, invalid(SiteBundleLayer, "its program has %d bytes, more than %d", len(program), maxSiteBundle)
+	case !bytes.HasPrefix(program, []byte("#!/")) && !bytes.HasPrefix(program, []byte("\x7fELF")):
+		return Layer{}, invalid(SiteBundleLayer, "its program cannot be executed").WithRemedy("begin a script with #!/bin/sh, or give an executable")
+	}
+	const path = scripts + "/site-bundle"
+	return checked(Layer{
+		Name: SiteBundleLayer, Version: version,
+		Files:    []File{{path, 0o700, redact.New(string(program))}},
+		Commands: [][]string{{path}},
+	})
+}
+
+// DeployUser makes the account that the site is administered by. It may become
+// root without a password.
+func DeployUser(name string, passwordHash redact.Secret, keys []string) (Layer, error) {
+	return checked(Layer{
+		Name: DeployUserLayer, Version: deployUserVersion,
+		Users: []User{{Name: name, PasswordHash: passwordHash, Keys: keys}},
+	})
+}
+
+var (
+	//go:embed scripts/maas_hardware_sync.service
+	syncServiceText string
+	//go:embed scripts/maas_hardware_sync.timer
+	syncTimerText string
+
+	syncUnits = template.Must(template.Must(template.New("service").Parse(syncServiceText)).New("timer").Parse(syncTimerText))
+)
+
+// Where MAAS itself puts hardware sync, and where the agent looks for it.
+const (
+	syncCredentials = "/etc/maas/maas-machine-creds.yml" //nolint:gosec // the name of a file
+	syncTimer       = "maas_hardware_sync.timer"
+	unitFolder      = "/lib/systemd/system/"
+	syncSettings    = "/etc/systemd/system/" + syncTimer + ".d/gpuaas.conf"
+)
+
+// MachineToken is the key of one machine to its MAAS.
+type MachineToken struct{ ConsumerKey, TokenKey, TokenSecret redact.Secret }
+
+// HardwareSync lets MAAS hear of changes of the hardware at an interval such as
+// 15m. What it writes is what the agent writes when it sets sync up anew.
+func HardwareSync(maasURL, systemID string, token MachineToken, interval string) (Layer, error) {
+	if err := (agentwire.HWSyncParams{MAASURL: maasURL, SystemID: systemID, Interval: interval}).Validate(); err != nil {
+		return Layer{}, invalid(HardwareSyncLayer, "%s", err)
+	}
+	base := strings.TrimRight(maasURL, "/")
+	if strings.ContainsFunc(base, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`%"'\$;#?`, r) }) {
+		return Layer{}, invalid(HardwareSyncLayer, "the address of MAAS cannot stand in a unit of systemd")
+	}
+	var credentials strings.Builder
+	credentials.WriteString("reporting:\n  maas:\n")
+	fmt.Fprintf(&credentials, "    endpoint: %s\n", strconv.Quote(base+"/metadata/status/"+systemID))
+	for _, part := range []struct {
+		name  string
+		value redact.Secret
+	}{{"consumer_key", token.ConsumerKey}, {"token_key", token.TokenKey}, {"token_secret", token.TokenSecret}} {
+		// Such values mean the same in Go's quotes and in YAML's.
+		if plain := part.value.Reveal(); plain == "" || strings.ContainsFunc(plain, func(r rune) bool { return r < ' ' || r > '~' }) {
+			return Layer{}, invalid(HardwareSyncLayer, "the machine token has no usable %s", part.name)
+		}
+		fmt.Fprintf(&credentials, "    %s: %s\n", part.name, strconv.Quote(part.value.Reveal()))
+	}
+	l := Layer{
+		Name: HardwareSyncLayer, Version: hardwareSyncVersion,
+		Files: []File{
+			{syncCredentials, 0o600, redact.New(credentials.String())},
+			{syncSettings, 0o644, redact.New("[Timer]\nOnCalendar=\nOnActiveSec=30s\nOnUnitActiveSec=" + interval + "\n")},
+		},
+		Commands: [][]string{{"systemctl", "daemon-reload"}, {"systemctl", "enable", syncTimer}, {"systemctl", "restart", syncTimer}},
+	}
+	for _, unit := range []string{"service", "timer"} {
+		var text strings.Builder
+		if err := syncUnits.ExecuteTemplate(&text, unit, map[string]string{"URL": base, "Interval": interval}); err != nil {
+			return Layer{}, fmt.Errorf("render unit of hardware sync: %w", err)
+		}
+		l.Files = append(l.Files, File{unitFolder + "maas_hardware_sync." + unit, 0o644, redact.New(text.String())})
+	}
+	return checked(l)
+}
+
+//go:embed scripts/disk-init.sh
+var diskScript string
+
+// DiskSpec says what may happen to the disks of a machine.
+type DiskSpec struct {
+	// Destroy must be set by somebody who knows that disks will be formatted.
+	Destroy bool
+	// Reformat also gives up disks that hold data: partitions, file systems,
+	// shares of an earlier installation.
+	Reformat   bool
+	Filesystem string // ext4 or xfs
+}
+
+// DiskInit formats the disks beside the root disk and mounts them as /share1,
+// /share2 and so on. It DESTROYS DATA, and does nothing by default.
+func DiskInit(spec DiskSpec) (Layer, error) {
+	if !spec.Destroy {
+		return Layer{}, invalid(DiskInitLayer, "it formats disks, and nobody has said that this is meant").
+			WithRemedy("leave the layer out, or say destroy")
+	}
+	if spec.Filesystem != "ext4" && spec.Filesystem != "xfs" {
+		return Layer{}, invalid(DiskInitLayer, "%q is no file system for shares", spec.Filesystem).WithRemedy("use ext4 or xfs")
+	}
+	const path = scripts + "/disk-init.sh"
+	command := []string{"sh", path, "--destroy"}
+	if spec.Reformat {
+		command = append(command, "--reformat")
+	}
+	return checked(Layer{
+		Name: DiskInitLayer, Version: diskInitVersion,
+		Files:    []File{{path, 0o700, redact.New(diskScript)}},
+		Commands: [][]string{append(command, spec.Filesystem, "/etc/fstab", "/", Folder+"/disks")},
+	})
+}
+
+// AgentBootstrap takes over the user data that makes a node of a machine, as
+// the gateway of agents renders it.
+func AgentBootstrap(userData redact.Secret) (Layer, error) {
+	text, ok := strings.CutPrefix(userData.Reveal(), "#cloud-config\n")
+	if !ok {
+		return Layer{}, invalid(AgentBootstrapLayer, "its user data is no cloud-config")
+	}
+	var doc struct {
+		WriteFiles []struct {
+			Path        string `yaml:"path"`
+			Owner       string `yaml:"owner"`
+			Permissions string `yaml:"permissions"`
+			Content     string `yaml:"content"`
+		} `yaml:"write_files"`
+		RunCmd [][]string `yaml:"runcmd"`
+	}
+	reader := yaml.NewDecoder(strings.NewReader(text))
+	reader.KnownFields(true)
+	// What the decoder says may quote the document, and that holds a secret.
+	if err := reader.Decode(&doc); err != nil || !errors.Is(reader.Decode(new(yaml.Node)), io.EOF) {
+		return Layer{}, invalid(AgentBootstrapLayer, "its user data has more than files and argument lists")
+	}
+	l := Layer{Name: AgentBootstrapLayer, Version: agentBootstrapVersion, Commands: doc.RunCmd}
+	for _, f := range doc.WriteFiles {
+		mode, err := strconv.ParseUint(f.Permissions, 8, 32)
+		if err != nil || f.Owner != "root:root" {
+			return Layer{}, invalid(AgentBootstrapLayer, "%q is not a file of root with a mode", f.Path)
+		}
+		l.Files = append(l.Files, File{f.Path, fs.FileMode(mode), redact.New(f.Content)})
+	}
+	return checked(l)
+}
+
+// checked hands out a layer that can be composed.
+func checked(l Layer) (Layer, error) {
+	if err := l.check(); err != nil {
+		return Layer{}, err
+	}
+	return l, nil
+}

@@ -1,0 +1,181 @@
+package firstboot_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"gpuaas/controlplane/internal/firstboot"
+	"gpuaas/controlplane/internal/redact"
+	"gpuaas/sim/rack"
+)
+
+// The site makes the interface that a real machine would have.
+const siteWithInterface = `#!/bin/sh
+set -eu
+umask
+ip link add roce0 type veth peer name roce1
+ip address add 172.30.9.61/31 dev roce0
+echo ok >/etc/site-was-here
+`
+
+func openRack(ctx context.Context, t *testing.T) rack.Rack {
+	t.Helper()
+	r, err := rack.Open(ctx, rack.Options{Kind: rack.LXD, Folder: t.TempDir(), Throwaway: true, Progress: func(s string) { t.Log(s) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+		defer cancel()
+		if err := r.Remove(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+func shell(ctx context.Context, t *testing.T, m rack.Machine, line string) string {
+	t.Helper()
+	out, err := m.Exec(ctx, nil, "sh", "-c", line)
+	if err != nil {
+		t.Errorf("%s: %v", line, err)
+	}
+	return strings.TrimSpace(out)
+}
+
+func says(ctx context.Context, t *testing.T, m rack.Machine, want map[string]string) {
+	t.Helper()
+	for line, text := range want {
+		if got := shell(ctx, t, m, line); got != text {
+			t.Errorf("%s: %q, want %q", line, got, text)
+		}
+	}
+}
+
+// serveMAAS plays the part of MAAS that hardware sync needs: the program that
+// reports. This one only says how it was called.
+func serveMAAS(ctx context.Context, t *testing.T, r rack.Rack) string {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(r.HostAddress(), "0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /MAAS/maas-run-scripts", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte("#!/bin/sh\necho \"$@\" >/run/reported\n"))
+	})
+	server := httptest.NewUnstartedServer(mux)
+	server.Listener = l
+	server.Start()
+	t.Cleanup(server.Close)
+	return server.URL + "/MAAS"
+}
+
+func layersFor(t *testing.T, site string, maas string) []firstboot.Layer {
+	t.Helper()
+	m := must(t)
+	return []firstboot.Layer{
+		m(firstboot.SiteBundle([]byte(site), "7")),
+		m(firstboot.DeployUser("deploy", redact.New(someHash), []string{someKey})),
+		m(firstboot.HardwareSync(maas, "abc123", someToken, "15m")),
+		m(firstboot.RoCERouting([]firstboot.RoCEAssignment{{Interface: "roce0", CIDR: netip.MustParsePrefix("172.30.9.61/31"), MTU: 9000}})),
+		m(firstboot.AgentBootstrap(redact.New(agentText))),
+	}
+}
+
+// Real machines: cloud-init takes the document, and systemd what it sets up.
+func TestMachinesCarryOutTheLayers(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	r := openRack(ctx, t)
+	maas := serveMAAS(ctx, t, r)
+	good := compose(t, layersFor(t, siteWithInterface, maas)...)
+	bad := compose(t, layersFor(t, "#!/bin/sh\necho 'no licence server' >&2\nexit 9\n", maas)...)
+	machine := func(name string, b firstboot.Bundle) rack.Machine {
+		m, err := r.Machine(ctx, rack.Spec{Name: name, UserData: []byte(b.UserData.Reveal())})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	works, fails := machine("works", good), machine("fails", bad)
+	if err := works.Booted(ctx); err != nil {
+		t.Fatalf("%v\n%s", err, shell(ctx, t, works, "cat "+firstboot.Folder+"/*.json "+firstboot.Folder+"/*.log"))
+	}
+	t.Run("all layers", func(t *testing.T) { allLayers(ctx, t, works, good) })
+	t.Run("the site bundle fails", func(t *testing.T) { siteFails(ctx, t, fails) })
+}
+
+func allLayers(ctx context.Context, t *testing.T, m rack.Machine, b firstboot.Bundle) {
+	check := func() {
+		t.Helper()
+		for i, place := range []string{"01-site-bundle", "02-deploy-user", "03-hardware-sync", "04-roce-routing", "05-agent-bootstrap"} {
+			got := parse(t, shell(ctx, t, m, "cat "+firstboot.Folder+"/"+place+".json"))
+			ref := firstboot.LayerRef{Name: got.Layer, Version: got.Version, Digest: got.Digest}
+			if got.State != "succeeded" || ref != b.Layers[i] {
+				t.Errorf("record of %s: %+v", place, got)
+			}
+		}
+	}
+	check()
+	if err := m.Push(ctx, "/root/user-data", 0o600, []byte(b.UserData.Reveal())); err != nil {
+		t.Fatal(err)
+	}
+	if said := shell(ctx, t, m, "cloud-init schema --config-file /root/user-data 2>&1"); !strings.Contains(said, "Valid") {
+		t.Errorf("cloud-init says %q", said)
+	}
+	says(ctx, t, m, map[string]string{
+		"ls " + firstboot.Folder + "/layers":                                               "", // with the secrets in it
+		"stat -c %a " + firstboot.Folder:                                                   "700",
+		"grep -c ^0022 " + firstboot.Folder + "/01-site-bundle.log":                        "1",
+		"cat /etc/site-was-here":                                                           "ok",
+		"getent shadow deploy | cut -d: -f2":                                               someHash,
+		"cat ~deploy/.ssh/authorized_keys":                                                 someKey,
+		"stat -c '%U %a' ~deploy/.ssh/authorized_keys":                                     "deploy 600",
+		"runuser -u deploy -- sudo -n id -u":                                               "0",
+		"visudo -c >/dev/null; echo $?":                                                    "0",
+		"stat -c %a /etc/sudoers.d/gpuaas-deploy":                                          "440",
+		"sshd -T -C user=deploy,host=h,addr=10.0.0.1 | grep ^passwordauthentication":       "passwordauthentication yes",
+		"stat -c '%U %a' /etc/maas/maas-machine-creds.yml":                                 "root 600",
+		"systemctl is-enabled maas_hardware_sync.timer":                                    "enabled",
+		"systemctl is-active maas_hardware_sync.timer":                                     "active",
+		"systemd-analyze verify maas_hardware_sync.timer gpuaas-roce-routing.service 2>&1": "",
+		"systemctl show -P TimersMonotonic maas_hardware_sync.timer | grep -o 'On[A-Za-z]*USec=[0-9a-z]*' | sort | tr '\\n' ' '": "OnActiveUSec=30s OnUnitActiveUSec=15min",
+		"systemctl start maas_hardware_sync.service; cat /run/reported":                                                          "report-results --config /etc/maas/maas-machine-creds.yml",
+		"systemctl is-enabled gpuaas-roce-routing.service":                                                                       "enabled",
+		"systemctl is-active gpuaas-roce-routing.service":                                                                        "active",
+		"cat /sys/class/net/roce0/mtu":                                                                                           "9000",
+		"ip -4 rule show priority 10000 | tr '\\t' ' '":                                                                          "10000: from 172.30.9.61 lookup 1000",
+		"cat /etc/enrolled": "enrolled",
+	})
+	if got := shell(ctx, t, m, "ip -4 route show table 1000"); !strings.Contains(got, "default via 172.30.9.60 dev roce0") || !strings.Contains(got, "172.30.9.60/31 dev roce0 scope link src 172.30.9.61") {
+		t.Errorf("routes are %q", got)
+	}
+	// Again: nothing happens twice, and routing can be set up at any time.
+	shell(ctx, t, m, "rm /etc/enrolled; sh "+firstboot.Folder+"/run; systemctl restart gpuaas-roce-routing.service")
+	check()
+	says(ctx, t, m, map[string]string{"ls /etc/enrolled 2>&1 | grep -c 'No such'": "1", "ip -4 rule show priority 10000 | wc -l": "1"})
+}
+
+func siteFails(ctx context.Context, t *testing.T, m rack.Machine) {
+	if err := m.Booted(ctx); err == nil || !strings.Contains(err.Error(), "status: error") {
+		t.Errorf("boot: %v", err)
+	}
+	got := parse(t, shell(ctx, t, m, "cat "+firstboot.Folder+"/01-site-bundle.json"))
+	if got.State != "failed" || got.Layer != "site-bundle" || got.Version != "7" || *got.ExitCode != 9 ||
+		!strings.HasPrefix(got.Step, "run /usr/local/lib/gpuaas-firstboot/site-bundle") || !strings.HasSuffix(got.Reason, "no licence server") {
+		t.Errorf("record: %+v", got)
+	}
+	says(ctx, t, m, map[string]string{
+		"ls " + firstboot.Folder + "/*.json":                                                   firstboot.Folder + "/01-site-bundle.json",
+		"getent passwd deploy | wc -l":                                                         "0",
+		"ls /etc/maas /etc/enrolled 2>/dev/null | wc -l":                                       "0",
+		"grep -c 'layer site-bundle, version 7, failed with 9' /var/log/cloud-init-output.log": "1",
+	})
+}
