@@ -140,7 +140,7 @@ func open(o Options) (_ *Agent, err error) {
 	if a.verifiers, err = enroll.LoadVerifiers(a.config.Verifiers()); err != nil {
 		return nil, err
 	}
-	if a.journal, err = journal.Open(a.config.Journal(), time.Now); err != nil {
+	if a.journal, err = journal.Open(a.config.Journal(), identity.Node, time.Now); err != nil {
 		return nil, err
 	}
 	if err := a.journal.RaiseGeneration(identity.Generation); err != nil {

@@ -65,7 +65,7 @@ func Enroll(ctx context.Context, o Options, token string, progress func(string))
 // next. One that does not verify is left to its lease: it is handed out again,
 // and refused by that agent in due form.
 func remember(c config.Config, id *enroll.Identity, brought *agentwire.Envelope) (err error) {
-	j, err := journal.Open(c.Journal(), time.Now)
+	j, err := journal.Open(c.Journal(), id.Node, time.Now)
 	if err != nil {
 		return err
 	}

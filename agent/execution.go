@@ -46,7 +46,7 @@ func newExecution(ctx context.Context, x *executor, v agentwire.Verified, resume
 	for _, s := range told {
 		r.seq = max(r.seq, s.Seq)
 	}
-	left := v.ExpiresAt.Sub(x.now())
+	left := v.ExpiresAt.Sub(x.planeNow())
 	if left <= 0 {
 		cancel(errExpired) // at once: a task that is taken up must know it from the start
 	}
@@ -63,7 +63,7 @@ func (r *execution) supersede(e agentwire.Envelope) {
 		r.steps[i].Seq = i + 1
 	}
 	r.seq = len(r.steps)
-	r.expiry.Reset(e.ExpiresAt.Sub(r.x.now()))
+	r.expiry.Reset(e.ExpiresAt.Sub(r.x.planeNow()))
 }
 
 func (r *execution) current() agentwire.Envelope {
@@ -92,14 +92,16 @@ func (r *execution) carryOut() {
 		return
 	}
 	stop()
-	r.tell() // the last steps, before the result closes the task
-	r.x.noteJournal(r.x.journal.Finish(r.envelope.TaskID, result))
-	r.x.at(pointJournalled)
-	r.log.Info("task finished", "status", result.Status, "error", result.Error, "took", r.x.now().Sub(started).Round(time.Millisecond).String())
+	id := r.current().TaskID
 	if errors.Is(err, task.ErrStop) {
-		r.x.results.After(r.envelope.TaskID, func() { r.x.finish(r.ctx, r.task()) })
+		// Once it is in the journal, a task that is delivered again sends it.
+		r.x.results.After(id, func() { r.x.finish(r.ctx, r.task()) })
 	}
-	r.x.results.Journalled(r.envelope.TaskID)
+	r.x.noteJournal(r.x.journal.Finish(id, result))
+	r.x.at(pointJournalled)
+	r.tell() // the last steps, before the result closes the task
+	r.log.Info("task finished", "status", result.Status, "error", result.Error, "took", r.x.now().Sub(started).Round(time.Millisecond).String())
+	r.x.results.Journalled(id)
 }
 
 // attempt looks first and acts only on what is not as wanted. A task that was

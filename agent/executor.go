@@ -93,22 +93,32 @@ func (x *executor) Take(ctx context.Context, e agentwire.Envelope) {
 			"the task was not started, because the agent cannot write it down: "+err.Error(), "free space on the disk of the node, below "+x.journal.Folder()))
 		return
 	}
+	x.results.Forget(e.TaskID)
 	x.at(pointAccepted)
 	log.Info("task accepted")
 	x.start(ctx, verified, false)
 }
 
 func (x *executor) verify(e agentwire.Envelope) (agentwire.Verified, *agentwire.Refusal) {
-	now := x.now()
-	v, refusal := x.verifiers.Set().Verify(e, x.node, x.journal.Generation(), now)
+	v, refusal := x.verifiers.Set().Verify(e, x.node, x.journal.Generation(), x.planeNow())
 	if skew, known := x.skew(); known && skew.Abs() > agentwire.MaxSkew &&
 		(refusal == nil || refusal.Reason == agentwire.RefusedExpired || refusal.Reason == agentwire.RefusedClockSkew) {
-		return agentwire.Verified{}, skewRefusal(skew, now)
+		return agentwire.Verified{}, skewRefusal(skew, x.now())
 	}
 	if _, ok := x.handlers[e.Type]; refusal == nil && !ok {
 		refusal = &agentwire.Refusal{Reason: agentwire.RefusedUnknownType, Detail: "this agent has no handler of " + e.Type}
 	}
 	return v, refusal
+}
+
+// planeNow is the time on the clock of the control plane, which the times in a
+// task are those of. Some of them are shorter than the clocks may be apart.
+// A clock that is further off is not made up for: it must be set.
+func (x *executor) planeNow() time.Time {
+	if skew, known := x.skew(); known && skew.Abs() <= agentwire.MaxSkew {
+		return x.now().Add(skew)
+	}
+	return x.now()
 }
 
 // again is a task that is known. A newer attempt takes the place of the older
@@ -135,6 +145,7 @@ func (x *executor) again(log *slog.Logger, known journal.Entry, e agentwire.Enve
 func (x *executor) Resume(ctx context.Context) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.resumeEnd(ctx) // first: it must know before a result is sent
 	for _, e := range x.journal.Unsent() {
 		x.results.Journalled(e.ID())
 	}
@@ -149,7 +160,6 @@ func (x *executor) Resume(ctx context.Context) {
 		log.Info("unfinished task taken up")
 		x.start(ctx, v, true)
 	}
-	x.resumeEnd(ctx)
 }
 
 // reread gives a task of the journal. Its signature was verified before it was

@@ -13,8 +13,10 @@ import (
 
 const (
 	lookAgain = time.Hour
-	// glance bounds sleeping until a renewal: clocks are set, and machines sleep.
+	// glance bounds sleeping until a renewal.
 	glance = 10 * time.Minute
+	// firstGlance is for the time before the clock of the control plane is known.
+	firstGlance = 2 * time.Second
 )
 
 func fingerprint(r agentwire.Report) string {
@@ -29,27 +31,65 @@ func fingerprint(r agentwire.Report) string {
 // trying slowly and says how a person can help.
 func (a *Agent) keepIdentity(ctx context.Context) {
 	wait := transport.Backoff{First: 30 * time.Second, Most: glance}
-	at := a.renewAt()
-	for {
-		for until := time.Until(at); until > 0; until = time.Until(at) {
-			timer := time.NewTimer(min(until, glance))
-			select {
-			case <-ctx.Done():
-				timer.Stop()
-				return
-			case <-timer.C:
-			}
-		}
+	at, earliest := a.renewAt(), time.Time{}
+	for a.sleepUntil(ctx, at, earliest) {
 		if a.renew(ctx) {
 			wait.Reset()
 			at = a.renewAt()
+			earliest = time.Now().Add(renewalRest(a.certificateLeft()))
 			continue
 		}
-		if ctx.Err() != nil {
-			return
-		}
-		at = time.Now().Add(5*time.Second + wait.Next(0))
+		earliest = time.Now().Add(5*time.Second + wait.Next(0))
 	}
+}
+
+// sleepUntil waits until a renewal is due; false when the context ends first.
+// It looks up now and then: clocks are set, and machines sleep.
+func (a *Agent) sleepUntil(ctx context.Context, at, earliest time.Time) bool {
+	for ctx.Err() == nil {
+		skew, known := a.client.Skew()
+		until := time.Until(renewalDue(at, skew, earliest))
+		if until <= 0 {
+			return true
+		}
+		look := glance
+		if !known {
+			look = firstGlance
+		}
+		timer := time.NewTimer(min(until, look))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+		case <-timer.C:
+		}
+	}
+	return false
+}
+
+// renewalDue is when to renew by the clock of the node: at is a time of the
+// control plane, whose clock is ahead by skew.
+func renewalDue(at time.Time, skew time.Duration, earliest time.Time) time.Time {
+	if due := at.Add(-skew); due.After(earliest) {
+		return due
+	}
+	return earliest
+}
+
+// renewalRest is how long no certificate is asked for after one has come that
+// is good for left. Whatever the clocks say, renewals never follow each other
+// at once.
+func renewalRest(left time.Duration) time.Duration {
+	if left <= 0 {
+		return glance
+	}
+	return max(min(left/10, glance), 100*time.Millisecond)
+}
+
+// certificateLeft is the rest of the certificate's life, as the control plane
+// counts it.
+func (a *Agent) certificateLeft() time.Duration {
+	skew, _ := a.client.Skew()
+	return time.Until(a.identity.Load().NotAfter) - skew
 }
 
 // renewAt spreads the renewals of nodes that were enrolled together.
@@ -67,7 +107,7 @@ func (a *Agent) renew(ctx context.Context) bool {
 		if ctx.Err() != nil {
 			return false
 		}
-		left := time.Until(a.identity.Load().NotAfter)
+		left := a.certificateLeft()
 		if left <= 0 || transport.CodeOf(err) == agentwire.CodeCertificateExpired {
 			a.o.Log.Error("the certificate of the node has expired", "error", err, "remedy", transport.Recovery)
 		} else {

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"time"
 
@@ -47,6 +48,9 @@ func (a *Agent) poll(ctx context.Context, trial func()) {
 		a.contacted(trial)
 		if e != nil {
 			a.executor.Take(ctx, *e)
+		}
+		a.results.Kick() // after Take: an accepted task makes an older refusal of it void
+		if e != nil {
 			a.holdBack(ctx)
 		} else if time.Since(began) < wait/2 {
 			a.pause(ctx, rand.N(hasty)) //nolint:gosec // spreads a fleet whose control plane ends its polls early
@@ -60,7 +64,6 @@ func (a *Agent) contacted(trial func()) {
 	trial()
 	skew, _ := a.client.Skew()
 	a.health.connected(skew)
-	a.results.Kick()
 	if err := a.journal.Flush(); err != nil {
 		a.o.Log.Warn("journal still not written", "error", err)
 	}
@@ -103,14 +106,9 @@ func (a *Agent) beginTrial(ctx context.Context) (reached func(), err error) {
 		return func() {}, err
 	}
 	a.o.Log.Info("this version is on trial", "version", change.To, "before", change.From)
-	done := make(chan struct{})
 	timer := time.AfterFunc(a.o.trial, func() {
-		select {
-		case <-done:
+		if ctx.Err() != nil {
 			return
-		case <-ctx.Done():
-			return
-		default:
 		}
 		a.o.Log.Error("trial failed", "version", change.To)
 		if err := a.updates.Rollback("version " + change.To + " did not reach the control plane within " + a.o.trial.String()); err != nil {
@@ -118,18 +116,23 @@ func (a *Agent) beginTrial(ctx context.Context) (reached func(), err error) {
 		}
 		a.end(errTrialFailed)
 	})
-	confirmed := false
+	settled, inTime := false, false
 	return func() {
-		if confirmed {
+		if settled {
 			return
 		}
-		confirmed = true
-		close(done)
-		timer.Stop()
+		if !inTime && !timer.Stop() {
+			settled = true // too late: it gives way already
+			return
+		}
+		// Whoever was reached stays reached: a record that cannot be written now
+		// is written at a later contact.
+		inTime = true
 		if err := a.updates.Confirm(); err != nil {
-			a.o.Log.Error("update not confirmed", "error", err)
+			a.o.Log.Error("update not confirmed; it is tried again", "error", err)
 			return
 		}
+		settled = true
 		a.o.Log.Info("update confirmed", "version", change.To)
 	}, nil
 }
@@ -140,17 +143,21 @@ func (a *Agent) keepReported(ctx context.Context) {
 	look := time.NewTicker(lookAgain + rand.N(lookAgain/10)) //nolint:gosec // spreads load
 	defer look.Stop()
 	capabilities := a.machine.Capabilities(ctx)
-	told := ""
+	told, refused := "", ""
 	wait := transport.Backoff{First: 2 * time.Second, Most: 5 * time.Minute}
 	for {
 		report := agentwire.Report{Build: a.o.Build, VerifierVersion: a.verifiers.Version(), Capabilities: capabilities}
 		retry := (<-chan time.Time)(nil)
 		if now := fingerprint(report); now != told {
 			if err := a.client.Report(ctx, report); err == nil {
-				told = now
+				told, refused = now, ""
 				wait.Reset()
 			} else if ctx.Err() == nil {
-				a.o.Log.Debug("report not sent", "error", err)
+				level := slog.LevelDebug
+				if code := transport.CodeOf(err); transport.KindOf(err) == transport.Refused && code != refused {
+					level, refused = slog.LevelWarn, code // once: it is tried again for as long as it takes
+				}
+				a.o.Log.Log(ctx, level, "report not sent", "error", err)
 				retry = time.After(wait.Next(0))
 			}
 		}

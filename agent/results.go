@@ -44,6 +44,9 @@ type delivery struct {
 	replaced bool
 }
 
+// started says whether the result is one of a task that the journal has.
+func (d *delivery) started() bool { return d.loose == nil || d.replaced }
+
 func newOutgoing(c calls, j *journal.Journal, log *slog.Logger) *outgoing {
 	return &outgoing{calls: c, journal: j, log: log, after: map[string]func(){}, wake: make(chan struct{}, 1)}
 }
@@ -54,6 +57,14 @@ func (o *outgoing) Journalled(task string) { o.add(&delivery{task: task}) }
 // Loose sends a result of a task that was not started.
 func (o *outgoing) Loose(e agentwire.Envelope, result agentwire.ResultRequest) {
 	o.add(&delivery{task: e.TaskID, envelope: e, loose: &result})
+}
+
+// Forget drops the result of a task that was not started, since now it is. One
+// that is under way cannot be called back.
+func (o *outgoing) Forget(task string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.queue = slices.DeleteFunc(o.queue, func(q *delivery) bool { return q.task == task && !q.started() })
 }
 
 // After calls a function when the result of a task is off the agent's hands.
@@ -69,10 +80,10 @@ func (o *outgoing) add(d *delivery) {
 	defer o.mu.Unlock()
 	i := slices.IndexFunc(o.queue, func(q *delivery) bool { return q.task == d.task })
 	switch {
-	case i >= 0 && o.queue[i] == o.sending && d.loose == nil:
-		o.again = true
-	case i >= 0 && d.loose != nil:
+	case i >= 0 && (d.loose != nil || !o.queue[i].started()):
 		o.queue[i] = d
+	case i >= 0 && o.queue[i] == o.sending:
+		o.again = true
 	case i >= 0:
 		o.queue[i].due = time.Time{}
 	default:
@@ -234,7 +245,7 @@ func (o *outgoing) later(log *slog.Logger, d *delivery, err error) {
 
 // settle is the end of a delivery.
 func (o *outgoing) settle(d *delivery) {
-	if entry, ok := o.journal.Lookup(d.task); ok && entry.Result != nil && !entry.Sent {
+	if entry, ok := o.journal.Lookup(d.task); ok && d.started() && entry.Result != nil && !entry.Sent {
 		if err := o.journal.Sent(d.task); err != nil {
 			o.log.Error("journal not written; it is kept in memory and written later", "error", err)
 		}
@@ -244,8 +255,11 @@ func (o *outgoing) settle(d *delivery) {
 		o.queue = slices.DeleteFunc(o.queue, func(q *delivery) bool { return q == d })
 	}
 	o.sending = nil
-	after := o.after[d.task]
-	delete(o.after, d.task)
+	var after func()
+	if d.started() {
+		after = o.after[d.task]
+		delete(o.after, d.task)
+	}
 	o.mu.Unlock()
 	if after != nil {
 		after()

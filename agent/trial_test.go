@@ -54,6 +54,36 @@ func TestANewVersionIsConfirmedByAPoll(t *testing.T) {
 	}
 }
 
+// A record that cannot be written when the control plane is reached is written
+// at a later contact, and the trial does not fail meanwhile.
+func TestAConfirmationIsTriedAgain(t *testing.T) {
+	r := newRig(t)
+	current := r.onTrial()
+	a, err := open(Options{HostRoot: r.root, Build: testBuild, trial: time.Hour}.withDefaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.close()
+	reached, err := a.beginTrial(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := filepath.Join(r.root, "var/lib/gpuaas/update.json")
+	if err := errors.Join(os.Rename(record, record+".kept"), os.Mkdir(record, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	reached()
+	if err := errors.Join(os.Remove(record), os.Rename(record+".kept", record)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		reached()
+		if r.lastChange() != update.Confirmed || current() != testBuild.Version {
+			t.Fatalf("the change is %s, current is %s", r.lastChange(), current())
+		}
+	}
+}
+
 func TestANewVersionThatReachesNobodyGivesWay(t *testing.T) {
 	r := newRig(t)
 	current := r.onTrial()

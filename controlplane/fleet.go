@@ -14,6 +14,7 @@ import (
 	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/agentgateway"
 	"gpuaas/controlplane/internal/agenttask"
+	"gpuaas/controlplane/internal/id"
 	"gpuaas/controlplane/internal/node"
 	"gpuaas/controlplane/internal/postgres"
 	"gpuaas/controlplane/internal/secrets"
@@ -45,6 +46,7 @@ func newFleet(cfg Config, db *postgres.DB, engine *secrets.Engine, logger *slog.
 	renderer := agentgateway.NewRenderer(cfg.Nodes.URL, trust)
 	f.nodes = node.New(node.Config{
 		DB: db, PKI: engine, Bootstrap: renderer, Logger: logger, Settings: node.Settings{OfflineAfter: cfg.Nodes.OfflineAfter},
+		Listening: trust.Ready, OnRevoked: f.revoked,
 	})
 	f.signers = signer.New(signer.Config{DB: db, Keys: engine, Fleet: f.nodes, Distribute: f.distribute})
 	packages := agentgateway.NewPackages(cfg.Nodes.AgentFolder, cfg.Nodes.AgentVersion, trust, f.signers)
@@ -82,6 +84,11 @@ func (f *fleet) distribute(ctx context.Context, tx pgx.Tx, set agentwire.Verifie
 	_, err := f.tasks.EnqueueForFleet(ctx, tx, agentwire.TypeUpdateVerifiers, agentwire.UpdateVerifiersParams{Set: set},
 		fmt.Sprintf("verifier-set-%d", set.Version))
 	return err
+}
+
+// revoked ends what a node whose identity was taken back holds open.
+func (f *fleet) revoked(ctx context.Context, tx pgx.Tx, n id.Node) error {
+	return f.terminals.EndAll(ctx, tx, n)
 }
 
 // serve answers nodes, and keeps what they say of themselves.

@@ -147,7 +147,7 @@ type Verified struct {
 // Verify checks everything about a task that can be checked before it is
 // carried out. The signature comes first: nothing else in an envelope is worth
 // a word before it is known who wrote it. generation is the newest that the
-// node has seen.
+// node has seen, now the time of the control plane as far as the node knows it.
 func (s VerifierSet) Verify(e Envelope, node string, generation int64, now time.Time) (Verified, *Refusal) {
 	if r := s.checkSignature(e); r != nil {
 		return Verified{}, r
@@ -158,7 +158,7 @@ func (s VerifierSet) Verify(e Envelope, node string, generation int64, now time.
 	case e.IssuedAt.After(now.Add(MaxSkew)):
 		return Verified{}, refuse(RefusedClockSkew, "the task was issued at %s, in the future of this node (%s): set the clock of the node", stamp(e.IssuedAt), stamp(now))
 	case !now.Before(e.ExpiresAt):
-		return Verified{}, refuse(RefusedExpired, "the task expired at %s; the clock of this node says %s", stamp(e.ExpiresAt), stamp(now))
+		return Verified{}, refuse(RefusedExpired, "the task expired at %s; it is %s", stamp(e.ExpiresAt), stamp(now))
 	case e.Generation < generation:
 		return Verified{}, refuse(RefusedStaleGeneration, "the task belongs to generation %d of the node, which is at %d", e.Generation, generation)
 	}

@@ -5670,7 +5670,7 @@ type ClientInterface interface {
 
 	// CloseTerminalSessionWithBody End a terminal session
 	//
-	// A session that is open is ended by the agent of its node; one that has ended is left as it is.
+	// Both ends of an open session are cut, at the latest after 15 seconds, and the agent of its node is told; one that has ended is left as it is.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -5679,7 +5679,7 @@ type ClientInterface interface {
 
 	// CloseTerminalSession End a terminal session
 	//
-	// A session that is open is ended by the agent of its node; one that has ended is left as it is.
+	// Both ends of an open session are cut, at the latest after 15 seconds, and the agent of its node is told; one that has ended is left as it is.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -7373,7 +7373,7 @@ func (c *Client) ListTerminalSessions(ctx context.Context, params *ListTerminalS
 
 // CloseTerminalSessionWithBody End a terminal session
 //
-// A session that is open is ended by the agent of its node; one that has ended is left as it is.
+// Both ends of an open session are cut, at the latest after 15 seconds, and the agent of its node is told; one that has ended is left as it is.
 //
 // Takes any type of body and a specified content type.
 //
@@ -7392,7 +7392,7 @@ func (c *Client) CloseTerminalSessionWithBody(ctx context.Context, sessionId ope
 
 // CloseTerminalSession End a terminal session
 //
-// A session that is open is ended by the agent of its node; one that has ended is left as it is.
+// Both ends of an open session are cut, at the latest after 15 seconds, and the agent of its node is told; one that has ended is left as it is.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -14572,7 +14572,7 @@ type ClientWithResponsesInterface interface {
 
 	// CloseTerminalSessionWithBodyWithResponse End a terminal session
 	//
-	// A session that is open is ended by the agent of its node; one that has ended is left as it is.
+	// Both ends of an open session are cut, at the latest after 15 seconds, and the agent of its node is told; one that has ended is left as it is.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -14581,7 +14581,7 @@ type ClientWithResponsesInterface interface {
 
 	// CloseTerminalSessionWithResponse End a terminal session
 	//
-	// A session that is open is ended by the agent of its node; one that has ended is left as it is.
+	// Both ends of an open session are cut, at the latest after 15 seconds, and the agent of its node is told; one that has ended is left as it is.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -26737,7 +26737,7 @@ func (c *ClientWithResponses) ListTerminalSessionsWithResponse(ctx context.Conte
 
 // CloseTerminalSessionWithBodyWithResponse End a terminal session
 //
-// A session that is open is ended by the agent of its node; one that has ended is left as it is.
+// Both ends of an open session are cut, at the latest after 15 seconds, and the agent of its node is told; one that has ended is left as it is.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -26752,7 +26752,7 @@ func (c *ClientWithResponses) CloseTerminalSessionWithBodyWithResponse(ctx conte
 
 // CloseTerminalSessionWithResponse End a terminal session
 //
-// A session that is open is ended by the agent of its node; one that has ended is left as it is.
+// Both ends of an open session are cut, at the latest after 15 seconds, and the agent of its node is told; one that has ended is left as it is.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

@@ -39,6 +39,8 @@ func play(root string, args []string) int {
 		buf := make([]byte, 100)
 		n, _ := os.Stdin.Read(buf)
 		os.Stdout.Write(buf[:n])
+	case "hold":
+		return hold(args[1])
 	case "who":
 		os.Stdout.WriteString(strconv.Itoa(os.Getuid()) + " " + strconv.Itoa(os.Getgid()))
 	case "status":
@@ -54,7 +56,7 @@ func play(root string, args []string) int {
 		child.Wait()
 	case "deaf":
 		signal.Ignore(syscall.SIGTERM)
-		os.WriteFile(filepath.Join(root, "started"), nil, 0o644)
+		os.WriteFile(filepath.Join(root, "started"), []byte(strconv.Itoa(os.Getpid())), 0o644)
 		wait := make(chan os.Signal, 1)
 		signal.Notify(wait, syscall.SIGUSR1)
 		<-wait

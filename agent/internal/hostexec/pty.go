@@ -45,6 +45,7 @@ type Shell struct {
 	cmd      *exec.Cmd
 	ended    chan struct{}
 	ending   sync.Once
+	exit     int // once ending is done
 }
 
 // StartShell starts the login shell of a user as that user, leader of a session
@@ -175,7 +176,9 @@ func (s *Shell) watch() {
 
 // End ends everything that runs in the session of the shell: it is hung up
 // first, and killed when that does not help. What is left to read can still be
-// read. The answer is the status of the shell; -1 when it was ended.
+// read. The answer is the status of the shell; -1 when it was ended, and when
+// it cannot be: it waits for a device, or somebody outside traces it. It is
+// waited for in the background then.
 func (s *Shell) End() (exit int) {
 	s.ending.Do(func() {
 		s.signal(syscall.SIGHUP)
@@ -183,9 +186,19 @@ func (s *Shell) End() (exit int) {
 		if !s.emptied(hangup, func() {}) {
 			s.emptied(killed, func() { s.signal(syscall.SIGKILL) })
 		}
-		_ = s.cmd.Wait() // how it ended is read below
+		reaped := make(chan struct{})
+		go func() {
+			_ = s.cmd.Wait() // how it ended is read below
+			close(reaped)
+		}()
+		s.exit = -1
+		select {
+		case <-reaped:
+			s.exit = s.cmd.ProcessState.ExitCode()
+		case <-time.After(hangup):
+		}
 	})
-	return s.cmd.ProcessState.ExitCode()
+	return s.exit
 }
 
 // Close gives the terminal up, also when something that left the session still

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os/exec"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -22,6 +23,9 @@ const (
 
 // ErrTimeout says that a program took longer than it may.
 var ErrTimeout = errors.New("the program took too long and was ended")
+
+// ErrStuck says that a program was killed and is still there.
+var ErrStuck = errors.New("the program was killed but does not end: it waits for a device or a file system")
 
 // Command is one program to start.
 type Command struct {
@@ -69,7 +73,8 @@ func (e *ExitError) Error() string {
 }
 
 // Do starts a program and waits for it. A status other than 0 is an
-// *ExitError; a program that is not there is ErrNoProgram.
+// *ExitError; a program that is not there is ErrNoProgram; one that cannot even
+// be killed is left behind with ErrStuck.
 func (h Host) Do(ctx context.Context, c Command) (Output, error) {
 	path, err := h.Program(c.Program)
 	if err != nil {
@@ -119,7 +124,12 @@ func (h Host) wait(ctx context.Context, cmd *exec.Cmd, c Command) (Output, error
 	if err := cmd.Start(); err != nil {
 		return Output{}, fmt.Errorf("start %s: %w", c.Program, err)
 	}
-	err := cmd.Wait()
+	ended, err := reap(ctx, cmd)
+	if !ended {
+		lines.silence()
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		return Output{}, fmt.Errorf("run %s: %w: %w", c.Program, context.Cause(ctx), ErrStuck)
+	}
 	if ctx.Err() != nil {
 		// What the program itself started goes with it.
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
@@ -140,6 +150,25 @@ func (h Host) wait(ctx context.Context, cmd *exec.Cmd, c Command) (Output, error
 		return out, fmt.Errorf("run %s: %w", c.Program, err)
 	}
 	return out, nil
+}
+
+// reap waits for a program, but not for ever for one that was ended: the kernel
+// keeps a process that waits for a device, also when it was killed. It is
+// waited for in the background then, and nothing of cmd may be read.
+func reap(ctx context.Context, cmd *exec.Cmd) (ended bool, err error) {
+	waited := make(chan error, 1)
+	go func() { waited <- cmd.Wait() }()
+	select {
+	case err = <-waited:
+		return true, err
+	case <-ctx.Done():
+	}
+	select {
+	case err = <-waited:
+		return true, err
+	case <-time.After(2 * grace): // one until it is killed, one to go
+		return false, nil
+	}
 }
 
 // Run starts a program and gives each line of its output to onLine. A status
@@ -184,12 +213,27 @@ func (b *bounded) Write(p []byte) (int, error) {
 // lineWriter hands on whole lines; what is longer than a line may be is cut.
 type lineWriter struct {
 	onLine func([]byte)
+
+	mu     sync.Mutex
+	silent bool
 	part   []byte
 	cut    bool
 }
 
+// silence drops what a program that was left behind still prints.
+func (w *lineWriter) silence() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.silent = true
+}
+
 func (w *lineWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	n := len(p)
+	if w.silent {
+		return n, nil
+	}
 	for len(p) > 0 {
 		end := bytes.IndexByte(p, '\n')
 		piece := p

@@ -9,6 +9,10 @@
 // The file is rewritten from memory when it has grown, without what nobody
 // will ask for any more.
 //
+// A journal belongs to one node. When the machine becomes another node, what
+// is in it is no business of the new one: it is kept aside, and a new journal
+// begins.
+//
 // A full disk stops new tasks, not running ones: what could not be written is
 // kept in memory and written with the next record that can be.
 package journal

@@ -63,7 +63,7 @@ func TestAFullDiskStopsNewTasksAndLosesNoResult(t *testing.T) {
 func TestAFolderThatCannotBeUsedIsAnError(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	must(t, os.WriteFile(file, nil, 0o600))
-	if _, err := Open(file, fixed); err == nil {
+	if _, err := Open(file, "n", fixed); err == nil {
 		t.Fatal("a file was taken for a folder")
 	}
 }

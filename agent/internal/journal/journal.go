@@ -18,6 +18,7 @@ import (
 const (
 	fileName    = "journal.log"
 	damagedName = "journal.damaged"
+	formerName  = "journal.former" // of the node that the machine was before
 
 	keepSent   = 24 * time.Hour
 	keepUnsent = 7 * 24 * time.Hour
@@ -59,28 +60,34 @@ type Journal struct {
 	notes   []string
 }
 
-// Open reads the journal in dir and makes it ready for writing. Damage is told
-// by Damage and is no error; only a folder that cannot be used is.
-func Open(dir string, now func() time.Time) (*Journal, error) {
+// Open reads the journal of a node in dir and makes it ready for writing. One
+// of another node is moved aside. Damage is told by Damage and is no error;
+// only a folder that cannot be used is.
+func Open(dir, node string, now func() time.Time) (*Journal, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make journal folder: %w", err)
 	}
-	f, err := os.OpenFile(filepath.Join(dir, fileName), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open journal: %w", err)
-	}
-	data, err := io.ReadAll(io.LimitReader(f, 4*maxSize))
-	if err != nil {
-		return nil, fmt.Errorf("read journal: %w", errors.Join(err, f.Close()))
-	}
 	removeLeftovers(dir)
+	f, data, err := load(dir)
+	if err != nil {
+		return nil, err
+	}
 	c := read(data)
+	if c.node != "" && c.node != node {
+		if err := errors.Join(f.Close(), os.Rename(filepath.Join(dir, fileName), filepath.Join(dir, formerName))); err != nil {
+			return nil, fmt.Errorf("put journal of node %s aside: %w", c.node, err)
+		}
+		if f, data, err = load(dir); err != nil {
+			return nil, err
+		}
+		c = read(data)
+	}
 	j := &Journal{dir: dir, now: now, file: f, content: c, size: c.good, torn: c.torn, compact: compactAbove, notes: c.damage}
 	if len(c.damage) > 0 {
 		j.keepDamaged(data)
 	}
 	j.forget()
-	if len(c.damage) > 0 || j.size > j.compact {
+	if j.content.dropForeign() || len(c.damage) > 0 || j.size > j.compact {
 		j.noteError("rewrite journal", j.rewrite())
 	}
 	// What a killed process wrote may not be on the disk yet.
@@ -88,7 +95,22 @@ func Open(dir string, now func() time.Time) (*Journal, error) {
 		return nil, fmt.Errorf("sync journal: %w", errors.Join(err, j.file.Close()))
 	}
 	j.synced = j.size
+	if c.node == "" {
+		j.noteError("write down the node", j.must(record{Kind: kindGeneration, Node: node}))
+	}
 	return j, nil
+}
+
+func load(dir string) (*os.File, []byte, error) {
+	f, err := os.OpenFile(filepath.Join(dir, fileName), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open journal: %w", err)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, 4*maxSize))
+	if err != nil {
+		return nil, nil, fmt.Errorf("read journal: %w", errors.Join(err, f.Close()))
+	}
+	return f, data, nil
 }
 
 // Look reads the journal in dir without touching it, for people who want to

@@ -30,7 +30,7 @@ func result(status string) agentwire.ResultRequest {
 
 func open(t *testing.T, dir string) *Journal {
 	t.Helper()
-	j, err := Open(dir, fixed)
+	j, err := Open(dir, "n", fixed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestDamageInTheMiddleCostsOneRecordAndIsTold(t *testing.T) {
 func TestTheJournalStaysSmall(t *testing.T) {
 	dir := t.TempDir()
 	now := start
-	j, err := Open(dir, func() time.Time { return now })
+	j, err := Open(dir, "n", func() time.Time { return now })
 	must(t, err)
 	defer j.Close()
 	for i := range 5000 {

@@ -27,6 +27,7 @@ const (
 type record struct {
 	Kind       string                   `json:"kind"`
 	Task       string                   `json:"task,omitempty"`
+	Node       string                   `json:"node,omitempty"` // of the generation
 	Generation int64                    `json:"generation,omitempty"`
 	Envelope   *agentwire.Envelope      `json:"envelope,omitempty"`
 	Key        string                   `json:"key,omitempty"`
@@ -73,6 +74,7 @@ func decode(line []byte) (record, error) {
 type content struct {
 	tasks      map[string]*Entry
 	order      []string // of acceptance
+	node       string   // whose journal it is; empty while nothing says so
 	generation int64
 	good       int64 // bytes up to the end of the last whole line
 	torn       bool
@@ -107,6 +109,7 @@ func read(data []byte) content {
 func (c *content) apply(r record) error {
 	if r.Kind == kindGeneration {
 		c.generation = max(c.generation, r.Generation)
+		c.belong(r.Node)
 		return nil
 	}
 	if r.Task == "" {
@@ -153,7 +156,22 @@ func (c *content) accept(e *Entry, envelope *agentwire.Envelope) error {
 	}
 	e.Envelope = *envelope
 	c.generation = max(c.generation, envelope.Generation)
+	c.belong(envelope.NodeID)
 	return nil
+}
+
+// belong goes by the newest record: only tasks of its own node are accepted.
+func (c *content) belong(node string) {
+	if node != "" {
+		c.node = node
+	}
+}
+
+// dropForeign forgets tasks of another node, and says whether there were any.
+func (c *content) dropForeign() bool {
+	before := len(c.order)
+	c.drop(func(e *Entry) bool { return e.Envelope.NodeID != "" && e.Envelope.NodeID != c.node })
+	return len(c.order) < before
 }
 
 func (c *content) entry(id string) *Entry {
@@ -180,7 +198,7 @@ func (c *content) drop(which func(*Entry) bool) {
 
 // records gives the shortest list of records that leads back here.
 func (c *content) records() []record {
-	out := []record{{Kind: kindGeneration, Generation: c.generation}}
+	out := []record{{Kind: kindGeneration, Node: c.node, Generation: c.generation}}
 	for _, id := range c.order {
 		e := c.tasks[id]
 		if e.Envelope.TaskID != "" {

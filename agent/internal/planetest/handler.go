@@ -30,7 +30,7 @@ func (p *Plane) handler() http.Handler {
 		p.mu.Lock()
 		refuse, drop, now := p.refuse, p.drop, p.now()
 		p.mu.Unlock()
-		w.Header().Set("Date", now.UTC().Format(http.TimeFormat))
+		date(w, now)
 		if refuse != nil {
 			if problem := refuse(r); problem != nil {
 				problemAnswer(w, *problem)
@@ -43,6 +43,10 @@ func (p *Plane) handler() http.Handler {
 		}
 		mux.ServeHTTP(w, r)
 	})
+}
+
+func date(w http.ResponseWriter, now time.Time) {
+	w.Header().Set("Date", now.UTC().Format(http.TimeFormat))
 }
 
 // lost is an answer that never arrives.
@@ -201,6 +205,7 @@ func (p *Plane) wait(w http.ResponseWriter, r *http.Request) {
 			p.mu.Lock()
 		case <-limit:
 			p.mu.Lock()
+			date(w, p.now()) // an answer bears the time of its end
 			w.WriteHeader(http.StatusNoContent)
 			return
 		case <-r.Context().Done():
@@ -214,6 +219,7 @@ func (p *Plane) wait(w http.ResponseWriter, r *http.Request) {
 	task := p.queue[0]
 	p.queue = p.queue[1:]
 	p.notify()
+	date(w, p.now())
 	answer(w, task)
 }
 

@@ -266,3 +266,20 @@ func TestCleanupOfWeka(t *testing.T) {
 		t.Errorf("table\n%s", got)
 	}
 }
+
+// More entries than are read at a time, also where they cannot all be removed.
+func TestCleanupOfACrowdedFolder(t *testing.T) {
+	b := newBench(t)
+	b.Mkdir("/tmp/many")
+	const files = 2*batch + 1
+	for i := range files {
+		f, err := os.Create(b.Path(fmt.Sprintf("/tmp/many/%d", i)))
+		if err != nil || f.Close() != nil {
+			t.Fatal(err)
+		}
+	}
+	out := b.job(agentwire.TypeStorageCleanup, local()).apply().(agentwire.StorageCleanupOutput)
+	if out.EntriesRemoved != files+1 || len(out.Residue) > 0 || b.Exists("/tmp/many") {
+		t.Errorf("output %+v", out)
+	}
+}

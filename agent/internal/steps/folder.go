@@ -3,6 +3,7 @@ package steps
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -75,6 +76,7 @@ type sweeper struct {
 	keep    func(name string, info fs.FileInfo) bool // entries at the top that stay; nil keeps none
 	stop    func() error
 	raised  int // folders moved to the top
+	crowded int // folders read in more than one batch
 	entries int64
 	bytes   int64
 	residue []string
@@ -88,30 +90,52 @@ func (s *sweeper) sweep() error {
 	}
 	s.device, s.mount = stat(info).Dev, ""
 	for {
-		raised, before := s.raised, s.entries
+		raised, crowded, before := s.raised, s.crowded, s.entries
 		s.residue = nil
 		if err := s.empty(s.top, ".", 0); err != nil {
 			return err
 		}
-		// Folders that came up are there for another round, as long as rounds help.
-		if s.raised == raised || s.entries == before {
+		// Folders that came up are there for another round, as long as rounds help,
+		// and so is what a folder did not show because it changed while it was read.
+		if s.raised == raised && s.crowded == crowded || s.entries == before {
 			return nil
 		}
 	}
 }
 
 func (s *sweeper) empty(at *os.Root, path string, depth int) error {
-	entries, mount, err := readDir(at)
-	if depth == 0 {
-		s.mount = mount
-	}
-	if err == nil && mount != s.mount {
-		err = errMount
-	}
+	folder, mount, err := openList(at)
 	if err != nil {
 		s.left(path, err)
 		return nil
 	}
+	defer folder.Close()
+	if depth == 0 {
+		s.mount = mount
+	}
+	if mount != s.mount {
+		s.left(path, errMount)
+		return nil
+	}
+	for n := 1; ; n++ {
+		entries, err := folder.ReadDir(batch)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			s.left(path, err)
+			return nil
+		}
+		if n == 2 {
+			s.crowded++
+		}
+		if err := s.removeAll(at, path, entries, depth); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *sweeper) removeAll(at *os.Root, path string, entries []fs.DirEntry, depth int) error {
 	for _, e := range entries {
 		if err := s.stop(); err != nil {
 			return err
@@ -196,27 +220,36 @@ func printable(s string) string {
 	return s
 }
 
-// readDir also says which mount a folder was opened on. The device does not
-// tell: a folder of the same file system may be mounted a second time.
-func readDir(at *os.Root) (entries []fs.DirEntry, mount string, err error) {
-	f, err := at.Open(".")
+// batch is how many entries of a folder are read at a time: how many there are
+// is up to tenants.
+const batch = 4096
+
+// openList opens a folder to be read and says which mount it was opened on. The
+// device does not tell: a folder of the same file system may be mounted a second
+// time.
+func openList(at *os.Root) (folder *os.File, mount string, err error) {
+	folder, err = at.Open(".")
 	if err != nil {
 		return nil, "", err
 	}
-	defer f.Close()
-	if entries, err = f.ReadDir(-1); err != nil {
-		return nil, "", err
+	mount, err = mountOf(folder)
+	if err != nil {
+		return nil, "", errors.Join(err, folder.Close())
 	}
+	return folder, mount, nil
+}
+
+func mountOf(f *os.File) (string, error) {
 	info, err := os.ReadFile("/proc/self/fdinfo/" + strconv.FormatUint(uint64(f.Fd()), 10))
 	if err != nil {
-		return nil, "", fmt.Errorf("find out where it is mounted: %w", err)
+		return "", fmt.Errorf("find out where it is mounted: %w", err)
 	}
 	for line := range strings.Lines(string(info)) {
 		if id, ok := strings.CutPrefix(line, "mnt_id:"); ok {
-			return entries, strings.TrimSpace(id), nil
+			return strings.TrimSpace(id), nil
 		}
 	}
-	return nil, "", errors.New("the kernel does not say where it is mounted")
+	return "", errors.New("the kernel does not say where it is mounted")
 }
 
 func stat(info fs.FileInfo) *syscall.Stat_t {

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"gpuaas/agent/internal/atomicfile"
 	"gpuaas/agent/internal/hostexec"
@@ -36,7 +38,7 @@ func (h provision) Check(_ context.Context, t *task.Task) (any, bool, error) {
 	if !s.mark.Ready || !s.exists || s.there.UID != p.UID || s.there.GID != p.GID || s.there.Home != homeOf(p.Username) {
 		return nil, false, nil
 	}
-	if !h.keysAre(p) || !h.sudoIs(p) {
+	if !h.homeIs(p) || !h.keysAre(p) || !h.sudoIs(p) {
 		return nil, false, nil
 	}
 	return output(p, false), true, nil
@@ -114,7 +116,7 @@ func (h provision) create(ctx context.Context, p *agentwire.ProvisionUserParams,
 		}
 	}
 	if exists {
-		return nil
+		return h.ownHome(p) // whoever made the account may have been cut short
 	}
 	// The password is not empty but impossible: "!" would lock the account for
 	// logins with a key as well where PAM is not used.
@@ -128,19 +130,37 @@ func (h provision) create(ctx context.Context, p *agentwire.ProvisionUserParams,
 	return h.ownHome(p)
 }
 
-// ownHome closes the home to others, and makes it where useradd found one.
+const homeMode = fs.FileMode(0o700)
+
+// homeIs says whether the home is there, closed to others, and the user's own.
+func (h provision) homeIs(p *agentwire.ProvisionUserParams) bool {
+	info, err := os.Lstat(h.Host.Path(homeOf(p.Username)))
+	if err != nil || !info.IsDir() || info.Mode().Perm() != homeMode {
+		return false
+	}
+	if os.Geteuid() != 0 && !h.Host.Real() {
+		return true // a fake machine that is not run by root cannot give files away
+	}
+	return int(stat(info).Uid) == p.UID && int(stat(info).Gid) == p.GID
+}
+
+// ownHome makes the home where useradd did not, closes it to others and gives
+// it to the user.
 func (h provision) ownHome(p *agentwire.ProvisionUserParams) error {
 	homes, err := os.OpenRoot(h.Host.Path(filepath.Dir(homeOf(p.Username))))
 	if err != nil {
 		return fmt.Errorf("open folder of homes: %w", err)
 	}
 	defer homes.Close()
+	if err := homes.Mkdir(p.Username, homeMode); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("make home of %s: %w", p.Username, err)
+	}
 	home, err := openChild(homes, p.Username)
 	if err != nil {
-		return task.Fail("account_not_created", "useradd made no home for "+p.Username, "look at /etc/default/useradd and /etc/login.defs", err)
+		return task.Fail("home_unsafe", "the home of "+p.Username+" is not a folder of its own", "remove it and try again", err)
 	}
 	defer home.Close()
-	if err := home.Chmod(".", 0o700); err != nil {
+	if err := home.Chmod(".", homeMode); err != nil {
 		return fmt.Errorf("close home of %s: %w", p.Username, err)
 	}
 	if err := h.chown(func(u, g int) error { return home.Chown(".", u, g) }, p.UID, p.GID); err != nil {
@@ -186,18 +206,30 @@ func (h provision) ssh(p *agentwire.ProvisionUserParams, missing bool) (*os.Root
 
 const keysFile = "authorized_keys"
 
+// keysAre compares the keys. The file is the user's own: it may be of any size,
+// or be exchanged for something that never ends.
 func (h provision) keysAre(p *agentwire.ProvisionUserParams) bool {
 	ssh, err := h.ssh(p, false)
 	if err != nil {
 		return false
 	}
 	defer ssh.Close()
-	info, err := ssh.Lstat(keysFile)
-	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm() != 0o600 {
+	seen, err := ssh.Lstat(keysFile)
+	if err != nil || !seen.Mode().IsRegular() {
 		return false
 	}
-	raw, err := ssh.ReadFile(keysFile)
-	return err == nil && string(raw) == keysText(p)
+	f, err := ssh.OpenFile(keysFile, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	wanted := keysText(p)
+	info, err := f.Stat()
+	if err != nil || !os.SameFile(seen, info) || info.Mode().Perm() != 0o600 || info.Size() != int64(len(wanted)) {
+		return false
+	}
+	raw, err := io.ReadAll(io.LimitReader(f, int64(len(wanted))+1))
+	return err == nil && string(raw) == wanted
 }
 
 func (h provision) writeKeys(p *agentwire.ProvisionUserParams) error {

@@ -1,10 +1,13 @@
 package steps
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 
 	"gpuaas/contract/agentwire"
@@ -209,5 +212,70 @@ func TestProvisionWithTheRealPrograms(t *testing.T) {
 		if strings.Contains(b.Read(file), "alice") {
 			t.Errorf("%s still holds alice:\n%s", file, b.Read(file))
 		}
+	}
+}
+
+// What the user made of the own keys must not fill the memory or hold up the
+// agent, and is replaced.
+func TestKeysThatAreATrap(t *testing.T) {
+	const huge = 256 << 20
+	for name, lay := range map[string]func(path string) error{
+		"huge": func(path string) error { return os.Truncate(path, huge) },
+		"pipe": func(path string) error { return errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600)) },
+		"link": func(path string) error {
+			return errors.Join(os.Rename(path, path+"2"), os.Symlink("authorized_keys2", path))
+		},
+		"open": func(path string) error { return os.Chmod(path, 0o644) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := provisioned(t)
+			if err := lay(b.Path("/home/alice/.ssh/authorized_keys")); err != nil {
+				t.Fatal(err)
+			}
+			j := b.job(agentwire.TypeProvisionUser, alice())
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			j.mustCheck(false)
+			runtime.ReadMemStats(&after)
+			if took := after.TotalAlloc - before.TotalAlloc; took > huge/4 {
+				t.Errorf("the check took %d bytes of memory", took)
+			}
+			j.apply()
+			j.mustCheck(true)
+			if got := b.Read("/home/alice/.ssh/authorized_keys"); got != key+"\n" {
+				t.Errorf("keys %q", got)
+			}
+		})
+	}
+}
+
+// useradd writes the account before it makes the home: an agent that was killed
+// around it finds the account and must still see to the home.
+func TestProvisionMendsTheHome(t *testing.T) {
+	for name, leave := range map[string]func(home string) error{
+		"missing":        os.RemoveAll,
+		"open to others": func(home string) error { return os.Chmod(home, 0o755) },
+		"of root": func(home string) error {
+			if os.Geteuid() != 0 {
+				return os.Chmod(home, 0o755) // only root can give files away
+			}
+			return os.Chown(home, 0, 0)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := provisioned(t)
+			home := b.Path("/home/alice")
+			if err := leave(home); err != nil {
+				t.Fatal(err)
+			}
+			j := b.job(agentwire.TypeProvisionUser, alice())
+			j.mustCheck(false)
+			j.apply()
+			j.mustCheck(true)
+			info, err := os.Stat(home)
+			if err != nil || info.Mode().Perm() != 0o700 || os.Geteuid() == 0 && (stat(info).Uid != 20001 || stat(info).Gid != 20001) {
+				t.Errorf("home %v, %v", info, err)
+			}
+		})
 	}
 }

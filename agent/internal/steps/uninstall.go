@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"gpuaas/agent/internal/hostexec"
 	"gpuaas/agent/internal/task"
@@ -20,9 +19,10 @@ type uninstall struct{ host }
 
 var _ task.Finisher = uninstall{}
 
-// afterwards is what Finish removes, in this order: an agent that is killed in
-// the middle still has its programs, so that it can be started again.
-var afterwards = []string{stateFolder, etcFolder, unitFile, optFolder}
+// afterwards is what Finish removes, in this order. The unit goes first: once
+// systemd has forgotten it, an agent that is killed in the middle is not started
+// again without what it needs. Keys go before programs.
+var afterwards = []string{unitFile, stateFolder, etcFolder, optFolder}
 
 // Check implements task.Handler. An agent that can ask is still installed.
 func (h uninstall) Check(context.Context, *task.Task) (any, bool, error) { return nil, false, nil }
@@ -51,7 +51,7 @@ func (h uninstall) Apply(ctx context.Context, t *task.Task) (any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("remove agent: %w", err)
 	}
-	for _, path := range slices.Backward(afterwards) {
+	for _, path := range afterwards {
 		out.Removed = append(out.Removed, path+" (once this result was received)")
 	}
 	return out, task.ErrStop
@@ -88,15 +88,19 @@ func (h uninstall) remove(out *agentwire.UninstallOutput, path string) {
 // the stop is the end of this process.
 func (h uninstall) Finish(ctx context.Context, _ *task.Task) error {
 	var out agentwire.UninstallOutput
-	for _, path := range afterwards {
-		h.remove(&out, path)
-	}
-	for _, args := range [][]string{{"daemon-reload"}, {"stop", "--no-block", unitName}} {
+	systemctl := func(args ...string) {
 		_, err := h.Host.Do(ctx, hostexec.Command{Program: "systemctl", Args: args})
 		if err != nil && !errors.Is(err, hostexec.ErrNoProgram) {
 			out.Residue = append(out.Residue, err.Error())
 		}
 	}
+	for _, path := range afterwards {
+		h.remove(&out, path)
+		if path == unitFile {
+			systemctl("daemon-reload")
+		}
+	}
+	systemctl("stop", "--no-block", unitName)
 	if len(out.Residue) > 0 {
 		return fmt.Errorf("remove agent: not everything is gone: %v", out.Residue)
 	}

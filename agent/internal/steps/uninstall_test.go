@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -49,6 +50,40 @@ func TestUninstall(t *testing.T) {
 	}
 	if calls := b.Calls(); !slices.Contains(calls, "systemctl disable gpuaas-node-agent.service") || calls[len(calls)-1] != "systemctl stop --no-block gpuaas-node-agent.service" {
 		t.Errorf("calls %q", calls)
+	}
+}
+
+// When systemd forgets the unit, all that the agent needs is there: killed
+// before, it is started again and goes on; killed after, it is not.
+func TestUninstallForgetsTheUnitFirst(t *testing.T) {
+	b := newBench(t)
+	b.Install("/usr/bin/systemctl")
+	kept := []string{"/opt/gpuaas/agent/1.0/gpuaas-agent", "/etc/gpuaas/agent.env", "/var/lib/gpuaas/identity"}
+	for _, path := range append(kept, "/etc/systemd/system/gpuaas-node-agent.service") {
+		b.Write(path, "")
+	}
+	j := b.job(agentwire.TypeUninstall, agentwire.UninstallParams{})
+	b.Hang("systemctl")
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- j.handler.(task.Finisher).Finish(ctx, j.task) }()
+	b.AwaitCall("systemctl daemon-reload")
+	if b.Exists("/etc/systemd/system/gpuaas-node-agent.service") {
+		t.Error("the unit is still there")
+	}
+	for _, path := range kept {
+		if !b.Exists(path) {
+			t.Errorf("%s is gone too early", path)
+		}
+	}
+	cancel()
+	if err := <-done; err == nil {
+		t.Error("that systemd was not told is no error")
+	}
+	for _, path := range kept {
+		if b.Exists(path) {
+			t.Errorf("%s remains", path)
+		}
 	}
 }
 

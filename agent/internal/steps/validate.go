@@ -130,14 +130,13 @@ func (h validateClean) lookUsers(_ context.Context, i *inspection) (string, erro
 			i.found("users", m.Username, "account of allocation %s was not removed completely", m.AllocationID)
 		}
 	}
-	h.lookHomes(i)
-	return "", nil
+	return "", h.lookHomes(i)
 }
 
-func (h validateClean) lookHomes(i *inspection) {
+func (h validateClean) lookHomes(i *inspection) error {
 	homes, err := os.ReadDir(h.Host.Path("/home"))
-	if err != nil {
-		return // no folder, no homes
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("list homes: %w", err)
 	}
 	for _, e := range homes {
 		if info, err := e.Info(); err == nil && i.tenant(int(stat(info).Uid)) {
@@ -146,13 +145,14 @@ func (h validateClean) lookHomes(i *inspection) {
 	}
 	rules, err := filepath.Glob(h.Host.Path(sudoersPath("*")))
 	if err != nil {
-		return // only a malformed pattern does that
+		return fmt.Errorf("list sudo rules: %w", err)
 	}
 	for _, r := range rules {
 		if name := strings.TrimPrefix(filepath.Base(r), "gpuaas-"); !slices.Contains(i.allowed, name) {
 			i.found("users", sudoersPath(name), "a sudo rule of an allocation user")
 		}
 	}
+	return nil
 }
 
 func (h validateClean) lookProcesses(_ context.Context, i *inspection) (string, error) {
@@ -264,22 +264,42 @@ func (h validateClean) lookTemp(ctx context.Context, i *inspection) (string, err
 // maxLooked bounds a walk through a folder that tenants could fill.
 const maxLooked = 1_000_000
 
+// lookFiles looks for files of tenants. What is there and cannot be looked at,
+// such as a folder that was exchanged for a link, cannot be called clean.
 func (h validateClean) lookFiles(i *inspection, kind, folder string) {
+	unseen := func(path string, err error) {
+		if !errors.Is(err, fs.ErrNotExist) { // gone meanwhile, or not there at all
+			i.found(kind, path, "could not be looked at: %v", bare(err))
+		}
+	}
+	root := h.Host.Path(folder)
+	top, err := os.Lstat(root)
+	if err == nil && !top.IsDir() {
+		err = errLink
+	}
+	if err != nil {
+		unseen(folder, err)
+		return
+	}
 	looked := 0
-	// Errors on the way are things that went away meanwhile.
-	_ = filepath.WalkDir(h.Host.Path(folder), func(path string, e fs.DirEntry, err error) error {
+	_ = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error { // it fails only where the function does
+		shown := filepath.Join(folder, strings.TrimPrefix(path, root))
 		if err != nil {
-			return nil //nolint:nilerr // gone, or not there at all
+			unseen(shown, err)
+			return nil
 		}
 		if looked++; looked > maxLooked {
 			i.found(kind, folder, "more than %d entries: not looked at to the end", maxLooked)
 			return fs.SkipAll
 		}
 		info, err := e.Info()
-		if err != nil || !i.tenant(int(stat(info).Uid)) {
-			return nil //nolint:nilerr // gone meanwhile
+		if err != nil {
+			unseen(shown, err)
+			return nil
 		}
-		shown := filepath.Join(folder, strings.TrimPrefix(path, h.Host.Path(folder)))
+		if !i.tenant(int(stat(info).Uid)) {
+			return nil
+		}
 		i.found(kind, shown, "belongs to uid %d", stat(info).Uid)
 		if e.IsDir() {
 			return fs.SkipDir // it counts as one

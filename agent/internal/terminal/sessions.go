@@ -102,15 +102,17 @@ func (s *Sessions) Open(ctx context.Context, p agentwire.TerminalOpenParams) err
 	if err := p.Validate(); err != nil {
 		return &Error{Code: CodeParamsInvalid, Message: "the session cannot be opened as described", cause: err}
 	}
-	who, err := s.account(p.Username)
-	if err != nil {
-		return err
-	}
 	x, fresh, err := s.reserve(p)
 	if err != nil || !fresh {
 		return err
 	}
-	if err := s.start(ctx, x, p, who); err != nil {
+	// Looked up only now: whoever removes the account finds the session and ends
+	// it, or has removed the account already.
+	who, err := s.account(p.Username)
+	if err == nil {
+		err = s.start(ctx, x, p, who)
+	}
+	if err != nil {
 		s.forget(x)
 		close(x.gone)
 		return err

@@ -119,6 +119,29 @@ func TestNoAccountsCanGiveRoot(t *testing.T) {
 	}
 }
 
+// The session is known before the account is looked at: whoever removes an
+// account either ends the session or is seen.
+func TestTheAccountIsLookedUpLast(t *testing.T) {
+	g, host := newGateway(t), machine(t)
+	known := false
+	var s *terminal.Sessions
+	s = g.sessions(t, host, func(c *terminal.Config) {
+		accounts := c.Accounts
+		c.Accounts = lookup(func(name string) (terminal.Account, error) {
+			known = s.Has(sessionID)
+			return accounts.Lookup(name)
+		})
+	})
+	opened(t, g, s, nil)
+	if !known {
+		t.Error("the account was looked up before the session was known")
+	}
+}
+
+type lookup func(string) (terminal.Account, error)
+
+func (f lookup) Lookup(name string) (terminal.Account, error) { return f(name) }
+
 type fixed terminal.Account
 
 func (f fixed) Lookup(string) (terminal.Account, error) { return terminal.Account(f), nil }

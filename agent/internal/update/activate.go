@@ -14,6 +14,11 @@ func (s *Store) Activate(task string, p Package, name string) error {
 // well.
 func (s *Store) Return(ctx context.Context, task string) error {
 	back := s.link(previous)
+	if last, again, err := s.interrupted(task); err != nil {
+		return err
+	} else if again {
+		back = last.Folder // the link may name the version that runs by now
+	}
 	if back == "" || back == s.link(current) || !s.exists(back) {
 		return ErrNoPrevious
 	}
@@ -22,6 +27,13 @@ func (s *Store) Return(ctx context.Context, task string) error {
 		return err
 	}
 	return s.change(Change{TaskID: task, To: version, Digest: s.digest(back), Folder: back, Back: true})
+}
+
+// interrupted gives the change of a task that was written down, but did not get
+// as far as a start of the new version.
+func (s *Store) interrupted(task string) (Change, bool, error) {
+	last, ok, err := s.Last()
+	return last, ok && last.State == OnTrial && last.TaskID == task, err
 }
 
 // change writes the record first: a link that nobody wrote down would be a
@@ -33,7 +45,13 @@ func (s *Store) change(c Change) error {
 	if c.Home == "" {
 		return fmt.Errorf("this agent was not installed below %s, so that it cannot be exchanged", folder)
 	}
-	if before := s.link(previous); before != c.Home {
+	last, again, err := s.interrupted(c.TaskID)
+	if err != nil {
+		return err
+	}
+	if again && last.Home == c.Home {
+		c.Before = last.Before
+	} else if before := s.link(previous); before != c.Home {
 		c.Before = before
 	}
 	if err := s.save(c); err != nil {

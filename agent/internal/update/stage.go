@@ -25,6 +25,8 @@ const (
 	gpuProgram   = "gpuaas-gpu"
 	digestFile   = "package.sha256"
 
+	packagePrefix = "package-"
+
 	maxUnpacked = 1 << 30
 	maxEntries  = 64
 )
@@ -113,7 +115,7 @@ func (s *Store) Stage(ctx context.Context, p Package, body io.Reader) (string, e
 
 // download checks the digest before anything else is done with the bytes.
 func (s *Store) download(p Package, body io.Reader) (path string, err error) {
-	f, err := os.CreateTemp(s.host.Path(folder), "package-")
+	f, err := os.CreateTemp(s.host.Path(folder), packagePrefix)
 	if err != nil {
 		return "", fmt.Errorf("create file for the package: %w", err)
 	}

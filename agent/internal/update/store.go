@@ -15,6 +15,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -202,7 +203,9 @@ func (s *Store) prune() {
 		return
 	}
 	for _, e := range entries {
-		if e.IsDir() && e.Name() != s.link(current) && e.Name() != s.link(previous) {
+		version := e.IsDir() && e.Name() != s.link(current) && e.Name() != s.link(previous)
+		// Packages stay when the agent is killed while it fetches them.
+		if version || e.Type().IsRegular() && strings.HasPrefix(e.Name(), packagePrefix) {
 			_ = os.RemoveAll(s.host.Path(filepath.Join(folder, e.Name())))
 		}
 	}

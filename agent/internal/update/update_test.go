@@ -381,3 +381,45 @@ func TestAnAgentThatWasNotInstalledCannotBeExchanged(t *testing.T) {
 		t.Error("activated all the same")
 	}
 }
+
+// An agent that was killed between the two links of a return does it once more.
+func TestAReturnThatWasCutShort(t *testing.T) {
+	m := installed(t)
+	activated(t, m, "1.0", "2.0")
+	if err := open(m, "2.0").Confirm(); err != nil {
+		t.Fatal(err)
+	}
+	if err := open(m, "2.0").Return(t.Context(), "back"); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Remove(m.Path("/opt/gpuaas/agent/current")), os.Symlink("2.0", m.Path("/opt/gpuaas/agent/current"))); err != nil {
+		t.Fatal(err)
+	}
+	wantLinks(t, m, "2.0", "2.0")
+	s := open(m, "2.0")
+	if err := s.Return(t.Context(), "another task"); !errors.Is(err, update.ErrNoPrevious) {
+		t.Errorf("for another task: %v", err)
+	}
+	if err := s.Return(t.Context(), "back"); err != nil {
+		t.Fatal(err)
+	}
+	wantLinks(t, m, "1.0", "2.0")
+	if err := open(m, "1.0").Rollback("no contact in 60 s"); err != nil {
+		t.Fatal(err)
+	}
+	wantLinks(t, m, "2.0", "1.0")
+}
+
+func TestPackagesOfKilledDownloadsAreRemoved(t *testing.T) {
+	m := installed(t)
+	m.Write("/opt/gpuaas/agent/package-123", "x")
+	m.Write("/opt/gpuaas/agent/staging-123/gpuaas-agent", "x")
+	m.Write("/opt/gpuaas/agent/note", "x")
+	activated(t, m, "1.0", "2.0")
+	if err := open(m, "2.0").Confirm(); err != nil {
+		t.Fatal(err)
+	}
+	if m.Exists("/opt/gpuaas/agent/package-123") || m.Exists("/opt/gpuaas/agent/staging-123") || !m.Exists("/opt/gpuaas/agent/note") {
+		t.Error("the wrong files were removed")
+	}
+}

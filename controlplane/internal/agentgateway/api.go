@@ -44,6 +44,17 @@ func newLimiter(s Settings, clock func() time.Time) limiter {
 	return httpapi.NewLimiter(limits, clock)
 }
 
+// What one node may post: far more than an agent that runs and reports tasks
+// does, and far less than what holds others up.
+const (
+	memberRate  = 20
+	memberBurst = 100
+)
+
+func newMemberLimiter(clock func() time.Time) limiter {
+	return httpapi.NewLimiter(httpapi.Limits{RequestsPerSecond: memberRate, Burst: memberBurst}, clock)
+}
+
 // handler answers a request itself or returns why not.
 type handler func(w http.ResponseWriter, r *http.Request) error
 
@@ -185,7 +196,8 @@ func (g *Gateway) asNewcomer(next handler) handler {
 }
 
 // asNode lets in whoever the certificate says is the node of the path, as long
-// as certificate, machine and state of the node allow it.
+// as certificate, machine and state of the node allow it, and as often as one
+// node may come.
 func (g *Gateway) asNode(next nodeHandler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		ctx := r.Context()
@@ -209,6 +221,12 @@ func (g *Gateway) asNode(next nodeHandler) handler {
 			return err
 		}
 		g.contacts.Note(cert.node)
+		// Counted only now: who is not let in must not use up what the node may.
+		if r.Method == http.MethodPost {
+			if err := g.members.Take(cert.node.String()); err != nil {
+				return err
+			}
+		}
 		return next(w, r.WithContext(ctx), caller{Identity: identity, presented: presented})
 	}
 }

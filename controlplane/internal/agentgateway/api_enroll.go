@@ -46,7 +46,7 @@ func (g *Gateway) enroll(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := g.issue(ctx, n.ID, in.CSR, fingerprint, false, &kit); err != nil {
+	if err := g.issue(ctx, n.ID, in.CSR, fingerprint, "", &kit); err != nil {
 		return err
 	}
 	kit.Generation = n.Generation
@@ -67,7 +67,7 @@ func (g *Gateway) renew(w http.ResponseWriter, r *http.Request, c caller) error 
 	if err != nil {
 		return err
 	}
-	if err := g.issue(r.Context(), c.Node, in.CSR, fingerprint, true, &kit); err != nil {
+	if err := g.issue(r.Context(), c.Node, in.CSR, fingerprint, c.presented.Serial, &kit); err != nil {
 		return err
 	}
 	kit.Generation = c.Generation
@@ -110,14 +110,15 @@ func (g *Gateway) kit(ctx context.Context) (agentwire.Issued, error) {
 }
 
 // issue adds the certificate. It counts only once it is recorded: a serial
-// that is in no table is refused.
-func (g *Gateway) issue(ctx context.Context, n id.Node, csr, fingerprint string, renewed bool, kit *agentwire.Issued) error {
+// that is in no table is refused. askedWith is the serial of the certificate
+// that it renews, if it does.
+func (g *Gateway) issue(ctx context.Context, n id.Node, csr, fingerprint, askedWith string, kit *agentwire.Issued) error {
 	signed, err := g.trust.certify(ctx, csr, spiffe(g.settings.TrustDomain, n), g.settings.CertificateTTL)
 	if err != nil {
 		return err
 	}
 	recorded := node.Cert{Serial: signed.Serial, KeyFingerprint: fingerprint, NotAfter: signed.NotAfter}
-	if err := g.nodes.RecordCertificate(ctx, n, recorded, renewed); err != nil {
+	if err := g.nodes.RecordCertificate(ctx, n, recorded, askedWith); err != nil {
 		return err
 	}
 	now := g.clock()

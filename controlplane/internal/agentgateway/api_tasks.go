@@ -2,6 +2,7 @@ package agentgateway
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -24,6 +25,9 @@ func (g *Gateway) wait(w http.ResponseWriter, r *http.Request, c caller) error {
 	if err != nil {
 		return err
 	}
+	if err := g.noteVerifiers(r, c); err != nil {
+		return err
+	}
 	if err := g.nodes.Polled(r.Context(), c.Identity); err != nil {
 		return err
 	}
@@ -36,11 +40,7 @@ func (g *Gateway) wait(w http.ResponseWriter, r *http.Request, c caller) error {
 	envelope, err := g.tasks.Wait(ctx, c.Node, c.Generation, hold)
 	g.metrics.polls.Add(ctx, -1)
 	if envelope != nil && g.clock().Sub(began) > recheckAfter {
-		// The identity may have been revoked, or the node fenced, while the poll
-		// was held. The task stays where it is; its lease brings it back.
-		if _, err := g.nodes.Authorize(r.Context(), c.presented); err != nil {
-			return err
-		}
+		envelope, err = g.confirm(r.Context(), c, envelope)
 	}
 	switch {
 	case envelope != nil:
@@ -50,6 +50,40 @@ func (g *Gateway) wait(w http.ResponseWriter, r *http.Request, c caller) error {
 		return nil
 	}
 	return err
+}
+
+// confirm looks again who is at the other end of a poll that was held: the
+// identity may have been revoked, the node fenced, or the agent started anew
+// meanwhile. It only looks: a poll may be held for a process that is long dead,
+// which must not get the identity back from the one that lives.
+func (g *Gateway) confirm(ctx context.Context, c caller, e *agentwire.Envelope) (*agentwire.Envelope, error) {
+	_, err := g.nodes.Still(ctx, c.presented)
+	if err == nil {
+		return e, nil
+	}
+	if back := g.tasks.TakeBack(ctx, e); back != nil {
+		return nil, errors.Join(err, back)
+	}
+	if fault.CodeOf(err) == agentwire.CodeIdentityInUse {
+		return nil, nil // who keeps the identity is decided when this one calls again
+	}
+	return nil, err
+}
+
+// noteVerifiers learns from a poll which verifiers the agent uses.
+func (g *Gateway) noteVerifiers(r *http.Request, c caller) error {
+	text := r.Header.Get(agentwire.HeaderVerifierVersion)
+	if text == "" {
+		return nil
+	}
+	version, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || version < 0 {
+		return httpapi.InvalidRequest("the header %s must be a version of verifiers", agentwire.HeaderVerifierVersion)
+	}
+	if version == c.VerifierVersion {
+		return nil
+	}
+	return g.nodes.AcceptedVerifiers(r.Context(), c.Node, version)
 }
 
 func holdOf(r *http.Request) (time.Duration, error) {

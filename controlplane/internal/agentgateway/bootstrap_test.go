@@ -3,12 +3,15 @@ package agentgateway_test
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"flag"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -282,6 +285,117 @@ func TestTheScriptKeepsTheVersionBefore(t *testing.T) {
 	if got, err := os.Readlink(m.path("opt/gpuaas/agent/previous")); err != nil || got != "1.0.0" {
 		t.Errorf("previous is %q, %v", got, err)
 	}
+}
+
+// oldAgent puts an agent of a node on the machine.
+func (m machine) oldAgent(node string) {
+	m.t.Helper()
+	for _, folder := range []string{"opt/gpuaas/agent/1.0.0", "opt/gpuaas/agent/0.9.0", "etc/gpuaas", "etc/systemd/system"} {
+		if err := os.MkdirAll(m.path(folder), 0o755); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+	for file, text := range map[string]string{
+		"opt/gpuaas/agent/1.0.0/gpuaas-agent": "#!/bin/sh\n", "etc/gpuaas/agent.env": "# old\nGPUAAS_NODE_ID=" + node + "\n",
+		"etc/gpuaas/control-plane-ca.pem": "old CA\n", "etc/systemd/system/gpuaas-node-agent.service": "old unit\n",
+	} {
+		if err := os.WriteFile(m.path(file), []byte(text), 0o755); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+	for link, to := range map[string]string{"current": "1.0.0", "previous": "0.9.0"} {
+		if err := os.Symlink(to, m.path("opt/gpuaas/agent/"+link)); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+}
+
+// state is everything of the agent that is on the machine, programs aside.
+func (m machine) state() string {
+	m.t.Helper()
+	var out strings.Builder
+	for _, link := range []string{"current", "previous"} {
+		to, err := os.Readlink(m.path("opt/gpuaas/agent/" + link))
+		out.WriteString(link + " " + to + " " + strconv.FormatBool(err == nil) + "\n")
+	}
+	for _, folder := range []string{"etc/gpuaas", "etc/systemd/system"} {
+		files, err := os.ReadDir(m.path(folder))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			m.t.Fatal(err)
+		}
+		for _, f := range files {
+			out.WriteString(folder + "/" + f.Name() + ":\n" + m.read(folder+"/"+f.Name()))
+		}
+	}
+	return out.String()
+}
+
+// enrolmentFails makes a script fail where it enrols.
+func enrolmentFails(script string) string {
+	return strings.Replace(script, `"$programs/current/gpuaas-agent" enroll --token-file "$work/token"`, `false`, 1)
+}
+
+func TestTheScriptLeavesAnotherNodeAlone(t *testing.T) {
+	t.Parallel()
+	p := newPlane(t, newEngine(t))
+	node, script := p.script(t, "gpu-1")
+	m := newMachine(t)
+	const other = "01900000-0000-7000-8000-0000000000ff"
+	m.oldAgent(other)
+	before := m.state()
+	out, err := m.run(script)
+	if err == nil || !strings.Contains(out, "this machine is node "+other) || !strings.Contains(out, "rm -rf ") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if after := m.state(); after != before {
+		t.Errorf("it was\n%s\nand is\n%s", before, after)
+	}
+	if _, err := os.Stat(m.path("calls")); err == nil {
+		t.Errorf("services were touched:\n%s", m.read("calls"))
+	}
+	m = newMachine(t)
+	m.oldAgent("'" + node.String() + "'")
+	if out, err := m.run(script); err != nil {
+		t.Errorf("the same node: %v\n%s", err, out)
+	}
+}
+
+func TestTheScriptPutsBackWhatWasThereWhenEnrolmentFails(t *testing.T) {
+	t.Parallel()
+	p := newPlane(t, newEngine(t))
+	node, script := p.script(t, "gpu-1")
+	script = enrolmentFails(script)
+	t.Run("an agent that runs", func(t *testing.T) {
+		m := newMachine(t)
+		m.oldAgent(node.String())
+		if err := os.WriteFile(m.path("bin/systemctl"), []byte("#!/bin/sh\necho \"systemctl $*\" >> "+m.path("calls")+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		before := m.state()
+		out, err := m.run(script)
+		if err == nil || !strings.Contains(out, "could not be enrolled") {
+			t.Errorf("%v\n%s", err, out)
+		}
+		if after := m.state(); after != before {
+			t.Errorf("it was\n%s\nand is\n%s", before, after)
+		}
+		if calls := m.read("calls"); !strings.HasSuffix(calls, "systemctl stop gpuaas-node-agent.service\nsystemctl start gpuaas-node-agent.service\n") {
+			t.Errorf("calls:\n%s", calls)
+		}
+	})
+	t.Run("no agent", func(t *testing.T) {
+		m := newMachine(t)
+		before := m.state()
+		if out, err := m.run(script); err == nil {
+			t.Errorf("it succeeded:\n%s", out)
+		}
+		if after := m.state(); after != before {
+			t.Errorf("it was\n%s\nand is\n%s", before, after)
+		}
+		if left, err := os.ReadDir(m.path("tmp")); err != nil || len(left) > 0 {
+			t.Errorf("%v is left, %v", left, err)
+		}
+	})
 }
 
 func TestTheScriptInstallsNothingThatIsNotWhatWasAnnounced(t *testing.T) {

@@ -18,8 +18,10 @@ import (
 type Nodes interface {
 	TokenGrant(ctx context.Context, token redact.Secret) (node.Grant, error)
 	BeginEnrolment(ctx context.Context, token redact.Secret, keyFingerprint, instance, hostname string, build agentwire.Build, capabilities agentwire.Capabilities) (node.Node, error)
-	RecordCertificate(ctx context.Context, n id.Node, c node.Cert, renewed bool) error
+	RecordCertificate(ctx context.Context, n id.Node, c node.Cert, askedWith string) error
 	Authorize(ctx context.Context, p node.Presented) (node.Identity, error)
+	Still(ctx context.Context, p node.Presented) (node.Identity, error)
+	AcceptedVerifiers(ctx context.Context, n id.Node, version int64) error
 	Polled(ctx context.Context, i node.Identity) error
 	Report(ctx context.Context, n id.Node, r agentwire.Report) error
 }
@@ -30,6 +32,7 @@ type Contacts interface{ Note(n id.Node) }
 // Tasks is the queue of what nodes are asked to do.
 type Tasks interface {
 	Wait(ctx context.Context, n id.Node, generation int64, hold time.Duration) (*agentwire.Envelope, error)
+	TakeBack(ctx context.Context, e *agentwire.Envelope) error
 	Result(ctx context.Context, n id.Node, task id.NodeTask, r agentwire.ResultRequest) error
 	Progress(ctx context.Context, n id.Node, task id.NodeTask, p agentwire.ProgressRequest) (agentwire.ProgressResponse, error)
 	Bound(ctx context.Context, n id.Node, task id.NodeTask, attempt int) (agenttask.Task, error)
@@ -96,6 +99,7 @@ type Gateway struct {
 	clock    func() time.Time
 
 	newcomers limiter
+	members   limiter
 	metrics   metrics
 	handler   http.Handler
 	// leaving ends held polls when the listener shuts down.
@@ -120,7 +124,7 @@ func New(cfg Config) *Gateway {
 		g.settings.ShutdownTimeout = 20 * time.Second
 	}
 	g.leaving, g.leave = context.WithCancel(context.Background())
-	g.newcomers = newLimiter(g.settings, g.clock)
+	g.newcomers, g.members = newLimiter(g.settings, g.clock), newMemberLimiter(g.clock)
 	g.handler = g.routes()
 	return g
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/agentgateway"
+	"gpuaas/controlplane/internal/agenttask"
 	"gpuaas/controlplane/internal/id"
 )
 
@@ -140,7 +142,7 @@ func TestARevokedNodeGetsNoTaskOnAPollThatIsHeld(t *testing.T) {
 		c.Tasks = &l
 	})
 	a := p.active(t, "gpu-1")
-	p.enqueue(t, a.node, agentwire.TypeHeartbeatCheck, nil)
+	task := p.enqueue(t, a.node, agentwire.TypeHeartbeatCheck, nil)
 	polled := a.poll("wait_seconds=50")
 	<-l.claimed
 	if err := p.nodes.RevokeIdentity(p.ctx, a.node, "stolen"); err != nil {
@@ -149,6 +151,82 @@ func TestARevokedNodeGetsNoTaskOnAPollThatIsHeld(t *testing.T) {
 	p.pass(2 * time.Second) // longer than a decision holds
 	close(l.release)
 	(<-polled).want(http.StatusUnauthorized, agentwire.CodeCertificateRevoked)
+	if now, err := agenttask.Get(p.ctx, p.db, task.ID); err != nil || now.Status != agenttask.Queued || now.Attempt != 0 {
+		t.Errorf("the task is %+v %v", now, err)
+	}
+}
+
+// The poll of a process that died with its machine is still held, by this
+// replica or another, when the machine is back.
+func TestAPollOfADeadAgentDoesNotLockTheLiveOneOut(t *testing.T) {
+	t.Parallel()
+	var l later
+	p := newPlane(t, newEngine(t), func(c *agentgateway.Config) {
+		l.Tasks, l.claimed, l.release = c.Tasks, make(chan struct{}, 2), make(chan struct{})
+		c.Tasks = &l
+	})
+	dead := p.active(t, "gpu-1")
+	alive := *dead
+	alive.session = "session-2"
+	task := p.enqueue(t, dead.node, agentwire.TypeHeartbeatCheck, nil) // one attempt only
+	held := dead.poll("wait_seconds=50")
+	<-l.claimed
+	alive.get(agentwire.PathWait, "wait_seconds=1").want(http.StatusNoContent, "") // the identity is that of the new process
+	polled := alive.poll("wait_seconds=50")
+	p.pass(2 * time.Second) // longer than a decision holds
+	close(l.release)
+	(<-held).want(http.StatusNoContent, "")
+	var e agentwire.Envelope
+	(<-polled).want(http.StatusOK, "").into(&e)
+	if e.TaskID != task.ID.String() || e.Attempt != 1 {
+		t.Errorf("%+v", e)
+	}
+	alive.get(agentwire.PathWait, "wait_seconds=1").want(http.StatusNoContent, "")
+	if n, err := p.nodes.Node(p.ctx, dead.node); err != nil || n.HoldReason != "" {
+		t.Errorf("the node is held: %q %v", n.HoldReason, err)
+	}
+	var told int
+	if err := p.db.QueryRow(p.ctx, `SELECT count(*) FROM node_events WHERE kind = 'identity_conflict'`).Scan(&told); err != nil || told != 0 {
+		t.Errorf("%d conflicts %v", told, err)
+	}
+}
+
+// noting counts what is written about verifiers.
+type noting struct {
+	agentgateway.Nodes
+	noted atomic.Int32
+}
+
+func (n *noting) AcceptedVerifiers(ctx context.Context, node id.Node, version int64) error {
+	n.noted.Add(1)
+	return n.Nodes.AcceptedVerifiers(ctx, node, version)
+}
+
+func TestAPollTellsOfNewVerifiers(t *testing.T) {
+	t.Parallel()
+	var nodes noting
+	p := newPlane(t, newEngine(t), func(c *agentgateway.Config) {
+		nodes.Nodes = c.Nodes
+		c.Nodes = &nodes
+	})
+	a := p.active(t, "gpu-1")
+	poll := func(version string) reply {
+		return a.send(http.MethodGet, agentwire.PathWait, "wait_seconds=1", nil, agentwire.HeaderVerifierVersion, version)
+	}
+	for i, c := range []struct {
+		header string
+		want   int64
+		noted  int32
+	}{{"", 0, 0}, {"0", 0, 0}, {"7", 7, 1}, {"7", 7, 1}, {"8", 8, 2}} {
+		poll(c.header).want(http.StatusNoContent, "")
+		n, err := p.nodes.Node(p.ctx, a.node)
+		if err != nil || n.VerifierVersion != c.want || nodes.noted.Load() != c.noted {
+			t.Errorf("poll %d: version %d, noted %d times, %v", i, n.VerifierVersion, nodes.noted.Load(), err)
+		}
+	}
+	for _, bad := range []string{"x", "-1", "9223372036854775808"} {
+		poll(bad).want(http.StatusBadRequest, "invalid_request")
+	}
 }
 
 func TestAnIdlePollCostsTwoQueries(t *testing.T) {

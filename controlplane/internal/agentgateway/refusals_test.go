@@ -252,3 +252,52 @@ func TestOnlyModernTLSIsSpoken(t *testing.T) {
 		t.Error("TLS 1.2 is spoken")
 	}
 }
+
+// A node that posts without end is slowed down, alone and for a while; what it
+// reads is not counted.
+func TestANodeThatPostsTooMuchIsHeldBack(t *testing.T) {
+	t.Parallel()
+	p := newPlane(t, newEngine(t))
+	a, b := p.active(t, "gpu-1"), p.active(t, "gpu-2")
+	report := agentwire.Report{Build: agentwire.Build{Version: version, Commit: "abc"}}
+	post := func(path string) reply {
+		return a.post(strings.ReplaceAll(path, "{task_id}", id.NewString()), report)
+	}
+	var limited reply
+	for range 1000 {
+		if limited = post(agentwire.PathReport); limited.status == http.StatusTooManyRequests {
+			break
+		}
+		limited.want(http.StatusNoContent, "")
+	}
+	limited.want(http.StatusTooManyRequests, "rate_limit_exceeded")
+	if limited.header.Get("Retry-After") == "" {
+		t.Error("nobody says when to come back")
+	}
+	for _, path := range []string{agentwire.PathRenew, agentwire.PathResult, agentwire.PathProgress, agentwire.PathMint, agentwire.PathRegistry} {
+		held := false
+		for range 50 { // it regains a few while this runs
+			if held = post(path).status == http.StatusTooManyRequests; held {
+				break
+			}
+		}
+		if !held {
+			t.Errorf("%s is not counted", path)
+		}
+	}
+	a.get(agentwire.PathWait, "wait_seconds=1").want(http.StatusNoContent, "")
+	b.post(agentwire.PathReport, report).want(http.StatusNoContent, "")
+	p.pass(10 * time.Second)
+	post(agentwire.PathReport).want(http.StatusNoContent, "")
+}
+
+func TestReportsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	p := newPlane(t, newEngine(t))
+	a := p.active(t, "gpu-1")
+	a.post(agentwire.PathReport, agentwire.Report{Capabilities: agentwire.Capabilities{OS: "a\x00b"}}).
+		want(http.StatusUnprocessableEntity, "validation_error")
+	a.post(agentwire.PathReport, agentwire.Report{Build: agentwire.Build{Version: "1 2"}}).want(http.StatusUnprocessableEntity, "validation_error")
+	a.post(agentwire.PathReport, agentwire.Report{Capabilities: agentwire.Capabilities{OS: strings.Repeat("x", 65<<10)}}).
+		want(http.StatusUnprocessableEntity, "validation_error")
+}

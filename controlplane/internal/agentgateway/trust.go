@@ -158,6 +158,13 @@ func (t *Trust) certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return s.pair, nil
 }
 
+// Ready reports whether nodes that come to this listener can be let in: it has
+// a certificate that they accept, and knows who issues theirs.
+func (t *Trust) Ready() bool {
+	s := t.server.Load()
+	return s != nil && t.cfg.Clock().Before(s.notAfter) && t.issuers.Load() != nil
+}
+
 // serverCA is what nodes verify this listener with. It is fetched once: nodes
 // pin it, so another one takes a restart that somebody means.
 func (t *Trust) serverCA(ctx context.Context) (*bundle, error) {

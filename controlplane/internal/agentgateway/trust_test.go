@@ -169,3 +169,35 @@ func TestTheServerCertificateCanComeFromFiles(t *testing.T) {
 		t.Errorf("a broken file took the place of a good one: %v", err)
 	}
 }
+
+// A listener is ready when it has a certificate that nodes accept and knows who
+// issues theirs, and not before.
+func TestTheListenerIsReadyOnlyWhenItCanAnswer(t *testing.T) {
+	e := newEngine(t)
+	var ahead time.Duration
+	trust := agentgateway.NewTrust(agentgateway.TrustConfig{
+		PKI: e, Names: []string{"127.0.0.1"}, Clock: func() time.Time { return time.Now().Add(ahead) },
+	})
+	if trust.Ready() {
+		t.Error("ready before anything was fetched")
+	}
+	sealed := fault.New(fault.Unavailable, "secrets_unavailable", "sealed")
+	e.breaks(sealed)
+	if err := trust.Refresh(t.Context()); err == nil || trust.Ready() {
+		t.Errorf("ready with nothing at all: %v", err)
+	}
+	e.breaks(nil)
+	ahead = time.Minute
+	if err := trust.Refresh(t.Context()); err != nil || !trust.Ready() {
+		t.Errorf("not ready with everything: %v", err)
+	}
+	e.breaks(sealed)
+	ahead = time.Hour
+	if err := trust.Refresh(t.Context()); err == nil || !trust.Ready() {
+		t.Errorf("what is there is not used: %v", err)
+	}
+	ahead = 365 * 24 * time.Hour
+	if trust.Ready() {
+		t.Error("ready with a certificate that has expired")
+	}
+}

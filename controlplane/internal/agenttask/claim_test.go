@@ -95,14 +95,14 @@ func TestOnlyItsNodeInItsGenerationCanClaim(t *testing.T) {
 
 func TestOfTwoPollsOneGetsTheTask(t *testing.T) {
 	w := newWorld(t)
-	node := w.node(t)
+	node, replicas := w.node(t), w.replicas(2)
 	for i := range 200 {
 		task := w.ask(t, node, agentwire.TypeDrain)
 		var group sync.WaitGroup
 		got := make(chan *agentwire.Envelope, 2)
-		for range 2 {
+		for _, q := range replicas {
 			group.Go(func() {
-				e, err := w.queue.Wait(t.Context(), node, 1, 0)
+				e, err := q.Wait(t.Context(), node, 1, 0)
 				if err != nil {
 					t.Error(err)
 				}
@@ -124,13 +124,13 @@ func TestOfTwoPollsOneGetsTheTask(t *testing.T) {
 // second must leave empty-handed, however close they are.
 func TestOfTwoPollsOneGetsATaskThatChangesTheNode(t *testing.T) {
 	w := newWorld(t)
-	node := w.node(t)
+	node, replicas := w.node(t), w.replicas(4)
 	for i := range 100 {
 		tasks := []agenttask.Task{w.ask(t, node, agentwire.TypeDrain), w.ask(t, node, agentwire.TypeProvisionUser)}
 		var group sync.WaitGroup
-		for range 4 {
+		for _, q := range replicas {
 			group.Go(func() {
-				if _, err := w.queue.Wait(t.Context(), node, 1, 0); err != nil {
+				if _, err := q.Wait(t.Context(), node, 1, 0); err != nil {
 					t.Error(err)
 				}
 			})

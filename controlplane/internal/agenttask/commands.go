@@ -191,7 +191,7 @@ func target(ctx context.Context, q *agenttaskdb.Queries, node id.Node, typ strin
 }
 
 // repeated finds the task of an earlier request with the same key. If it has
-// not ended, whoever asks now is told when it does.
+// not ended, whoever asks now is told when it does, unless another is already.
 func repeated(ctx context.Context, q *agenttaskdb.Queries, r Request, params json.RawMessage) (Task, error) {
 	row, err := q.LockByKey(ctx, agenttaskdb.LockByKeyParams{NodeID: r.Node, IdempotencyKey: r.IdempotencyKey})
 	if err != nil {
@@ -207,6 +207,11 @@ func repeated(ctx context.Context, q *agenttaskdb.Queries, r Request, params jso
 	}
 	if r.AwaitWorkflow == "" || r.AwaitWorkflow == t.AwaitWorkflow || t.Status.Ended() {
 		return t, nil
+	}
+	if t.AwaitWorkflow != "" {
+		// One workflow is told. Taking the task over would leave the other waiting.
+		return Task{}, fault.New(fault.Conflict, "node_task_awaited", "task %s with key %q of node %s is awaited by workflow %s", t.ID, r.IdempotencyKey, r.Node, t.AwaitWorkflow).
+			WithRemedy("ask again when the task has ended, or use a new key for a new task")
 	}
 	t.AwaitWorkflow = r.AwaitWorkflow
 	if err := q.Await(ctx, agenttaskdb.AwaitParams{ID: t.ID, AwaitWorkflowID: t.AwaitWorkflow}); err != nil {

@@ -1,5 +1,10 @@
 package agenttask
 
+import "time"
+
+// SignWithin bounds how long a signature may take.
+func (q *Queue) SignWithin(d time.Duration) { q.signing = d }
+
 // Waiting is how many polls the queue holds.
 func (q *Queue) Waiting() int {
 	q.waiting.mu.Lock()

@@ -66,6 +66,15 @@ func (w *world) run(tb testing.TB) *agenttask.Queue {
 	return q
 }
 
+// replicas are queues that know nothing of each other's polls.
+func (w *world) replicas(n int) []*agenttask.Queue {
+	all := make([]*agenttask.Queue, n)
+	for i := range all {
+		all[i] = agenttask.New(agenttask.QueueConfig{DB: w.db, Signer: w.signer, Clock: w.clock.now})
+	}
+	return all
+}
+
 const subscriptions = `FROM pg_stat_activity WHERE datname = current_database() AND query = 'LISTEN "node_tasks"' AND state = 'idle'`
 
 func (w *world) awaitSubscription(tb testing.TB) {
@@ -129,6 +138,7 @@ type signer struct {
 	mu      sync.Mutex
 	failure error
 	during  func()
+	hangs   bool
 	key     ed25519.PrivateKey
 	trusted agentwire.VerifierSet
 }
@@ -148,10 +158,14 @@ func (s *signer) fail(err error) {
 	s.failure = err
 }
 
-func (s *signer) SignEnvelope(_ context.Context, e *agentwire.Envelope) error {
+func (s *signer) SignEnvelope(ctx context.Context, e *agentwire.Envelope) error {
 	s.mu.Lock()
-	failure, during := s.failure, s.during
+	failure, during, hangs := s.failure, s.during, s.hangs
 	s.mu.Unlock()
+	if hangs {
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	if during != nil {
 		during()
 	}

@@ -62,10 +62,11 @@ RETURNING t.*;
 UPDATE node_tasks SET signer_version = sqlc.arg(signer_version)
 WHERE id = sqlc.arg(id) AND attempt = sqlc.arg(attempt) AND status = 'dispatched';
 
--- name: PutBack :execrows
+-- name: PutBack :one
 -- Undoes a claim that did not reach the node: it was no attempt.
 UPDATE node_tasks SET status = 'queued', attempt = attempt - 1, lease_expires_at = NULL
-WHERE id = sqlc.arg(id) AND attempt = sqlc.arg(attempt) AND status = 'dispatched';
+WHERE id = sqlc.arg(id) AND attempt = sqlc.arg(attempt) AND status = 'dispatched'
+RETURNING *;
 
 -- name: Requeue :exec
 UPDATE node_tasks SET status = 'queued', lease_expires_at = NULL WHERE id = $1;

@@ -57,14 +57,20 @@ type waiters struct {
 type waiter struct {
 	node  id.Node
 	woken chan struct{} // holds one: a wake-up is never lost, and many are one
+	leave func()        // ends the poll with nothing
 }
 
 func newWaiters() *waiters { return &waiters{by: map[id.Node][]*waiter{}} }
 
-func (w *waiters) add(node id.Node) *waiter {
-	one := &waiter{node: node, woken: make(chan struct{}, 1)}
+// add registers a poll and ends the earlier ones of the node: an agent has one,
+// so nobody hears them any more, and what they claim is lost.
+func (w *waiters) add(node id.Node, leave func()) *waiter {
+	one := &waiter{node: node, woken: make(chan struct{}, 1), leave: leave}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	for _, earlier := range w.by[node] {
+		earlier.leave()
+	}
 	w.by[node] = append(w.by[node], one)
 	return one
 }

@@ -1,6 +1,7 @@
 package agenttask
 
 import (
+	"slices"
 	"testing"
 
 	"gpuaas/controlplane/internal/id"
@@ -29,7 +30,7 @@ func TestANotificationWakesWhomItConcerns(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := New(QueueConfig{})
-			first, second, third := q.waiting.add(one), q.waiting.add(one), q.waiting.add(other)
+			first, second, third := q.waiting.add(one, func() {}), q.waiting.add(one, func() {}), q.waiting.add(other, func() {})
 			for range 2 { // the second finds them woken already
 				q.notified(c.payload)
 			}
@@ -50,5 +51,25 @@ func TestANotificationWakesWhomItConcerns(t *testing.T) {
 				t.Errorf("left behind: %v", q.waiting.by)
 			}
 		})
+	}
+}
+
+func TestAPollEndsTheEarlierOnesOfItsNodeOnly(t *testing.T) {
+	w := newWaiters()
+	one, other := id.New[id.Node](), id.New[id.Node]()
+	var left []string
+	add := func(node id.Node, name string) *waiter {
+		return w.add(node, func() { left = append(left, name) })
+	}
+	gone := add(one, "gone")
+	w.remove(gone)
+	add(one, "first")
+	add(other, "other")
+	if left != nil {
+		t.Fatalf("%v left", left)
+	}
+	add(one, "second")
+	if !slices.Equal(left, []string{"first"}) {
+		t.Errorf("%v left", left)
 	}
 }

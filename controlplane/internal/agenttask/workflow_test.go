@@ -193,9 +193,9 @@ func TestATaskThatHasEndedIsNotWaitedFor(t *testing.T) {
 	s.did(t, 0, "EnqueueNodeTask", "ReadNodeTask")
 }
 
-func TestWhoAsksLastIsTold(t *testing.T) {
+func TestATaskThatNobodyAwaitsCanBeAwaited(t *testing.T) {
 	s := newStage(t)
-	r := agenttask.Request{Node: s.node, Type: agentwire.TypeDrain, IdempotencyKey: "once", AwaitWorkflow: "an-earlier-one"}
+	r := agenttask.Request{Node: s.node, Type: agentwire.TypeDrain, IdempotencyKey: "once"}
 	if _, err := s.enqueue(s.ctx, r); err != nil {
 		t.Fatal(err)
 	}
@@ -204,6 +204,38 @@ func TestWhoAsksLastIsTold(t *testing.T) {
 	s.end(t)
 	if task := s.task(t); task.AwaitWorkflow != "default-test-workflow-id" {
 		t.Errorf("workflow %s is told", task.AwaitWorkflow)
+	}
+}
+
+// Whoever waits already must not wait for ever because another asks the same.
+func TestATaskThatIsAwaitedIsNotTakenOver(t *testing.T) {
+	s := newStage(t)
+	r := agenttask.Request{Node: s.node, Type: agentwire.TypeDrain, IdempotencyKey: "once", AwaitWorkflow: "an-earlier-one"}
+	if _, err := s.enqueue(s.ctx, r); err != nil {
+		t.Fatal(err)
+	}
+	other := r
+	other.AwaitWorkflow = "a-later-one"
+	if _, err := s.enqueue(s.ctx, other); fault.CodeOf(err) != "node_task_awaited" || fault.KindOf(err) != fault.Conflict {
+		t.Fatalf("another asks the same: %v", err)
+	}
+	s.env.ExecuteWorkflow(func(ctx workflow.Context) (string, error) {
+		_, err := agenttask.Run(ctx, r)
+		return fault.CodeOf(err), nil
+	})
+	var code string
+	if err := s.env.GetWorkflowResult(&code); err != nil || code != "node_task_awaited" {
+		t.Errorf("%s %v", code, err)
+	}
+	if task := s.task(t); task.AwaitWorkflow != "an-earlier-one" || task.Status != agenttask.Queued {
+		t.Errorf("%+v", task)
+	}
+	if _, err := s.enqueue(s.ctx, r); err != nil {
+		t.Errorf("the earlier one asks again: %v", err)
+	}
+	s.carryOut(t)
+	if task, err := s.enqueue(s.ctx, other); err != nil || task.Status != agenttask.Succeeded {
+		t.Errorf("after its end: %+v, %v", task, err)
 	}
 }
 

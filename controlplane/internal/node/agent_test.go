@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,7 +43,41 @@ func TestAReportIsWrittenOnlyWhenItIsNew(t *testing.T) {
 	if got := w.count(t, `SELECT count(*) FROM node_events WHERE kind = 'agent_reported'`); got != 1 {
 		t.Errorf("%d entries about one report", got)
 	}
-	wantCode(t, w.service.Report(t.Context(), id.New[id.Node](), r), fault.NotFound, "not_found")
+	wantCode(t, w.service.Report(t.Context(), id.New[id.Node](), r), fault.NotFound, "node_not_found")
+}
+
+func TestReportsThatAreRefused(t *testing.T) {
+	w := newWorld(t)
+	a := w.active(t, "a")
+	for name, change := range map[string]func(r *agentwire.Report){
+		"body.build.version":    func(r *agentwire.Report) { r.Build.Version = "1.0 <b>" },
+		"body.build.commit":     func(r *agentwire.Report) { r.Build.Commit = strings.Repeat("a", 65) },
+		"body.capabilities":     func(r *agentwire.Report) { r.Capabilities.CPUModel = "a\x00b" },
+		"body.capabilities big": func(r *agentwire.Report) { r.Capabilities.OS = strings.Repeat("x", 64<<10) },
+		"body.capabilities key": func(r *agentwire.Report) { r.Capabilities.Facts = map[string]string{"\x00": ""} },
+	} {
+		r := agentwire.Report{Build: release, Capabilities: anything}
+		change(&r)
+		field, _, _ := strings.Cut(name, " ")
+		err := w.service.Report(t.Context(), a.node, r)
+		if f, ok := fault.As(err); !ok || f.Kind != fault.Invalid || len(f.Fields) != 1 || f.Fields[0].Path != field {
+			t.Errorf("%s: %v", name, err)
+		}
+		_, token := w.make(t, "new-"+id.NewString())
+		_, err = w.service.BeginEnrolment(t.Context(), token, "key", "machine", "host", r.Build, r.Capabilities)
+		if fault.KindOf(err) != fault.Invalid {
+			t.Errorf("%s, when it enrols: %v", name, err)
+		}
+	}
+	if got := w.count(t, `SELECT count(*) FROM node_events WHERE kind = 'agent_reported'`); got != 0 {
+		t.Errorf("%d entries of refused reports", got)
+	}
+	// A backslash and what looks like the rest of it is ordinary text.
+	r := agentwire.Report{Build: release, Capabilities: anything}
+	r.Capabilities.CPUModel = `a\u0000b`
+	if err := w.service.Report(t.Context(), a.node, r); err != nil {
+		t.Errorf("text that only looks like it: %v", err)
+	}
 }
 
 func TestDrift(t *testing.T) {

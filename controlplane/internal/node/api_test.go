@@ -64,8 +64,8 @@ func TestNodeOverTheAPI(t *testing.T) {
 	}
 	w.callAs(t, "auditor", http.MethodPatch, path, `"2"`, object{"port": 22}).wants(t, http.StatusForbidden, "insufficient_permissions")
 	w.callAs(t, "guest", http.MethodGet, path, "", nil).wants(t, http.StatusForbidden, "insufficient_permissions")
-	w.call(t, http.MethodGet, "/"+id.NewString(), "", nil).wants(t, http.StatusNotFound, "not_found")
-	w.call(t, http.MethodGet, "/"+id.NewString()+"/history", "", nil).wants(t, http.StatusNotFound, "not_found")
+	w.call(t, http.MethodGet, "/"+id.NewString(), "", nil).wants(t, http.StatusNotFound, "node_not_found")
+	w.call(t, http.MethodGet, "/"+id.NewString()+"/history", "", nil).wants(t, http.StatusNotFound, "node_not_found")
 }
 
 func TestRejectedNodesNameTheirFields(t *testing.T) {

@@ -5,9 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"gpuaas/contract/agentwire"
 	"gpuaas/contract/eventwire"
+	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/id"
 	"gpuaas/controlplane/internal/node/internal/nodedb"
 )
@@ -35,6 +37,9 @@ func (s *Service) Report(ctx context.Context, node id.Node, r agentwire.Report) 
 	if err != nil {
 		return err
 	}
+	if err := checkSaid(r.Build, seen); err != nil {
+		return err
+	}
 	if same, err := s.said(ctx, node, r, seen); err != nil || same {
 		return err
 	}
@@ -58,6 +63,35 @@ func (s *Service) Report(ctx context.Context, node id.Node, r agentwire.Report) 
 			metadata: map[string]any{"agent_version": r.Build.Version, "verifier_version": r.VerifierVersion},
 		})
 	})
+}
+
+// maxInspection bounds what is kept about one machine, in every entry of its
+// history that is about it: several times what the largest machines report.
+const maxInspection = 64 << 10
+
+// checkSaid refuses what an agent must not make the control plane keep.
+func checkSaid(b agentwire.Build, seen inspection) error {
+	var fields []fault.Field
+	refuse := func(field, message string) {
+		fields = append(fields, fault.Field{Path: "body." + field, Message: message})
+	}
+	for _, part := range []struct{ field, value string }{{"build.version", b.Version}, {"build.commit", b.Commit}} {
+		if !versionForm.MatchString(part.value) {
+			refuse(part.field, "must be letters, digits and . _ + -, 64 characters at most")
+		}
+	}
+	if len(seen.found) > maxInspection {
+		refuse("capabilities", fmt.Sprintf("must have %d bytes at most as JSON, not %d", maxInspection, len(seen.found)))
+	}
+	if hasNUL(seen.found) {
+		refuse("capabilities", "must not hold a NUL character")
+	}
+	return rejected(fields)
+}
+
+// hasNUL finds the one character that JSON can carry and the database cannot.
+func hasNUL(document json.RawMessage) bool {
+	return strings.Contains(strings.ReplaceAll(string(document), `\\`, ""), `\u0000`)
 }
 
 // said compares a report with what is known. The database keeps JSON in a form

@@ -16,19 +16,21 @@ import (
 )
 
 // RecordCertificate notes a certificate before it is handed out: one that was
-// not noted is refused. A renewed one lives beside the one before it, because
-// the agent may not have it yet; one that was got by a token replaces all.
-func (s *Service) RecordCertificate(ctx context.Context, node id.Node, cert Cert, renewed bool) error {
+// not noted is refused. askedWith is the serial of the certificate that it
+// renews; empty: it was got by a token. A renewed one lives beside the one
+// before it, because the agent may not have it yet; one that was got by a token
+// replaces all.
+func (s *Service) RecordCertificate(ctx context.Context, node id.Node, cert Cert, askedWith string) error {
 	return s.inChange(asAgent(ctx, node), func(ctx context.Context, c change) error {
 		n, err := c.lock(ctx, node)
 		if err != nil {
 			return err
 		}
-		if err := c.mayHave(ctx, n, cert, renewed); err != nil {
+		if err := c.mayHave(ctx, n, cert, askedWith); err != nil {
 			return err
 		}
 		result, e := n.LastDeliveryResult, entry{kind: KindCertificateRenewed, cause: "the agent renewed its certificate", action: "node.renew_certificate"}
-		if !renewed {
+		if askedWith == "" {
 			result = "enrolled"
 			e = entry{kind: KindEnrolled, cause: "the agent was given a certificate", action: "node.enrol", tell: eventwire.NodeEnrolled}
 			if err := c.RevokeCertificates(ctx, nodedb.RevokeCertificatesParams{NodeID: node, RevokedReason: "replaced by enrolment"}); err != nil {
@@ -51,17 +53,18 @@ func (s *Service) RecordCertificate(ctx context.Context, node id.Node, cert Cert
 }
 
 // mayHave looks again, now that the node is locked: while the certificate was
-// being made, somebody may have revoked the identity that it was asked with.
-func (c change) mayHave(ctx context.Context, n Node, cert Cert, renewed bool) error {
+// being made, somebody may have revoked the identity that it was asked with. That
+// the node has got another one since does not help whoever asked.
+func (c change) mayHave(ctx context.Context, n Node, cert Cert, askedWith string) error {
 	if n.Status.fenced() || n.Status == BootstrapIssued {
 		return nodeFenced(n.Status)
 	}
-	if renewed {
-		live, err := c.LiveCertificates(ctx, n.ID)
+	if askedWith != "" {
+		lives, err := c.CertificateLives(ctx, nodedb.CertificateLivesParams{Serial: strings.ToLower(askedWith), NodeID: n.ID})
 		if err != nil {
-			return fmt.Errorf("count certificates: %w", err)
+			return fmt.Errorf("read certificate: %w", err)
 		}
-		if live == 0 {
+		if !lives {
 			return certificateRevoked()
 		}
 		return nil
@@ -77,8 +80,9 @@ func (c change) mayHave(ctx context.Context, n Node, cert Cert, renewed bool) er
 }
 
 // RevokeIdentity takes all certificates and tokens of a node back. It holds
-// from its commit on, because serials are looked up with every call; the PKI
-// is told afterwards, and told again when the command is repeated.
+// from its commit on, because serials are looked up with every call, and with it
+// end the sessions that the node holds; the PKI is told afterwards, and told
+// again when the command is repeated.
 func (s *Service) RevokeIdentity(ctx context.Context, node id.Node, reason string) error {
 	var serials []string
 	err := s.inChange(ctx, func(ctx context.Context, c change) error {
@@ -88,6 +92,9 @@ func (s *Service) RevokeIdentity(ctx context.Context, node id.Node, reason strin
 		after, err := c.disown(ctx, node, reason)
 		if err != nil {
 			return err
+		}
+		if err := s.onRevoked(ctx, c.tx, node); err != nil {
+			return fmt.Errorf("end what node %s holds: %w", node, err)
 		}
 		if serials, err = c.RevokedSerials(ctx, node); err != nil {
 			return fmt.Errorf("list revoked certificates: %w", err)
@@ -100,14 +107,26 @@ func (s *Service) RevokeIdentity(ctx context.Context, node id.Node, reason strin
 	if err != nil {
 		return err
 	}
+	return s.takeBack(ctx, serials)
+}
+
+// takeBack tells the PKI of revoked certificates. One that it does not know any
+// more needs no taking back, and one that fails does not spare the others.
+func (s *Service) takeBack(ctx context.Context, serials []string) error {
+	var left []string
+	var failures []error
 	for _, serial := range serials {
-		if err := s.pki.RevokeCertificate(ctx, serial); err != nil {
-			return fault.Wrap(err, fault.Unavailable, "node_revocation_incomplete",
-				"the identity is refused from now on, but the secrets engine has not taken certificate %s back", serial).
-				WithRemedy("repeat the command when the secrets engine answers")
+		if err := s.pki.RevokeCertificate(ctx, serial); err != nil && fault.KindOf(err) != fault.NotFound {
+			left, failures = append(left, serial), append(failures, err)
 		}
 	}
-	return nil
+	if len(left) == 0 {
+		return nil
+	}
+	return fault.Wrap(errors.Join(failures...), fault.Unavailable, "node_revocation_incomplete",
+		"the identity is refused from now on, but the secrets engine has not taken %d of %d certificates back: %s",
+		len(left), len(serials), strings.Join(left, ", ")).
+		WithRemedy("repeat the command when the secrets engine answers")
 }
 
 func (c change) disown(ctx context.Context, node id.Node, reason string) (Node, error) {

@@ -135,6 +135,9 @@ func (s *Service) BeginEnrolment(
 	if err != nil {
 		return Node{}, err
 	}
+	if err := checkSaid(build, seen); err != nil {
+		return Node{}, err
+	}
 	e := enrolment{token: token, key: keyFingerprint, instance: instance, hostname: hostname, build: build, inspection: seen}
 	ctx = asAgent(ctx, known.NodeToken.NodeID)
 	var n Node

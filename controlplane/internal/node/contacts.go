@@ -35,8 +35,8 @@ func (c *Contacts) Note(node id.Node) {
 	c.heard[node] = time.Now()
 }
 
-// Run flushes until the context ends. It also says that somebody listens: run
-// it exactly where agents can be heard.
+// Run flushes until the context ends. It also says that somebody listens, as
+// long as Config.Listening says so: run it exactly where agents come to.
 func (c *Contacts) Run(ctx context.Context) {
 	tick := time.NewTicker(c.service.settings.FlushEvery)
 	defer tick.Stop()
@@ -63,16 +63,20 @@ func (c *Contacts) last(ctx context.Context) {
 }
 
 // Flush writes down, in one statement, who was heard of since the last time,
-// and that somebody listened. What cannot be written is kept.
+// and that somebody listened, if somebody did. What cannot be written is kept.
 func (c *Contacts) Flush(ctx context.Context) error {
+	listening := c.service.listening()
 	c.mu.Lock()
 	batch := c.heard
 	c.heard = make(map[id.Node]time.Time, len(batch))
 	c.mu.Unlock()
+	if !listening && len(batch) == 0 {
+		return nil
+	}
 
 	settings := c.service.settings
 	p := nodedb.FlushParams{
-		GapSeconds: settings.gap().Seconds(), DeafSeconds: settings.deaf().Seconds(),
+		GapSeconds: settings.gap().Seconds(), DeafSeconds: settings.deaf().Seconds(), Listening: listening,
 		Nodes: make([]string, 0, len(batch)), Ages: make([]float64, 0, len(batch)),
 	}
 	for node, at := range batch {

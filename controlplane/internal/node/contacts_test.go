@@ -306,3 +306,37 @@ func TestOneSweepsAtATime(t *testing.T) {
 		t.Errorf("%d nodes changed, want %d in several batches", n, len(all))
 	}
 }
+
+// A listener that cannot answer, such as while the secrets engine is sealed,
+// hears nobody: that makes nobody offline. What it did hear is written.
+func TestAListenerThatCannotAnswerDoesNotListen(t *testing.T) {
+	w := newWorld(t)
+	a := w.active(t, "a")
+	w.flush(t)
+	w.exec(t, `UPDATE nodes SET status_changed_at = clock_timestamp() - interval '1 day'`)
+	w.exec(t, `UPDATE node_listening SET listening_since = clock_timestamp() - interval '1 day', last_flush_at = clock_timestamp() - interval '10 minutes'`)
+	w.deaf = true
+	w.silent(t, a.node, 6)
+	w.flush(t)
+	if got := w.count(t, `SELECT count(*) FROM node_listening WHERE last_flush_at > clock_timestamp() - interval '5 minutes'`); got != 0 {
+		t.Error("it says that it listens")
+	}
+	w.service.Contacts().Note(a.node)
+	w.flush(t)
+	if at := w.read(t, a.node).LastContactAt; at == nil || time.Since(*at) > 30*time.Second {
+		t.Errorf("last heard of at %v", at)
+	}
+	if got := w.count(t, `SELECT count(*) FROM node_listening WHERE last_flush_at > clock_timestamp() - interval '5 minutes'`); got != 0 {
+		t.Error("a contact counts as listening")
+	}
+	// When it answers again, silence is counted from then on.
+	w.silent(t, a.node, 60)
+	w.deaf = false
+	w.flush(t)
+	if n := w.sweep(t); n != 0 {
+		t.Errorf("%d nodes changed as soon as somebody listened again", n)
+	}
+	if got := w.count(t, `SELECT count(*) FROM node_listening WHERE listening_since > clock_timestamp() - interval '1 minute'`); got != 1 {
+		t.Error("it does not say that it listens")
+	}
+}

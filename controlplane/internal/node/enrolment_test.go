@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/id"
@@ -188,7 +190,7 @@ func TestTokensAreIssuedOnlyWhereTheyWork(t *testing.T) {
 	wantCode(t, err, fault.Forbidden, agentwire.CodeNodeFenced)
 	wantCode(t, a.begin(t, token), fault.Forbidden, agentwire.CodeNodeFenced)
 	_, _, err = w.service.IssueToken(system(t), id.New[id.Node](), node.Bootstrap, 0)
-	wantCode(t, err, fault.NotFound, "not_found")
+	wantCode(t, err, fault.NotFound, "node_not_found")
 }
 
 func TestRecoveryTakesTheIdentityOver(t *testing.T) {
@@ -302,9 +304,9 @@ func TestARevokedIdentityIsRefusedAtOnce(t *testing.T) {
 	wantCode(t, err, fault.Unavailable, "node_revocation_incomplete")
 	wantCode(t, a.poll(t, a.Session), fault.Unauthenticated, agentwire.CodeCertificateRevoked)
 	// A certificate that was asked for before and is ready only now.
-	err = w.service.RecordCertificate(t.Context(), a.node, node.Cert{Serial: "aa", KeyFingerprint: a.key, NotAfter: time.Now().Add(time.Hour)}, true)
+	err = w.service.RecordCertificate(t.Context(), a.node, node.Cert{Serial: "aa", KeyFingerprint: a.key, NotAfter: time.Now().Add(time.Hour)}, a.Serial)
 	wantCode(t, err, fault.Unauthenticated, agentwire.CodeCertificateRevoked)
-	err = w.service.RecordCertificate(t.Context(), a.node, node.Cert{Serial: "ab", KeyFingerprint: a.key, NotAfter: time.Now().Add(time.Hour)}, false)
+	err = w.service.RecordCertificate(t.Context(), a.node, node.Cert{Serial: "ab", KeyFingerprint: a.key, NotAfter: time.Now().Add(time.Hour)}, "")
 	wantCode(t, err, fault.Unauthenticated, agentwire.CodeTokenInvalid)
 
 	w.pki.failure = nil
@@ -319,5 +321,90 @@ func TestARevokedIdentityIsRefusedAtOnce(t *testing.T) {
 	}
 	if w.told(t, a.node, "node.identity_revoked") != 2 || w.audited(t, a.node, "node.revoke_identity") != 2 {
 		t.Error("not told or audited")
+	}
+}
+
+// What a certificate that was replaced asked for is not handed out, although the
+// node has a good one by now.
+func TestARenewalNeedsTheCertificateItWasAskedWith(t *testing.T) {
+	w := newWorld(t)
+	a := w.active(t, "c1")
+	stolen := a.Serial
+	token, _, err := w.service.IssueToken(system(t), a.node, node.Recovery, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.key = "key-new"
+	if err := a.begin(t, token); err != nil {
+		t.Fatal(err)
+	}
+	a.certify(t, false)
+	other := w.active(t, "c2")
+	cert := node.Cert{Serial: "aa", KeyFingerprint: a.key, NotAfter: time.Now().Add(time.Hour)}
+	for name, serial := range map[string]string{"replaced": stolen, "of another node": other.Serial, "unknown": "ff"} {
+		err := w.service.RecordCertificate(t.Context(), a.node, cert, serial)
+		if fault.CodeOf(err) != agentwire.CodeCertificateRevoked {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := w.service.RecordCertificate(t.Context(), a.node, cert, strings.ToUpper(a.Serial)); err != nil {
+		t.Errorf("the present one: %v", err)
+	}
+}
+
+// All certificates are tried; one that the CA does not know any more is no
+// reason to fail.
+func TestRevocationTriesAllCertificates(t *testing.T) {
+	w := newWorld(t)
+	a := w.active(t, "c1")
+	var serials []string
+	for range 4 {
+		serials = append(serials, a.Serial)
+		a.certify(t, true)
+	}
+	w.pki.of = map[string]error{
+		serials[0]: fault.New(fault.NotFound, "secret_not_found", "no such certificate"),
+		serials[1]: errors.New("first failure"), serials[2]: errors.New("second failure"),
+	}
+	err := w.service.RevokeIdentity(system(t), a.node, "stolen")
+	wantCode(t, err, fault.Unavailable, "node_revocation_incomplete")
+	for _, part := range []string{"first failure", "second failure", serials[1], serials[2]} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%q is missing in %v", part, err)
+		}
+	}
+	if len(w.pki.revoked) != 2 {
+		t.Errorf("taken back: %v, want the 2 that can be", w.pki.revoked)
+	}
+	delete(w.pki.of, serials[1])
+	delete(w.pki.of, serials[2])
+	if err := w.service.RevokeIdentity(system(t), a.node, "stolen"); err != nil {
+		t.Errorf("with one that is not known: %v", err)
+	}
+}
+
+// What hangs on an identity ends with it, or neither does.
+func TestRevocationEndsWhatTheNodeHolds(t *testing.T) {
+	w := newWorld(t)
+	a := w.active(t, "c1")
+	var told []id.Node
+	w.onRevoked = func(ctx context.Context, tx pgx.Tx, node id.Node) error {
+		told = append(told, node)
+		_, err := tx.Exec(ctx, `UPDATE nodes SET host = 'ended' WHERE id = $1`, node)
+		return err
+	}
+	if err := w.service.RevokeIdentity(system(t), a.node, "stolen"); err != nil {
+		t.Fatal(err)
+	}
+	if len(told) != 1 || told[0] != a.node || w.read(t, a.node).Host != "ended" {
+		t.Errorf("told: %v", told)
+	}
+	b := w.active(t, "c2")
+	w.onRevoked = func(context.Context, pgx.Tx, id.Node) error { return errors.New("no") }
+	if err := w.service.RevokeIdentity(system(t), b.node, "stolen"); err == nil {
+		t.Error("half a revocation succeeded")
+	}
+	if err := b.poll(t, b.Session); err != nil {
+		t.Errorf("after a revocation that failed: %v", err)
 	}
 }

@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -13,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/auth"
@@ -34,13 +37,21 @@ type world struct {
 	api       *httpapi.API
 	mu        sync.Mutex
 	skew      time.Duration // of the clock of the service
+	deaf      bool          // the listener cannot answer
+	onRevoked func(ctx context.Context, tx pgx.Tx, node id.Node) error
 }
 
 func newWorld(tb testing.TB, settings ...node.Settings) *world {
 	tb.Helper()
 	w := &world{pki: &pki{}}
 	w.db, w.owner = postgrestest.NewWithOwner(tb)
-	cfg := node.Config{DB: w.db, PKI: w.pki, Bootstrap: renderer{}, Clock: w.now}
+	cfg := node.Config{DB: w.db, PKI: w.pki, Bootstrap: renderer{}, Clock: w.now, Listening: func() bool { return !w.deaf }}
+	cfg.OnRevoked = func(ctx context.Context, tx pgx.Tx, node id.Node) error {
+		if w.onRevoked == nil {
+			return nil
+		}
+		return w.onRevoked(ctx, tx, node)
+	}
 	if len(settings) > 0 {
 		cfg.Settings = settings[0]
 	}
@@ -90,13 +101,14 @@ type pki struct {
 	mu      sync.Mutex
 	revoked []string
 	failure error
+	of      map[string]error // of single serials
 }
 
 func (p *pki) RevokeCertificate(_ context.Context, serial string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.failure != nil {
-		return p.failure
+	if err := cmp.Or(p.failure, p.of[serial]); err != nil {
+		return err
 	}
 	p.revoked = append(p.revoked, serial)
 	return nil
@@ -240,9 +252,13 @@ func (a *agent) begin(tb testing.TB, token redact.Secret) error {
 
 func (a *agent) certify(tb testing.TB, renewed bool) {
 	tb.Helper()
+	askedWith := ""
+	if renewed {
+		askedWith = a.Serial
+	}
 	a.Serial = strings.ReplaceAll(id.NewString(), "-", "")
 	cert := node.Cert{Serial: a.Serial, KeyFingerprint: a.key, NotAfter: time.Now().Add(24 * time.Hour)}
-	if err := a.w.service.RecordCertificate(tb.Context(), a.node, cert, renewed); err != nil {
+	if err := a.w.service.RecordCertificate(tb.Context(), a.node, cert, askedWith); err != nil {
 		tb.Fatal(err)
 	}
 }

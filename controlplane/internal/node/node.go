@@ -152,7 +152,7 @@ func (s Status) takesToken(p Purpose) bool {
 }
 
 func notFound() error {
-	return fault.New(fault.NotFound, "not_found", "there is no such node").WithRemedy("check the id")
+	return fault.New(fault.NotFound, "node_not_found", "there is no such node").WithRemedy("list them with: gpuaas node list")
 }
 
 func atVersion(have, based int64) error {

@@ -120,8 +120,8 @@ SELECT EXISTS (SELECT 1 FROM node_tokens WHERE node_id = $1 AND consumed_by_key 
 -- name: InsertCertificate :exec
 INSERT INTO node_certificates (serial, node_id, key_fingerprint, not_after) VALUES ($1, $2, $3, $4);
 
--- name: LiveCertificates :one
-SELECT count(*) FROM node_certificates WHERE node_id = $1 AND revoked_at IS NULL;
+-- name: CertificateLives :one
+SELECT EXISTS (SELECT 1 FROM node_certificates WHERE serial = $1 AND node_id = $2 AND revoked_at IS NULL);
 
 -- name: RevokeCertificates :exec
 UPDATE node_certificates SET revoked_at = clock_timestamp(), revoked_reason = $2 WHERE node_id = $1 AND revoked_at IS NULL;
@@ -166,7 +166,8 @@ WITH heard AS (
           FROM (SELECT unnest(sqlc.arg(nodes)::uuid[]) AS node_id, unnest(sqlc.arg(ages)::float8[]) AS age) u) h
     WHERE c.node_id = h.node_id AND c.last_contact_at < h.at
 )
-INSERT INTO node_listening (listening_since, last_flush_at) VALUES (clock_timestamp(), clock_timestamp())
+INSERT INTO node_listening (listening_since, last_flush_at)
+SELECT clock_timestamp(), clock_timestamp() WHERE sqlc.arg(listening)::boolean
 ON CONFLICT (one_row) DO UPDATE SET last_flush_at = excluded.last_flush_at, listening_since =
     CASE WHEN excluded.last_flush_at - node_listening.last_flush_at > make_interval(secs => sqlc.arg(deaf_seconds)::float8)
         THEN excluded.listening_since ELSE node_listening.listening_since END;

@@ -5,6 +5,9 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/controlplane/internal/id"
 	"gpuaas/controlplane/internal/node/internal/nodedb"
 	"gpuaas/controlplane/internal/postgres"
 	"gpuaas/controlplane/internal/redact"
@@ -38,6 +41,13 @@ type Config struct {
 	PKI       PKI
 	Settings  Settings
 	Bootstrap BootstrapRenderer
+	// Listening reports whether agents that come here are heard at all; nil: they
+	// always are. A listener that cannot answer hears nobody, and what it does
+	// not hear is not their silence.
+	Listening func() bool
+	// OnRevoked ends, within the revocation, what a node holds by its identity;
+	// nil: nothing does.
+	OnRevoked func(ctx context.Context, tx pgx.Tx, node id.Node) error
 	Clock     func() time.Time // nil: the clock of the machine
 	Logger    *slog.Logger     // nil: nothing is logged
 }
@@ -50,6 +60,8 @@ type Service struct {
 	pki       PKI
 	settings  Settings
 	bootstrap BootstrapRenderer
+	listening func() bool
+	onRevoked func(ctx context.Context, tx pgx.Tx, node id.Node) error
 	now       func() time.Time
 	logger    *slog.Logger
 	contacts  *Contacts
@@ -59,7 +71,13 @@ type Service struct {
 func New(cfg Config) *Service {
 	s := &Service{
 		db: cfg.DB, reads: nodedb.New(cfg.DB), pki: cfg.PKI, settings: cfg.Settings.withDefaults(), bootstrap: cfg.Bootstrap,
-		now: cfg.Clock, logger: cfg.Logger,
+		listening: cfg.Listening, onRevoked: cfg.OnRevoked, now: cfg.Clock, logger: cfg.Logger,
+	}
+	if s.listening == nil {
+		s.listening = func() bool { return true }
+	}
+	if s.onRevoked == nil {
+		s.onRevoked = func(context.Context, pgx.Tx, id.Node) error { return nil }
 	}
 	if s.now == nil {
 		s.now = time.Now

@@ -95,7 +95,7 @@ func (s *Service) Register(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "close-terminal-session", Method: http.MethodPost, Path: root + "/{session_id}/close", Tag: "Terminals", Status: http.StatusAccepted,
 		Summary:     "End a terminal session",
-		Description: "A session that is open is ended by the agent of its node; one that has ended is left as it is.",
+		Description: "Both ends of an open session are cut, at the latest after 15 seconds, and the agent of its node is told; one that has ended is left as it is.",
 		Access:      httpapi.Platform(auth.NodeManage),
 	}, func(ctx context.Context, in *closeInput) (*sessionOutput, error) {
 		now, err := s.Close(ctx, in.ID, in.Body.Reason)

@@ -87,8 +87,9 @@ func (s *Service) ration(ctx context.Context, q *terminaldb.Queries, who string,
 	return nil
 }
 
-// Close ends a session on request. One whose token was not used ends here and
-// now; otherwise its agent is told to end it.
+// Close ends a session on request, here and now: whichever replica holds it
+// lets go of both ends, at the latest when it next says what it holds. The agent
+// is told as well, but its node need not be there.
 func (s *Service) Close(ctx context.Context, session id.TerminalSession, reason string) (Session, error) {
 	var now Session
 	err := s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -102,17 +103,85 @@ func (s *Service) Close(ctx context.Context, session id.TerminalSession, reason 
 		if err := record(ctx, tx, "terminal_session.close_on_request", now, audit.Success, reason); err != nil {
 			return err
 		}
-		if now.Status == Issued {
-			now, err = s.finish(ctx, tx, now, Revoke, reasonRevoked, 0, 0)
-			return err
+		if now.Status != Issued {
+			s.tellAgent(ctx, tx, now, reason)
 		}
-		_, err = s.tasks.Enqueue(ctx, tx, agenttask.Request{
-			Node: now.Node, Type: agentwire.TypeTerminalClose, Params: agentwire.TerminalCloseParams{SessionID: session.String()},
-			IdempotencyKey: "terminal-close-" + session.String(), Reason: reason,
+		now, err = s.revoke(ctx, tx, now)
+		return err
+	})
+	if h := s.heldHere(session); err == nil && h != nil {
+		h.end(ending{reason: now.CloseReason}) // other replicas find out by themselves
+	}
+	return now, err
+}
+
+// tellAgent has the node end its end of a session. It is a help, not a
+// condition: a node that cannot be asked does not keep the session alive.
+func (s *Service) tellAgent(ctx context.Context, tx pgx.Tx, session Session, reason string) {
+	err := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
+		_, err := s.tasks.Enqueue(ctx, tx, agenttask.Request{
+			Node: session.Node, Type: agentwire.TypeTerminalClose, Params: agentwire.TerminalCloseParams{SessionID: session.ID.String()},
+			IdempotencyKey: "terminal-close-" + session.ID.String(), Reason: reason,
 		})
 		return err
 	})
-	return now, err
+	if err != nil {
+		s.logger.WarnContext(ctx, "the node was not told to end a terminal session", "session", session.ID, "node", session.Node, "error", err)
+	}
+}
+
+// EndAll ends all sessions of a node, within the caller's transaction. Replicas
+// that hold some let go of them when they next say what they hold.
+func (s *Service) EndAll(ctx context.Context, tx pgx.Tx, node id.Node) error {
+	of := node.String()
+	// In the order in which sessions move: one that moves meanwhile is met later.
+	for _, status := range []Status{Issued, Opening, Open} {
+		in := string(status)
+		for {
+			rows, err := terminaldb.New(tx).List(ctx, terminaldb.ListParams{Node: &of, Status: &in, PageSize: sweepBatch})
+			if err != nil {
+				return fmt.Errorf("list terminal sessions of node %s: %w", node, err)
+			}
+			for _, row := range rows {
+				now, err := lock(ctx, tx, row.ID)
+				if err != nil {
+					return err
+				}
+				if _, err := s.revoke(ctx, tx, now); err != nil {
+					return err
+				}
+			}
+			if len(rows) < sweepBatch {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// revoke ends a session that is locked, if it has not ended.
+func (s *Service) revoke(ctx context.Context, tx pgx.Tx, now Session) (Session, error) {
+	switch state, _ := Lifecycle.State(now.Status); {
+	case state.Terminal:
+		return now, nil
+	case now.Status == Issued:
+		return s.finish(ctx, tx, now, Revoke, reasonRevoked, 0, 0)
+	}
+	in, out := now.BytesIn, now.BytesOut
+	if h := s.heldHere(now.ID); h != nil {
+		in, out = h.in.Load(), h.out.Load()
+	}
+	return s.finish(ctx, tx, now, End, agentwire.ClosedOnRequest, in, out)
+}
+
+// heldHere is a session that this replica holds; nil: it does not.
+func (s *Service) heldHere(session id.TerminalSession) *held {
+	for _, h := range s.broker.standing() {
+		if h.ID == session {
+			return h
+		}
+	}
+	return nil
 }
 
 // use spends the token of a session and asks the node for its end. held is told
@@ -204,7 +273,7 @@ func (s *Service) ended(ctx context.Context, session id.TerminalSession, reason 
 			return err
 		}
 		if state, _ := Lifecycle.State(now.Status); state.Terminal {
-			return nil // swept by another replica
+			return nil // ended on request, or swept by another replica
 		}
 		_, err = s.finish(ctx, tx, now, End, reason, in, out)
 		return err

@@ -59,9 +59,9 @@ func (s *Service) abandon(ctx context.Context, tx pgx.Tx, session Session) error
 	return err
 }
 
-// beat says which sessions this replica holds, in one statement. What another
-// replica has ended meanwhile, because this one was silent for too long, must
-// not go on.
+// beat says which sessions this replica holds, in one statement. What was ended
+// elsewhere meanwhile, on request or because this replica was silent for too
+// long, must not go on.
 func (s *Service) beat(ctx context.Context) error {
 	held := s.broker.standing()
 	if len(held) == 0 {
@@ -82,8 +82,17 @@ func (s *Service) beat(ctx context.Context) error {
 	}
 	for _, h := range held {
 		if !known[h.ID] {
-			h.end(ending{reason: reasonGatewayLost})
+			h.end(ending{reason: s.endedElsewhere(ctx, h.ID)})
 		}
 	}
 	return nil
+}
+
+// endedElsewhere is why a session that this replica holds is over.
+func (s *Service) endedElsewhere(ctx context.Context, session id.TerminalSession) string {
+	now, err := Get(ctx, s.db, session)
+	if err != nil || now.CloseReason == "" {
+		return reasonGatewayLost
+	}
+	return now.CloseReason
 }

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+	"github.com/jackc/pgx/v5"
 
 	"gpuaas/contract/agentwire"
+	"gpuaas/controlplane/internal/auth"
 	"gpuaas/controlplane/internal/id"
 	"gpuaas/controlplane/internal/terminal"
 )
@@ -43,7 +45,7 @@ func TestWhoMayHaveATokenForWhat(t *testing.T) {
 		"root":                   {"admin", mint(w.node), map[string]any{"username": "root"}, http.StatusUnprocessableEntity, "validation_error"},
 		"a path":                 {"admin", mint(w.node), map[string]any{"username": "../x"}, http.StatusUnprocessableEntity, "validation_error"},
 		"too wide":               {"admin", mint(w.node), map[string]any{"username": "alice", "columns": 1001}, http.StatusUnprocessableEntity, "validation_error"},
-		"no such node":           {"admin", mint(id.New[id.Node]()), alice, http.StatusNotFound, "not_found"},
+		"no such node":           {"admin", mint(id.New[id.Node]()), alice, http.StatusNotFound, "node_not_found"},
 		"a node that is silent":  {"admin", mint(w.addNode(t, "offline")), alice, http.StatusConflict, "node_offline"},
 		"a node being emptied":   {"admin", mint(w.addNode(t, "draining")), alice, http.StatusConflict, "node_not_in_service"},
 		"a node that is gone":    {"admin", mint(w.addNode(t, "deleted")), alice, http.StatusConflict, "node_not_in_service"},
@@ -189,8 +191,10 @@ func TestHeldSessionsAreNotSwept(t *testing.T) {
 
 func TestOperatorsSeeAndEndSessions(t *testing.T) {
 	w := newWorld(t, nil)
-	open, _, node := w.both(t)
+	open, user, node := w.both(t)
 	w.task(t) // the one that opened it
+	user.sends("typed")
+	node.shows("typed")
 	unused := w.mint(t)
 	var page struct {
 		Items []struct {
@@ -220,18 +224,117 @@ func TestOperatorsSeeAndEndSessions(t *testing.T) {
 	if _, status := w.user(t, unused).ends(); status != agentwire.CloseUnauthenticated {
 		t.Errorf("its token still works: %d", status)
 	}
-	for range 2 { // repeated, it is the same task
-		if status, p := closing("admin", open.SessionID); status != "open" || p.Code != "" {
+	for range 2 { // repeated, it has ended
+		if status, p := closing("admin", open.SessionID); status != "closed" || p.Code != "" {
 			t.Errorf("one that is open: %s %+v", status, p)
 		}
 	}
-	task := w.task(t)
-	if task.Type != agentwire.TypeTerminalClose {
+	if last, status := user.ends(); last.Reason != agentwire.ClosedOnRequest || status != websocket.StatusNormalClosure {
+		t.Errorf("the user hears %+v, %d", last, status)
+	}
+	if last, _ := node.ends(); last.Type != agentwire.FrameClose || last.Reason != agentwire.ClosedOnRequest {
+		t.Errorf("the node hears %+v", last)
+	}
+	if task := w.task(t); task.Type != agentwire.TypeTerminalClose {
 		t.Fatalf("the node is given %+v", task)
 	}
-	node.control(agentwire.TerminalFrame{Type: agentwire.FrameClosed, Reason: agentwire.ClosedOnRequest})
-	w.wants(t, open.SessionID, terminal.Closed, agentwire.ClosedOnRequest)
-	if status, p := closing("admin", open.SessionID); status != "closed" || p.Code != "" {
-		t.Errorf("one that has ended: %s %+v", status, p)
+	if ended := w.wants(t, open.SessionID, terminal.Closed, agentwire.ClosedOnRequest); ended.BytesIn != 5 {
+		t.Errorf("%d bytes in", ended.BytesIn)
 	}
+	if got := w.events(t, open.SessionID); !slices.Equal(got, []string{"terminal_session.opened ", "terminal_session.closed closed_by_operator"}) {
+		t.Errorf("events: %q", got)
+	}
+}
+
+// The node need not be there for a session to end, nor the replica that is
+// asked the one that holds it.
+func TestASessionEndsWithoutItsNode(t *testing.T) {
+	w := newWorld(t, nil)
+	other := w.replica(nil)
+	open, user, node := w.both(t)
+	opening := w.mint(t)
+	waiting := w.user(t, opening)
+	w.wants(t, opening.SessionID, terminal.Opening, "")
+	w.exec(t, `UPDATE nodes SET status = 'retired' WHERE id = $1`, w.node) // it can be given no task
+	ended := map[string]terminal.Status{open.SessionID: terminal.Closed, opening.SessionID: terminal.Failed}
+	for session, want := range ended {
+		of, err := id.Parse[id.TerminalSession](session)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if now, err := other.Close(as(t, "admin"), of, "must end"); err != nil || now.Status != want || now.ClosedAt == nil {
+			t.Errorf("closed: %+v, %v", now, err)
+		}
+		w.wants(t, session, want, agentwire.ClosedOnRequest)
+	}
+	// The replica that holds them finds out when it says what it holds.
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { w.service.Run(ctx) })
+	defer func() { stop(); running.Wait() }()
+	if last, status := user.ends(); last.Reason != agentwire.ClosedOnRequest || status != websocket.StatusNormalClosure {
+		t.Errorf("the user hears %+v, %d", last, status)
+	}
+	if last, _ := node.ends(); last.Type != agentwire.FrameClose || last.Reason != agentwire.ClosedOnRequest {
+		t.Errorf("the node hears %+v", last)
+	}
+	if last, _ := waiting.ends(); last.Code != agentwire.ClosedOnRequest {
+		t.Errorf("the one who waits hears %+v", last)
+	}
+	for session, want := range ended {
+		w.wants(t, session, want, agentwire.ClosedOnRequest)
+	}
+}
+
+// A task of an earlier attempt that came to nothing does not keep a session
+// open.
+func TestASessionEndsAlthoughAnEarlierTaskFailed(t *testing.T) {
+	w := newWorld(t, nil)
+	open, user, _ := w.both(t)
+	w.exec(t, `INSERT INTO node_tasks (id, node_id, type, params, concurrency_class, status, generation, max_attempts, deadline_at, idempotency_key,
+			requested_by, correlation_id, finished_at)
+		SELECT $1, node_id, 'terminal.close', '{}', 'concurrent', 'failed', generation, max_attempts, deadline_at, 'terminal-close-' || $2::text,
+			requested_by, correlation_id, now()
+		FROM node_tasks WHERE type = 'terminal.open'`, id.NewString(), open.SessionID)
+	of, err := id.Parse[id.TerminalSession](open.SessionID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now, err := w.service.Close(as(t, "admin"), of, "must end"); err != nil || now.Status != terminal.Closed {
+		t.Errorf("closed: %+v, %v", now, err)
+	}
+	user.ends()
+	w.wants(t, open.SessionID, terminal.Closed, agentwire.ClosedOnRequest)
+}
+
+func TestAllSessionsOfANodeEndTogether(t *testing.T) {
+	w := newWorld(t, nil)
+	open, user, _ := w.both(t)
+	opening, unused := w.mint(t), w.mint(t)
+	w.user(t, opening)
+	w.wants(t, opening.SessionID, terminal.Opening, "")
+	mine := w.node
+	w.node = w.addNode(t, "active")
+	spared := w.mint(t)
+	err := w.db.InTx(as(t, "admin"), func(ctx context.Context, tx pgx.Tx) error { return w.service.EndAll(ctx, tx, mine) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.wants(t, open.SessionID, terminal.Closed, agentwire.ClosedOnRequest)
+	w.wants(t, opening.SessionID, terminal.Failed, agentwire.ClosedOnRequest)
+	w.wants(t, unused.SessionID, terminal.Failed, "token_revoked")
+	w.wants(t, spared.SessionID, terminal.Issued, "")
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { w.service.Run(ctx) })
+	defer func() { stop(); running.Wait() }()
+	if last, _ := user.ends(); last.Reason != agentwire.ClosedOnRequest {
+		t.Errorf("the user hears %+v", last)
+	}
+}
+
+// as is the context of somebody.
+func as(tb testing.TB, who string) context.Context {
+	tb.Helper()
+	return auth.With(tb.Context(), &auth.Principal{Kind: auth.KindUser, ID: "id-of-" + who, Name: who, Platform: auth.PlatformAdmin})
 }

@@ -47,9 +47,9 @@ var Lifecycle = lifecycle.Table[Status, Event]{
 		{From: Issued, Event: Expire, To: Failed, Owner: "terminal sweep"},
 		{From: Issued, Event: Revoke, To: Failed, Owner: "operator"},
 		{From: Opening, Event: Attach, To: Open, Owner: "terminal gateway"},
-		{From: Opening, Event: End, To: Failed, Owner: "terminal gateway"},
+		{From: Opening, Event: End, To: Failed, Owner: "terminal gateway, operator"},
 		{From: Opening, Event: Lose, To: Failed, Owner: "terminal sweep"},
-		{From: Open, Event: End, To: Closed, Owner: "terminal gateway"},
+		{From: Open, Event: End, To: Closed, Owner: "terminal gateway, operator"},
 		{From: Open, Event: Lose, To: Closed, Owner: "terminal sweep"},
 	},
 }

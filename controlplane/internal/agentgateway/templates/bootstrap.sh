@@ -27,6 +27,45 @@ put() {
 	mv -f "$3.new" "$3"
 }
 
+# keep FILE: remembers FILE as it is, so that restore can put it back.
+keep() {
+	[ ! -e "$1" ] || cp -p "$1" "$work/before/${1##*/}"
+}
+
+# restore FILE: makes FILE what it was, or nothing if it was not there.
+restore() {
+	if [ -e "$work/before/${1##*/}" ]; then
+		cp -p "$work/before/${1##*/}" "$1.new" && mv -f "$1.new" "$1"
+	else
+		rm -f "$1"
+	fi
+}
+
+# relink LINK VERSION: makes LINK what it was, or nothing if it was not there.
+relink() {
+	if [ -n "$2" ]; then
+		point "$1" "$2"
+	else
+		rm -f "$programs/$1"
+	fi
+}
+
+# leave runs at the end, whatever it is. What did not become an enrolled node
+# is undone: an agent that was here before runs on as it did.
+leave() {
+	set +e
+	if [ "$undo" = yes ]; then
+		relink current "$old"
+		relink previous "$older"
+		restore "$etc/agent.env"
+		restore "$etc/control-plane-ca.pem"
+		restore "$units/$unit"
+		restore "$state/update.json"
+		[ "$running" = no ] || systemctl start "$unit" || say "the agent that was here before could not be started"
+	fi
+	rm -rf "$work"
+}
+
 # point LINK VERSION: makes LINK lead to a version, at once.
 point() {
 	ln -sfn "$2" "$programs/$1.new"
@@ -38,6 +77,17 @@ check_machine() {
 	for program in curl tar sha256sum sed mktemp systemctl; do
 		command -v "$program" >/dev/null 2>&1 || fail "the program $program is missing: install it and run this again"
 	done
+	[ -e "$etc/agent.env" ] || return 0
+	other=$(sed -n "s/^GPUAAS_NODE_ID=[\"']*\([^\"']*\).*/\1/p" "$etc/agent.env")
+	case "$other" in
+	'' | '{{.NodeID}}') ;;
+	*)
+		printf 'gpuaas: %s\n' "this machine is node $other already; nothing was changed" \
+			"to make it node {{.NodeID}}, remove that one first: drain it and let its agent be uninstalled," \
+			"or, if the control plane no longer knows it: systemctl disable --now $unit; rm -rf $etc $state $programs" >&2
+		exit 1
+		;;
+	esac
 }
 
 write_credentials() {
@@ -72,6 +122,15 @@ install_package() {
 	put "$work/package/gpuaas-gpu" 0755 "$programs/$version/gpuaas-gpu"
 	"$programs/$version/gpuaas-agent" version >/dev/null || fail "the agent does not run on this machine ($(uname -m))"
 	old=$(readlink "$programs/current" 2>/dev/null || true)
+	older=$(readlink "$programs/previous" 2>/dev/null || true)
+	mkdir "$work/before"
+	keep "$etc/agent.env"
+	keep "$etc/control-plane-ca.pem"
+	keep "$units/$unit"
+	keep "$state/update.json"
+	undo=yes
+	# What was said of an earlier update does not hold for what is installed now.
+	rm -f "$state/update.json" "$programs/$version/package.sha256"
 	if [ -n "$old" ] && [ "$old" != "$version" ] && [ -x "$programs/$old/gpuaas-agent" ]; then
 		point previous "$old"
 	fi
@@ -88,15 +147,13 @@ install_package() {
 enrol() {
 	say 'enrolling node {{.NodeID}}'
 	# One agent at a time has the identity; what tenants run goes on without it.
-	running=no
 	if systemctl is-active --quiet "$unit"; then
 		running=yes
 		systemctl stop "$unit"
 	fi
-	if ! "$programs/current/gpuaas-agent" enroll --token-file "$work/token"; then
-		[ "$running" = no ] || systemctl start "$unit"
+	"$programs/current/gpuaas-agent" enroll --token-file "$work/token" ||
 		fail 'the node could not be enrolled; the lines above say why'
-	fi
+	undo=no
 	systemctl daemon-reload
 	systemctl enable "$unit"
 	systemctl restart "$unit"
@@ -105,8 +162,10 @@ enrol() {
 
 main() {
 	check_machine
+	undo=no
+	running=no
 	work=$(mktemp -d)
-	trap 'rm -rf "$work"' EXIT
+	trap leave EXIT
 	trap 'exit 1' HUP INT TERM
 	write_credentials
 	fetch_package

@@ -611,9 +611,10 @@ func (q *Queries) Overdue(ctx context.Context, arg OverdueParams) ([]id.NodeTask
 	return items, nil
 }
 
-const putBack = `-- name: PutBack :execrows
+const putBack = `-- name: PutBack :one
 UPDATE node_tasks SET status = 'queued', attempt = attempt - 1, lease_expires_at = NULL
 WHERE id = $1 AND attempt = $2 AND status = 'dispatched'
+RETURNING id, node_id, type, params, status, concurrency_class, generation, attempt, max_attempts, deadline_at, lease_expires_at, cancel_requested, idempotency_key, await_workflow_id, requested_by, reason, correlation_id, trace_parent, signer_version, output, error_code, error_message, error_remedy, agent_version, created_at, dispatched_at, started_at, finished_at
 `
 
 type PutBackParams struct {
@@ -622,12 +623,40 @@ type PutBackParams struct {
 }
 
 // Undoes a claim that did not reach the node: it was no attempt.
-func (q *Queries) PutBack(ctx context.Context, arg PutBackParams) (int64, error) {
-	result, err := q.db.Exec(ctx, putBack, arg.ID, arg.Attempt)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+func (q *Queries) PutBack(ctx context.Context, arg PutBackParams) (NodeTask, error) {
+	row := q.db.QueryRow(ctx, putBack, arg.ID, arg.Attempt)
+	var i NodeTask
+	err := row.Scan(
+		&i.ID,
+		&i.NodeID,
+		&i.Type,
+		&i.Params,
+		&i.Status,
+		&i.ConcurrencyClass,
+		&i.Generation,
+		&i.Attempt,
+		&i.MaxAttempts,
+		&i.DeadlineAt,
+		&i.LeaseExpiresAt,
+		&i.CancelRequested,
+		&i.IdempotencyKey,
+		&i.AwaitWorkflowID,
+		&i.RequestedBy,
+		&i.Reason,
+		&i.CorrelationID,
+		&i.TraceParent,
+		&i.SignerVersion,
+		&i.Output,
+		&i.ErrorCode,
+		&i.ErrorMessage,
+		&i.ErrorRemedy,
+		&i.AgentVersion,
+		&i.CreatedAt,
+		&i.DispatchedAt,
+		&i.StartedAt,
+		&i.FinishedAt,
+	)
+	return i, err
 }
 
 const renewLease = `-- name: RenewLease :exec

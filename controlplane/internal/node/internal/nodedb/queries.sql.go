@@ -74,6 +74,22 @@ func (q *Queries) BindAgent(ctx context.Context, arg BindAgentParams) (Node, err
 	return i, err
 }
 
+const certificateLives = `-- name: CertificateLives :one
+SELECT EXISTS (SELECT 1 FROM node_certificates WHERE serial = $1 AND node_id = $2 AND revoked_at IS NULL)
+`
+
+type CertificateLivesParams struct {
+	Serial string
+	NodeID id.Node
+}
+
+func (q *Queries) CertificateLives(ctx context.Context, arg CertificateLivesParams) (bool, error) {
+	row := q.db.QueryRow(ctx, certificateLives, arg.Serial, arg.NodeID)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
 const consumeToken = `-- name: ConsumeToken :exec
 UPDATE node_tokens SET consumed_at = clock_timestamp(), consumed_by_key = $2 WHERE token_hash = $1
 `
@@ -130,19 +146,21 @@ const flush = `-- name: Flush :exec
 WITH heard AS (
     UPDATE node_contacts c SET
         last_contact_at = h.at,
-        recovering_since = CASE WHEN h.at - c.last_contact_at > make_interval(secs => $2::float8)
+        recovering_since = CASE WHEN h.at - c.last_contact_at > make_interval(secs => $3::float8)
             THEN h.at ELSE c.recovering_since END
     FROM (SELECT u.node_id, clock_timestamp() - make_interval(secs => u.age) AS at
-          FROM (SELECT unnest($3::uuid[]) AS node_id, unnest($4::float8[]) AS age) u) h
+          FROM (SELECT unnest($4::uuid[]) AS node_id, unnest($5::float8[]) AS age) u) h
     WHERE c.node_id = h.node_id AND c.last_contact_at < h.at
 )
-INSERT INTO node_listening (listening_since, last_flush_at) VALUES (clock_timestamp(), clock_timestamp())
+INSERT INTO node_listening (listening_since, last_flush_at)
+SELECT clock_timestamp(), clock_timestamp() WHERE $1::boolean
 ON CONFLICT (one_row) DO UPDATE SET last_flush_at = excluded.last_flush_at, listening_since =
-    CASE WHEN excluded.last_flush_at - node_listening.last_flush_at > make_interval(secs => $1::float8)
+    CASE WHEN excluded.last_flush_at - node_listening.last_flush_at > make_interval(secs => $2::float8)
         THEN excluded.listening_since ELSE node_listening.listening_since END
 `
 
 type FlushParams struct {
+	Listening   bool
 	DeafSeconds float64
 	GapSeconds  float64
 	Nodes       []string
@@ -151,6 +169,7 @@ type FlushParams struct {
 
 func (q *Queries) Flush(ctx context.Context, arg FlushParams) error {
 	_, err := q.db.Exec(ctx, flush,
+		arg.Listening,
 		arg.DeafSeconds,
 		arg.GapSeconds,
 		arg.Nodes,
@@ -502,17 +521,6 @@ func (q *Queries) ListNodes(ctx context.Context, arg ListNodesParams) ([]ListNod
 		return nil, err
 	}
 	return items, nil
-}
-
-const liveCertificates = `-- name: LiveCertificates :one
-SELECT count(*) FROM node_certificates WHERE node_id = $1 AND revoked_at IS NULL
-`
-
-func (q *Queries) LiveCertificates(ctx context.Context, nodeID id.Node) (int64, error) {
-	row := q.db.QueryRow(ctx, liveCertificates, nodeID)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
 }
 
 const lockContact = `-- name: LockContact :one

@@ -1,0 +1,166 @@
+package hostexec_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gpuaas/agent/internal/hostexec"
+	"gpuaas/agent/internal/hostexec/hosttest"
+)
+
+// hold traces a process, and does not let go before its input ends. Who traces
+// a process hears of its end first: until then it stays for its parent as one
+// that the kernel does not end.
+func hold(pid string) int {
+	runtime.LockOSThread()
+	number, err := strconv.Atoi(pid)
+	if err == nil {
+		err = unix.PtraceSeize(number)
+	}
+	if err != nil {
+		os.Stderr.WriteString(err.Error())
+		return 1
+	}
+	os.Stdout.WriteString("held\n")
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	return 0
+}
+
+// held makes a process one that does not end; release takes it back.
+func held(t *testing.T, m *hosttest.Machine, pid int) (release func()) {
+	t.Helper()
+	tracer := exec.CommandContext(t.Context(), m.Path("/usr/bin/ipcrm"), "hold", strconv.Itoa(pid))
+	tracer.Env = []string{"GPUAAS_HOST_ROOT=" + m.Root}
+	tracer.Stderr = os.Stderr
+	in, err := tracer.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := tracer.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tracer.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if said, err := bufio.NewReader(out).ReadString('\n'); said != "held\n" {
+		t.Fatalf("process %d is not held: %q, %v", pid, said, err)
+	}
+	return func() {
+		t.Helper()
+		if err := errors.Join(in.Close(), tracer.Wait()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+var shellPID = regexp.MustCompile(`pid=([0-9]+)\.`)
+
+func shownPID(t *testing.T, shell io.Reader) int {
+	t.Helper()
+	var shown []byte
+	for buffer := make([]byte, 1024); ; {
+		n, err := shell.Read(buffer)
+		shown = append(shown, buffer[:n]...)
+		if found := shellPID.FindSubmatch(shown); found != nil {
+			pid, _ := strconv.Atoi(string(found[1])) // digits
+			return pid
+		}
+		if err != nil {
+			t.Fatalf("the shell says %q, then %v", shown, err)
+		}
+	}
+}
+
+func awaitReaped(t *testing.T, pid int) {
+	t.Helper()
+	hosttest.Eventually(t, "the process to be waited for", func() error {
+		if _, err := os.Stat("/proc/" + strconv.Itoa(pid)); !errors.Is(err, os.ErrNotExist) {
+			return errors.New("it is still there")
+		}
+		return nil
+	})
+}
+
+// A program that does not even end when it is killed holds nobody up, and is
+// waited for once it ends after all.
+func TestAProgramThatCannotBeEnded(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Log("only root can hold any process")
+		return
+	}
+	t.Parallel()
+	m, host := machine(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := host.Do(ctx, hostexec.Command{Program: "ipcrm", Args: []string{"deaf"}, OnLine: func([]byte) {}})
+		done <- err
+	}()
+	pid := 0
+	hosttest.Eventually(t, "the program to start", func() (err error) {
+		raw, _ := os.ReadFile(m.Path("started")) // nothing before it is there
+		pid, err = strconv.Atoi(string(raw))
+		return err
+	})
+	release := held(t, m, pid)
+	cancel()
+	select {
+	case err := <-done:
+		if !errors.Is(err, hostexec.ErrStuck) || !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v", err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("it is waited for without end")
+	}
+	release()
+	awaitReaped(t, pid)
+}
+
+// A tenant can trace the own shell from outside of its session.
+func TestAShellThatCannotBeEnded(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Log("only root can hold any process")
+		return
+	}
+	t.Parallel()
+	m, host := machine(t)
+	shell, err := host.StartShell(t.Context(), hostexec.ShellStart{
+		Program: "/bin/sh", Name: "alice", Home: "/", User: hostexec.User{UID: 20001, GID: 20001}, Columns: 80, Rows: 24,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shell.Close()
+	if _, err := shell.Write([]byte("echo pid=$$.\n")); err != nil {
+		t.Fatal(err)
+	}
+	pid := shownPID(t, shell)
+	release := held(t, m, pid)
+	done := make(chan int, 1)
+	go func() { done <- shell.End() }()
+	select {
+	case exit := <-done:
+		if exit != -1 {
+			t.Errorf("exit %d", exit)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("it is waited for without end")
+	}
+	release()
+	awaitReaped(t, pid)
+	if exit := shell.End(); exit != -1 {
+		t.Errorf("asked again: exit %d", exit)
+	}
+}
