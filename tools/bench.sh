@@ -69,12 +69,14 @@ down
 rm -rf "$work/state"
 echo -n "first start: "; up --nodes-newcomer-rate 5000
 url=$(grep -o 'http://[0-9.:]*' "$work/up.log" | tail -1)
-fleet --agents 5000 >"$work/fleet.log" 2>&1 &
+bin/gpuaas sim fleet --url "$url" --node-url "https://127.0.0.1:$(cat "$work/state/node-port")" \
+    --token-file "$work/state/admin-token" --at-once 32 --agents 5000 >"$work/fleet.log" 2>&1 &
 agents=$!
-until grep -q running "$work/fleet.log"; do
-    kill -0 "$agents" 2>/dev/null || { cat "$work/fleet.log" >&2; exit 1; }
+for _ in $(seq 300); do
+    if grep -q running "$work/fleet.log"; then break; fi
     sleep 1
 done
+grep -q running "$work/fleet.log" || { cat "$work/fleet.log" >&2; exit 1; }
 sleep 60 # the first polls of all come at once; afterwards they have spread
 ticks() { awk '{print $14 + $15}' "/proc/$1/stat"; }
 before=$(ticks "$launcher")
