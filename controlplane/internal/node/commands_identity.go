@@ -150,20 +150,11 @@ func (s *Service) Authorize(ctx context.Context, p Presented) (Identity, error) 
 		return Identity{}, fault.New(fault.Invalid, "agent_session_missing", "an agent must name its session with every call").
 			WithRemedy("install a newer agent")
 	}
-	row, err := s.reads.Presented(ctx, nodedb.PresentedParams{Serial: strings.ToLower(p.Serial), NodeID: p.Node})
-	if errors.Is(err, pgx.ErrNoRows) || err == nil && row.Revoked {
-		return Identity{}, certificateRevoked()
-	}
+	who, row, err := s.known(ctx, p)
 	if err != nil {
-		return Identity{}, fmt.Errorf("read identity of node: %w", err)
-	}
-	who := Identity{
-		Node: p.Node, Status: Status(row.Status), Generation: row.Generation,
-		OnboardingMode: Mode(row.OnboardingMode), VerifierVersion: row.VerifierVersion,
+		return Identity{}, err
 	}
 	switch {
-	case who.Status.fenced():
-		return Identity{}, nodeFenced(who.Status)
 	case row.AgentInstance != p.Instance:
 		return Identity{}, s.refuseInstance(ctx, p)
 	case row.SessionID == p.Session:
@@ -173,6 +164,26 @@ func (s *Service) Authorize(ctx context.Context, p Presented) (Identity, error) 
 		return Identity{}, err
 	}
 	return who, nil
+}
+
+// known finds whose certificate was presented, and refuses one that is revoked
+// or belongs to a node that must not call.
+func (s *Service) known(ctx context.Context, p Presented) (Identity, nodedb.PresentedRow, error) {
+	row, err := s.reads.Presented(ctx, nodedb.PresentedParams{Serial: strings.ToLower(p.Serial), NodeID: p.Node})
+	if errors.Is(err, pgx.ErrNoRows) || err == nil && row.Revoked {
+		return Identity{}, row, certificateRevoked()
+	}
+	if err != nil {
+		return Identity{}, row, fmt.Errorf("read identity of node: %w", err)
+	}
+	who := Identity{
+		Node: p.Node, Status: Status(row.Status), Generation: row.Generation,
+		OnboardingMode: Mode(row.OnboardingMode), VerifierVersion: row.VerifierVersion,
+	}
+	if who.Status.fenced() {
+		return Identity{}, row, nodeFenced(who.Status)
+	}
+	return who, row, nil
 }
 
 func (s *Service) refuseInstance(ctx context.Context, p Presented) error {
