@@ -11,23 +11,24 @@ import (
 var rungs = map[string]int{
 	"fault": 0, "lifecycle": 0, "id": 0, "redact": 0,
 
-	"postgres": 1, "telemetry": 1, "auth": 1, "audit": 1, "outbox": 1, "httpapi": 1, "durable": 1, "secrets": 1, "health": 1, "maas": 1, "firstboot": 1,
+	"postgres": 1, "telemetry": 1, "auth": 1, "audit": 1, "outbox": 1, "httpapi": 1, "durable": 1, "secrets": 1, "health": 1, "maas": 1, "firstboot": 1, "ssh": 1, "bmc": 1,
 
-	"identity": 2, "node": 2, "site": 2, "sku": 2, "signer": 2, "agenttask": 2,
+	"identity": 2, "node": 2, "site": 2, "sku": 2, "signer": 2, "agenttask": 2, "binding": 2,
 
-	"selfcheck": 3, "system": 3, "agentgateway": 3, "terminal": 3,
+	"selfcheck": 3, "system": 3, "agentgateway": 3, "terminal": 3, "bringup": 3, "onboarding": 3,
 }
 
 // sameRung lists the imports that are allowed between packages of one rung.
 var sameRung = map[string][]string{
-	"lifecycle": {"fault"},
-	"audit":     {"auth", "httpapi", "postgres", "telemetry"},
-	"durable":   {"auth", "outbox", "telemetry"},
-	"httpapi":   {"auth", "postgres", "telemetry"},
-	"maas":      {"postgres"},
-	"node":      {"sku"},
-	"agenttask": {"node"},
-	"outbox":    {"audit", "auth", "httpapi", "postgres", "telemetry"},
+	"lifecycle":  {"fault"},
+	"audit":      {"auth", "httpapi", "postgres", "telemetry"},
+	"durable":    {"auth", "outbox", "telemetry"},
+	"httpapi":    {"auth", "postgres", "telemetry"},
+	"maas":       {"postgres"},
+	"node":       {"sku"},
+	"agenttask":  {"node"},
+	"onboarding": {"bringup"},
+	"outbox":     {"audit", "auth", "httpapi", "postgres", "telemetry"},
 }
 
 func TestPackagesImportOnlyLowerRungs(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -43,6 +44,7 @@ type Client struct {
 	temporal client.Client
 	cfg      Config
 	logger   *slog.Logger
+	marked   atomic.Bool // Temporal knows our marks
 }
 
 // Open prepares a client without connecting.
@@ -132,7 +134,10 @@ func (c *Client) classify(err error) error {
 func WorkerOptions(logger *slog.Logger, stopTimeout time.Duration) worker.Options {
 	return worker.Options{
 		WorkerStopTimeout: stopTimeout,
-		Interceptors:      []interceptor.WorkerInterceptor{&faultInterceptor{logger: logger}},
+		// An activity hears that it must stop when a heartbeat is sent, so this is
+		// how long an operator waits for a stage to stop.
+		MaxHeartbeatThrottleInterval: 5 * time.Second,
+		Interceptors:                 []interceptor.WorkerInterceptor{&faultInterceptor{logger: logger}},
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
 
 	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/outbox"
@@ -54,11 +55,14 @@ func (c *Client) start(ctx context.Context, m outbox.Message) error {
 	if err != nil {
 		return fault.Wrap(err, fault.Internal, "workflow_start_malformed", "the recorded start of workflow %s cannot be read", m.AggregateID)
 	}
-	_, err = c.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-		ID: start.ID, TaskQueue: start.Queue,
-		WorkflowIDReusePolicy:                    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
-		WorkflowExecutionErrorWhenAlreadyStarted: true,
-	}, start.Type, start.Input)
+	err = c.marking(start.Marks, func(marks temporal.SearchAttributes) error {
+		_, err := c.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+			ID: start.ID, TaskQueue: start.Queue, TypedSearchAttributes: marks,
+			WorkflowIDReusePolicy:                    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+			WorkflowExecutionErrorWhenAlreadyStarted: true,
+		}, start.Type, start.Input)
+		return err
+	})
 	var started *serviceerror.WorkflowExecutionAlreadyStarted
 	var invalid *serviceerror.InvalidArgument
 	switch {
@@ -71,13 +75,24 @@ func (c *Client) start(ctx context.Context, m outbox.Message) error {
 }
 
 // signal tells a workflow something. One that has ended, or was never there,
-// waits for nothing: there is nobody left to tell.
+// waits for nothing: there is nobody left to tell, unless the signal says how to
+// start it anew.
 func (c *Client) signal(ctx context.Context, m outbox.Message) error {
 	signal, err := m.WorkflowSignal()
 	if err != nil {
 		return fault.Wrap(err, fault.Internal, "workflow_signal_malformed", "the recorded signal for workflow %s cannot be read", m.AggregateID)
 	}
-	err = c.temporal.SignalWorkflow(ctx, signal.WorkflowID, "", signal.Name, signal.Payload)
+	if start := signal.Start; start != nil {
+		err = c.marking(start.Marks, func(marks temporal.SearchAttributes) error {
+			_, err := c.temporal.SignalWithStartWorkflow(ctx, signal.WorkflowID, signal.Name, signal.Payload, client.StartWorkflowOptions{
+				ID: start.ID, TaskQueue: start.Queue, TypedSearchAttributes: marks,
+				WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+			}, start.Type, start.Input)
+			return err
+		})
+	} else {
+		err = c.temporal.SignalWorkflow(ctx, signal.WorkflowID, "", signal.Name, signal.Payload)
+	}
 	var gone *serviceerror.NotFound
 	var invalid *serviceerror.InvalidArgument
 	switch {

@@ -56,7 +56,7 @@ var JobLifecycle = lifecycle.Table[JobStatus, JobEvent]{
 		{Name: JobFailedManualIntervention, Meaning: "parked: an operator must decide", StuckAfter: time.Hour},
 		{Name: JobCancelled, Meaning: "stopped on request, effects undone where possible", Terminal: true},
 		{Name: JobCompensating, Meaning: "undoing its effects", StuckAfter: time.Hour},
-		{Name: JobReconciled, Meaning: "was parked, and the observed state proved its goal reached", Terminal: true},
+		{Name: JobReconciled, Meaning: "was parked, and an adoption or the observed state led it to its goal", Terminal: true},
 	},
 	Edges: jobEdges(),
 }
@@ -67,6 +67,7 @@ func jobEdges() []lifecycle.Edge[JobStatus, JobEvent] {
 		{From: JobPending, Event: JobStart, To: JobRunning, Owner: workflow},
 		{From: JobPending, Event: JobCancel, To: JobCancelled, Owner: operator},
 		{From: JobRunning, Event: JobComplete, To: JobCompleted, Owner: workflow},
+		{From: JobRunning, Event: JobReconcile, To: JobReconciled, Owner: "workflow, after an adoption"},
 		{From: JobRunning, Event: JobFail, To: JobFailedRetryable, Owner: workflow},
 		{From: JobRunning, Event: JobBlock, To: JobFailedManualIntervention, Owner: workflow},
 		{From: JobRunning, Event: JobMarkManual, To: JobFailedManualIntervention, Owner: operator},

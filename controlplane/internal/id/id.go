@@ -46,6 +46,10 @@ type (
 	NodeTask = Of[nodeTaskNoun]
 	// TerminalSession is the identifier of an interactive session on a node.
 	TerminalSession = Of[terminalSessionNoun]
+	// Onboarding is the identifier of the onboarding of one machine.
+	Onboarding = Of[onboardingNoun]
+	// OnboardingBatch is the identifier of onboardings that were asked for together.
+	OnboardingBatch = Of[onboardingBatchNoun]
 )
 
 type (
@@ -63,6 +67,8 @@ type (
 	nodeNoun            struct{}
 	nodeTaskNoun        struct{}
 	terminalSessionNoun struct{}
+	onboardingNoun      struct{}
+	onboardingBatchNoun struct{}
 )
 
 // New makes an identifier: id.New[id.Project]().

@@ -39,6 +39,9 @@ type WorkflowStart struct {
 	ID    string `json:"id"`
 	Queue string `json:"queue"`
 	Input any    `json:"input"`
+	// Marks are what the workflow can be found by in Temporal, where that keeps
+	// them; see durable.Marks.
+	Marks map[string]string `json:"marks,omitempty"`
 }
 
 // WorkflowCancelType is the message type of a cancellation; a start carries the
@@ -59,6 +62,9 @@ type WorkflowSignal struct {
 	WorkflowID string `json:"workflow_id"`
 	Name       string `json:"name"`
 	Payload    any    `json:"payload"`
+	// Start is the workflow to be started when none of that id runs: for a job
+	// whose row outlives the memory of Temporal. Its input is given as JSON.
+	Start *WorkflowStart `json:"start,omitempty"`
 }
 
 // Message is what a Deliverer carries to its destination.
@@ -102,11 +108,19 @@ func (m Message) WorkflowSignal() (WorkflowSignal, error) {
 	var raw struct {
 		WorkflowSignal
 		Payload json.RawMessage `json:"payload"`
+		Start   json.RawMessage `json:"start"`
 	}
 	if err := json.Unmarshal(m.Body, &raw); err != nil {
 		return WorkflowSignal{}, fmt.Errorf("decode workflow signal: %w", err)
 	}
 	raw.WorkflowSignal.Payload = raw.Payload
+	if len(raw.Start) > 0 {
+		start, err := Message{Body: raw.Start}.WorkflowStart()
+		if err != nil {
+			return WorkflowSignal{}, err
+		}
+		raw.WorkflowSignal.Start = &start
+	}
 	return raw.WorkflowSignal, nil
 }
 
