@@ -14,23 +14,6 @@ import (
 	"gpuaas/controlplane/internal/node/internal/nodedb"
 )
 
-// Polled completes the enrolment of a node that is onboarded by hand: a
-// bootstrap that succeeds while polling fails would be none. It writes nothing
-// when nothing changes. A workflow completes the enrolment of its own nodes.
-func (s *Service) Polled(ctx context.Context, who Identity) error {
-	if who.Status != Enrolling || who.OnboardingMode != Manual {
-		return nil
-	}
-	return s.inChange(asAgent(ctx, who.Node), func(ctx context.Context, c change) error {
-		n, err := c.lock(ctx, who.Node)
-		if err != nil || n.Status != Enrolling {
-			return err
-		}
-		_, err = c.move(ctx, n, Enrolled, "the agent polled for tasks with its certificate")
-		return err
-	})
-}
-
 // Report notes what an agent says about itself and its machine, if it is new.
 func (s *Service) Report(ctx context.Context, node id.Node, r agentwire.Report) error {
 	seen, err := inspectionOf(r.Capabilities)

@@ -178,7 +178,7 @@ func (s *Service) known(ctx context.Context, p Presented) (Identity, nodedb.Pres
 	}
 	who := Identity{
 		Node: p.Node, Status: Status(row.Status), Generation: row.Generation,
-		OnboardingMode: Mode(row.OnboardingMode), VerifierVersion: row.VerifierVersion,
+		OnboardingMode: Mode(row.OnboardingMode), VerifierVersion: row.VerifierVersion, Polled: row.Polled,
 	}
 	if who.Status.fenced() {
 		return Identity{}, row, nodeFenced(who.Status)

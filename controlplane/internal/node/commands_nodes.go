@@ -21,14 +21,16 @@ import (
 
 // NewNode is what a node is made of.
 type NewNode struct {
-	Hostname    string // empty: taken from Host, when that is a name
-	Host        string // where it is reached; empty: the hostname
-	Port        int32  // 0: 22
+	ID          id.Node // zero: a new one
+	Hostname    string  // empty: taken from Host, when that is a name
+	Host        string  // where it is reached; empty: the hostname
+	Port        int32   // 0: 22
 	SSHUsername string
 	SKU         string
 	GPUsTotal   *int32 // nil: as many as the SKU says
 	RegionCode  string
-	Mode        Mode // empty: manual
+	Mode        Mode   // empty: manual
+	AwaitedBy   string // workflow to be told of the first poll; empty: none
 }
 
 var (
@@ -116,14 +118,20 @@ func CreateInTx(ctx context.Context, tx pgx.Tx, n NewNode) (Node, error) {
 	if n.Mode == MAAS {
 		status = Enrolling
 	}
+	if n.ID.IsZero() {
+		n.ID = id.New[id.Node]()
+	}
 	c := changeIn(tx)
 	row, err := c.InsertNode(ctx, nodedb.InsertNodeParams{
-		ID: id.New[id.Node](), Status: string(status), Hostname: n.Hostname, Host: n.Host, Port: n.Port, SkuID: n.SKU, GpusTotal: gpus,
-		RegionCode: n.RegionCode, OnboardingMode: string(n.Mode), SshUsername: n.SSHUsername,
+		ID: n.ID, Status: string(status), Hostname: n.Hostname, Host: n.Host, Port: n.Port, SkuID: n.SKU, GpusTotal: gpus,
+		RegionCode: n.RegionCode, OnboardingMode: string(n.Mode), SshUsername: n.SSHUsername, AwaitedBy: n.AwaitedBy,
 	})
 	if postgres.Violates(err, "nodes_hostname") {
 		return Node{}, fault.New(fault.Conflict, "node_hostname_taken", "there is already a node %s in region %s", n.Hostname, n.RegionCode).
 			WithRemedy("look at it: gpuaas node list --hostname %s; or choose another name", n.Hostname)
+	}
+	if postgres.Violates(err, "nodes_pkey") {
+		return Node{}, fault.New(fault.Conflict, "node_exists", "node %s is in the inventory already, or was", n.ID)
 	}
 	if err != nil {
 		return Node{}, fmt.Errorf("insert node: %w", err)

@@ -29,7 +29,7 @@ func (s *Service) IssueToken(ctx context.Context, node id.Node, purpose Purpose,
 		ttl = s.settings.BootstrapTTL
 	}
 	if ttl < MinTokenTTL || ttl > MaxTokenTTL {
-		return redact.Secret{}, time.Time{}, fault.New(fault.Invalid, "node_token_ttl", "a token lives from %s to %s, not %s", MinTokenTTL, MaxTokenTTL, ttl)
+		return redact.Secret{}, time.Time{}, badTTL(ttl)
 	}
 	token := s.newToken(purpose, ttl)
 	err := s.issueToken(ctx, node, token)
@@ -43,8 +43,7 @@ func (s *Service) issueToken(ctx context.Context, node id.Node, token Token) err
 			return err
 		}
 		if !n.Status.takesToken(token.Purpose) {
-			return fault.New(fault.Conflict, "node_state_conflict", "the node is %s: a %s token would be refused there", n.Status, token.Purpose).
-				WithRemedy("a node that has enrolled before takes a recovery token, one that is retired or being removed takes none")
+			return tokenUseless(n.Status, token.Purpose)
 		}
 		_, err = c.issue(ctx, n, token)
 		return err

@@ -27,7 +27,7 @@ const (
 const (
 	BootstrapTTL = 15 * time.Minute // unless said otherwise
 	MinTokenTTL  = time.Minute
-	MaxTokenTTL  = 24 * time.Hour
+	MaxTokenTTL  = 7 * 24 * time.Hour // a machine may take long to deploy
 )
 
 // Token is a token just made, the only time it is known.
@@ -67,6 +67,7 @@ type Identity struct {
 	Generation      int64
 	OnboardingMode  Mode
 	VerifierVersion int64
+	Polled          bool // it has polled with this identity before
 }
 
 // tokenPrefix tells people, and scanners that look for leaked secrets, what
@@ -98,6 +99,15 @@ func tokenInvalid() error {
 
 func tokenExpired() error {
 	return fault.New(fault.Unauthenticated, agentwire.CodeTokenExpired, "the token has expired").WithRemedy(newTokenRemedy)
+}
+
+func badTTL(ttl time.Duration) error {
+	return fault.New(fault.Invalid, "node_token_ttl", "a token lives from %s to %s, not %s", MinTokenTTL, MaxTokenTTL, ttl)
+}
+
+func tokenUseless(s Status, p Purpose) error {
+	return fault.New(fault.Conflict, "node_state_conflict", "the node is %s: a %s token would be refused there", s, p).
+		WithRemedy("a node that has enrolled before takes a recovery token, one that is retired or being removed takes none")
 }
 
 func nodeFenced(s Status) error {

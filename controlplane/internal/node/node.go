@@ -79,7 +79,9 @@ type Node struct {
 	AgentInstance             string          `json:"agent_instance"`
 	VerifierVersion           int64           `json:"verifier_version"`
 	CertificateNotAfter       *time.Time      `json:"certificate_not_after,omitempty"`
-	Capabilities              json.RawMessage `json:"capabilities,omitempty"` // facts the scheduler goes by, as an object
+	AwaitedBy                 string          `json:"awaited_by,omitempty"`    // workflow that waits for the first poll
+	FirstPollAt               *time.Time      `json:"first_poll_at,omitempty"` // with the present identity
+	Capabilities              json.RawMessage `json:"capabilities,omitempty"`  // facts the scheduler goes by, as an object
 	Version                   int64           `json:"version"`
 	CreatedAt                 time.Time       `json:"created_at"`
 	UpdatedAt                 time.Time       `json:"updated_at"`

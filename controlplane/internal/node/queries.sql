@@ -1,6 +1,6 @@
 -- name: InsertNode :one
-INSERT INTO nodes (id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) RETURNING *;
+INSERT INTO nodes (id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, awaited_by)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) RETURNING *;
 
 -- name: Node :one
 SELECT sqlc.embed(n), c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
@@ -27,6 +27,7 @@ ORDER BY n.id LIMIT sqlc.arg(page_size);
 
 -- name: SetStatus :one
 UPDATE nodes SET status = $2, schedulable = $3, generation = $4, status_changed_at = clock_timestamp(),
+    first_poll_at = CASE WHEN generation = $4 THEN first_poll_at END,
     version = version + 1, updated_at = clock_timestamp()
 WHERE id = $1 RETURNING *;
 
@@ -42,9 +43,18 @@ WHERE id = $1 RETURNING *;
 
 -- name: BindAgent :one
 UPDATE nodes SET agent_instance = $2, generation = $3, reported_agent_version = $4, reported_agent_commit = $5,
-    capabilities = $6, verifier_version = 0,
+    capabilities = $6, verifier_version = 0, first_poll_at = NULL,
     version = version + 1, updated_at = clock_timestamp()
 WHERE id = $1 RETURNING *;
+
+-- name: SetFirstPoll :one
+UPDATE nodes SET first_poll_at = clock_timestamp() WHERE id = $1 RETURNING *;
+
+-- name: SetAwaited :one
+UPDATE nodes SET awaited_by = $2, first_poll_at = NULL WHERE id = $1 RETURNING *;
+
+-- name: SetHost :one
+UPDATE nodes SET host = $2, version = version + 1, updated_at = clock_timestamp() WHERE id = $1 RETURNING *;
 
 -- name: SetReport :one
 UPDATE nodes SET reported_agent_version = $2, reported_agent_commit = $3, verifier_version = $4, capabilities = $5,
@@ -105,6 +115,13 @@ WHERE node_id = $1 AND purpose = $2 AND consumed_at IS NULL AND revoked_at IS NU
 -- name: RevokeTokens :exec
 UPDATE node_tokens SET revoked_at = clock_timestamp() WHERE node_id = $1 AND revoked_at IS NULL;
 
+-- name: ExtendToken :one
+UPDATE node_tokens SET expires_at = greatest(expires_at, sqlc.arg(expires_at)) WHERE token_hash = (
+    SELECT t.token_hash FROM node_tokens t
+    WHERE t.node_id = $1 AND t.purpose = 'bootstrap' AND t.consumed_at IS NULL AND t.revoked_at IS NULL
+    ORDER BY t.created_at DESC LIMIT 1)
+RETURNING expires_at;
+
 -- name: Token :one
 SELECT sqlc.embed(t), n.status FROM node_tokens t JOIN nodes n ON n.id = t.node_id WHERE t.token_hash = $1;
 
@@ -130,7 +147,8 @@ UPDATE node_certificates SET revoked_at = clock_timestamp(), revoked_reason = $2
 SELECT serial FROM node_certificates WHERE node_id = $1 AND revoked_at IS NOT NULL AND not_after > clock_timestamp() ORDER BY serial;
 
 -- name: Presented :one
-SELECT n.status, n.generation, n.onboarding_mode, n.verifier_version, n.agent_instance, (x.revoked_at IS NOT NULL)::boolean AS revoked,
+SELECT n.status, n.generation, n.onboarding_mode, n.verifier_version, n.agent_instance,
+    (n.first_poll_at IS NOT NULL)::boolean AS polled, (x.revoked_at IS NOT NULL)::boolean AS revoked,
     COALESCE(c.session_id, '')::text AS session_id, COALESCE(c.previous_session, '')::text AS previous_session,
     COALESCE(c.refused_session, '')::text AS refused_session
 FROM node_certificates x JOIN nodes n ON n.id = x.node_id LEFT JOIN node_contacts c ON c.node_id = n.id

@@ -41,6 +41,7 @@ const (
 	Remove          Event = "remove"
 	UninstallFailed Event = "uninstall_failed"
 	Uninstalled     Event = "uninstalled"
+	Abandoned       Event = "abandon"
 )
 
 // Lifecycle is the lifecycle of a node. Draining and removing are never on
@@ -60,8 +61,10 @@ var Lifecycle = lifecycle.Table[Status, Event]{
 	},
 	Edges: []lifecycle.Edge[Status, Event]{
 		{From: BootstrapIssued, Event: StartEnrolment, To: Enrolling, Owner: "admin API, onboarding"},
+		{From: BootstrapIssued, Event: Abandoned, To: Deleted, Owner: "onboarding, admin API"},
 		{From: Enrolling, Event: Enrolled, To: Active, Owner: "onboarding"},
 		{From: Enrolling, Event: Quarantine, To: Quarantined, Owner: "onboarding, operator"},
+		{From: Enrolling, Event: Abandoned, To: Deleted, Owner: "onboarding, admin API"},
 		{From: Active, Event: LoseContact, To: Offline, Owner: "agent contact, reconciliation"},
 		{From: Offline, Event: RegainContact, To: Active, Owner: "agent contact, reconciliation"},
 		{From: Active, Event: Quarantine, To: Quarantined, Owner: "reconciliation, cleanup validation"},

@@ -11,7 +11,8 @@ import (
 // change of the table must be meant.
 func TestNodeEdgesAreThoseOfTheStateModel(t *testing.T) {
 	want := map[[2]node.Status]bool{
-		{"bootstrap_issued", "enrolling"}: true, {"enrolling", "active"}: true, {"enrolling", "quarantined"}: true,
+		{"bootstrap_issued", "enrolling"}: true, {"bootstrap_issued", "deleted"}: true, {"enrolling", "deleted"}: true,
+		{"enrolling", "active"}: true, {"enrolling", "quarantined"}: true,
 		{"active", "offline"}: true, {"offline", "active"}: true, {"active", "quarantined"}: true,
 		{"offline", "quarantined"}: true, {"quarantined", "active"}: true, {"quarantined", "draining"}: true,
 		{"active", "draining"}: true, {"offline", "draining"}: true, {"draining", "retired"}: true,

@@ -26,7 +26,7 @@ func nodeFrom(r nodedb.Node) Node {
 		ReportedAgentVersion: r.ReportedAgentVersion, ReportedAgentCommit: r.ReportedAgentCommit,
 		LastDeliveryAttemptAt: r.LastDeliveryAttemptAt, LastDeliveryResult: r.LastDeliveryResult,
 		LastDeliveryCorrelationID: r.LastDeliveryCorrelationID, AgentInstance: r.AgentInstance, VerifierVersion: r.VerifierVersion,
-		CertificateNotAfter: r.CertificateNotAfter, Capabilities: r.Capabilities,
+		CertificateNotAfter: r.CertificateNotAfter, AwaitedBy: r.AwaitedBy, FirstPollAt: r.FirstPollAt, Capabilities: r.Capabilities,
 		Version: r.Version, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, StatusChangedAt: r.StatusChangedAt,
 	}
 }

@@ -48,6 +48,10 @@ type Node struct {
 	CreatedAt       time.Time
 	UpdatedAt       time.Time
 	StatusChangedAt time.Time
+	// Workflow that waits for the first poll of the agent; empty: none does.
+	AwaitedBy string
+	// When the agent first polled with its present identity.
+	FirstPollAt *time.Time
 }
 
 type NodeToken struct {

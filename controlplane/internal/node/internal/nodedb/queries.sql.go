@@ -15,9 +15,9 @@ import (
 
 const bindAgent = `-- name: BindAgent :one
 UPDATE nodes SET agent_instance = $2, generation = $3, reported_agent_version = $4, reported_agent_commit = $5,
-    capabilities = $6, verifier_version = 0,
+    capabilities = $6, verifier_version = 0, first_poll_at = NULL,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at
 `
 
 type BindAgentParams struct {
@@ -70,6 +70,8 @@ func (q *Queries) BindAgent(ctx context.Context, arg BindAgentParams) (Node, err
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.StatusChangedAt,
+		&i.AwaitedBy,
+		&i.FirstPollAt,
 	)
 	return i, err
 }
@@ -140,6 +142,26 @@ DELETE FROM node_contacts WHERE node_id = $1
 func (q *Queries) DeleteContact(ctx context.Context, nodeID id.Node) error {
 	_, err := q.db.Exec(ctx, deleteContact, nodeID)
 	return err
+}
+
+const extendToken = `-- name: ExtendToken :one
+UPDATE node_tokens SET expires_at = greatest(expires_at, $2) WHERE token_hash = (
+    SELECT t.token_hash FROM node_tokens t
+    WHERE t.node_id = $1 AND t.purpose = 'bootstrap' AND t.consumed_at IS NULL AND t.revoked_at IS NULL
+    ORDER BY t.created_at DESC LIMIT 1)
+RETURNING expires_at
+`
+
+type ExtendTokenParams struct {
+	NodeID    id.Node
+	ExpiresAt time.Time
+}
+
+func (q *Queries) ExtendToken(ctx context.Context, arg ExtendTokenParams) (time.Time, error) {
+	row := q.db.QueryRow(ctx, extendToken, arg.NodeID, arg.ExpiresAt)
+	var expires_at time.Time
+	err := row.Scan(&expires_at)
+	return expires_at, err
 }
 
 const flush = `-- name: Flush :exec
@@ -261,8 +283,8 @@ func (q *Queries) InsertEvent(ctx context.Context, arg InsertEventParams) error 
 }
 
 const insertNode = `-- name: InsertNode :one
-INSERT INTO nodes (id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at
+INSERT INTO nodes (id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, awaited_by)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at
 `
 
 type InsertNodeParams struct {
@@ -276,6 +298,7 @@ type InsertNodeParams struct {
 	RegionCode     string
 	OnboardingMode string
 	SshUsername    string
+	AwaitedBy      string
 }
 
 func (q *Queries) InsertNode(ctx context.Context, arg InsertNodeParams) (Node, error) {
@@ -290,6 +313,7 @@ func (q *Queries) InsertNode(ctx context.Context, arg InsertNodeParams) (Node, e
 		arg.RegionCode,
 		arg.OnboardingMode,
 		arg.SshUsername,
+		arg.AwaitedBy,
 	)
 	var i Node
 	err := row.Scan(
@@ -323,6 +347,8 @@ func (q *Queries) InsertNode(ctx context.Context, arg InsertNodeParams) (Node, e
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.StatusChangedAt,
+		&i.AwaitedBy,
+		&i.FirstPollAt,
 	)
 	return i, err
 }
@@ -432,7 +458,7 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 }
 
 const listNodes = `-- name: ListNodes :many
-SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
+SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
 FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id LEFT JOIN verifier_sets v ON true
 WHERE n.id > $1::uuid
   AND ($2::text IS NULL AND n.status <> 'deleted' OR n.status = $2::text)
@@ -510,6 +536,8 @@ func (q *Queries) ListNodes(ctx context.Context, arg ListNodesParams) ([]ListNod
 			&i.Node.CreatedAt,
 			&i.Node.UpdatedAt,
 			&i.Node.StatusChangedAt,
+			&i.Node.AwaitedBy,
+			&i.Node.FirstPollAt,
 			&i.LastContactAt,
 			&i.VerifiersWanted,
 		); err != nil {
@@ -554,7 +582,7 @@ func (q *Queries) LockContact(ctx context.Context, arg LockContactParams) (LockC
 }
 
 const lockNode = `-- name: LockNode :one
-SELECT id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at FROM nodes WHERE id = $1 FOR NO KEY UPDATE
+SELECT id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at FROM nodes WHERE id = $1 FOR NO KEY UPDATE
 `
 
 func (q *Queries) LockNode(ctx context.Context, argID id.Node) (Node, error) {
@@ -591,6 +619,8 @@ func (q *Queries) LockNode(ctx context.Context, argID id.Node) (Node, error) {
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.StatusChangedAt,
+		&i.AwaitedBy,
+		&i.FirstPollAt,
 	)
 	return i, err
 }
@@ -659,7 +689,7 @@ func (q *Queries) Lost(ctx context.Context, arg LostParams) ([]LostRow, error) {
 }
 
 const node = `-- name: Node :one
-SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
+SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
 FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id LEFT JOIN verifier_sets v ON true
 WHERE n.id = $1
 `
@@ -704,6 +734,8 @@ func (q *Queries) Node(ctx context.Context, argID id.Node) (NodeRow, error) {
 		&i.Node.CreatedAt,
 		&i.Node.UpdatedAt,
 		&i.Node.StatusChangedAt,
+		&i.Node.AwaitedBy,
+		&i.Node.FirstPollAt,
 		&i.LastContactAt,
 		&i.VerifiersWanted,
 	)
@@ -711,7 +743,8 @@ func (q *Queries) Node(ctx context.Context, argID id.Node) (NodeRow, error) {
 }
 
 const presented = `-- name: Presented :one
-SELECT n.status, n.generation, n.onboarding_mode, n.verifier_version, n.agent_instance, (x.revoked_at IS NOT NULL)::boolean AS revoked,
+SELECT n.status, n.generation, n.onboarding_mode, n.verifier_version, n.agent_instance,
+    (n.first_poll_at IS NOT NULL)::boolean AS polled, (x.revoked_at IS NOT NULL)::boolean AS revoked,
     COALESCE(c.session_id, '')::text AS session_id, COALESCE(c.previous_session, '')::text AS previous_session,
     COALESCE(c.refused_session, '')::text AS refused_session
 FROM node_certificates x JOIN nodes n ON n.id = x.node_id LEFT JOIN node_contacts c ON c.node_id = n.id
@@ -729,6 +762,7 @@ type PresentedRow struct {
 	OnboardingMode  string
 	VerifierVersion int64
 	AgentInstance   string
+	Polled          bool
 	Revoked         bool
 	SessionID       string
 	PreviousSession string
@@ -744,6 +778,7 @@ func (q *Queries) Presented(ctx context.Context, arg PresentedParams) (Presented
 		&i.OnboardingMode,
 		&i.VerifierVersion,
 		&i.AgentInstance,
+		&i.Polled,
 		&i.Revoked,
 		&i.SessionID,
 		&i.PreviousSession,
@@ -867,8 +902,57 @@ func (q *Queries) RevokedSerials(ctx context.Context, nodeID id.Node) ([]string,
 	return items, nil
 }
 
+const setAwaited = `-- name: SetAwaited :one
+UPDATE nodes SET awaited_by = $2, first_poll_at = NULL WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at
+`
+
+type SetAwaitedParams struct {
+	ID        id.Node
+	AwaitedBy string
+}
+
+func (q *Queries) SetAwaited(ctx context.Context, arg SetAwaitedParams) (Node, error) {
+	row := q.db.QueryRow(ctx, setAwaited, arg.ID, arg.AwaitedBy)
+	var i Node
+	err := row.Scan(
+		&i.ID,
+		&i.Status,
+		&i.Hostname,
+		&i.Host,
+		&i.Port,
+		&i.SkuID,
+		&i.GpusTotal,
+		&i.RegionCode,
+		&i.OnboardingMode,
+		&i.SshUsername,
+		&i.AccessMethod,
+		&i.Schedulable,
+		&i.HoldReason,
+		&i.Generation,
+		&i.AgentChannel,
+		&i.DesiredAgentVersion,
+		&i.DesiredDeliveryMode,
+		&i.ReportedAgentVersion,
+		&i.ReportedAgentCommit,
+		&i.LastDeliveryAttemptAt,
+		&i.LastDeliveryResult,
+		&i.LastDeliveryCorrelationID,
+		&i.AgentInstance,
+		&i.VerifierVersion,
+		&i.CertificateNotAfter,
+		&i.Capabilities,
+		&i.Version,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.StatusChangedAt,
+		&i.AwaitedBy,
+		&i.FirstPollAt,
+	)
+	return i, err
+}
+
 const setCertificateEnd = `-- name: SetCertificateEnd :one
-UPDATE nodes SET certificate_not_after = $2, last_delivery_result = $3 WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at
+UPDATE nodes SET certificate_not_after = $2, last_delivery_result = $3 WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at
 `
 
 type SetCertificateEndParams struct {
@@ -911,13 +995,15 @@ func (q *Queries) SetCertificateEnd(ctx context.Context, arg SetCertificateEndPa
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.StatusChangedAt,
+		&i.AwaitedBy,
+		&i.FirstPollAt,
 	)
 	return i, err
 }
 
 const setDelivery = `-- name: SetDelivery :one
 UPDATE nodes SET last_delivery_attempt_at = clock_timestamp(), last_delivery_result = $2, last_delivery_correlation_id = $3
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at
 `
 
 type SetDeliveryParams struct {
@@ -960,6 +1046,8 @@ func (q *Queries) SetDelivery(ctx context.Context, arg SetDeliveryParams) (Node,
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.StatusChangedAt,
+		&i.AwaitedBy,
+		&i.FirstPollAt,
 	)
 	return i, err
 }
@@ -968,7 +1056,7 @@ const setFacts = `-- name: SetFacts :one
 UPDATE nodes SET host = $2, port = $3, ssh_username = $4, gpus_total = $5, schedulable = $6, hold_reason = $7,
     agent_channel = $8, desired_agent_version = $9, desired_delivery_mode = $10,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at
 `
 
 type SetFactsParams struct {
@@ -1029,13 +1117,59 @@ func (q *Queries) SetFacts(ctx context.Context, arg SetFactsParams) (Node, error
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.StatusChangedAt,
+		&i.AwaitedBy,
+		&i.FirstPollAt,
+	)
+	return i, err
+}
+
+const setFirstPoll = `-- name: SetFirstPoll :one
+UPDATE nodes SET first_poll_at = clock_timestamp() WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at
+`
+
+func (q *Queries) SetFirstPoll(ctx context.Context, argID id.Node) (Node, error) {
+	row := q.db.QueryRow(ctx, setFirstPoll, argID)
+	var i Node
+	err := row.Scan(
+		&i.ID,
+		&i.Status,
+		&i.Hostname,
+		&i.Host,
+		&i.Port,
+		&i.SkuID,
+		&i.GpusTotal,
+		&i.RegionCode,
+		&i.OnboardingMode,
+		&i.SshUsername,
+		&i.AccessMethod,
+		&i.Schedulable,
+		&i.HoldReason,
+		&i.Generation,
+		&i.AgentChannel,
+		&i.DesiredAgentVersion,
+		&i.DesiredDeliveryMode,
+		&i.ReportedAgentVersion,
+		&i.ReportedAgentCommit,
+		&i.LastDeliveryAttemptAt,
+		&i.LastDeliveryResult,
+		&i.LastDeliveryCorrelationID,
+		&i.AgentInstance,
+		&i.VerifierVersion,
+		&i.CertificateNotAfter,
+		&i.Capabilities,
+		&i.Version,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.StatusChangedAt,
+		&i.AwaitedBy,
+		&i.FirstPollAt,
 	)
 	return i, err
 }
 
 const setHold = `-- name: SetHold :one
 UPDATE nodes SET hold_reason = $2, schedulable = false, version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at
 `
 
 type SetHoldParams struct {
@@ -1077,6 +1211,57 @@ func (q *Queries) SetHold(ctx context.Context, arg SetHoldParams) (Node, error) 
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.StatusChangedAt,
+		&i.AwaitedBy,
+		&i.FirstPollAt,
+	)
+	return i, err
+}
+
+const setHost = `-- name: SetHost :one
+UPDATE nodes SET host = $2, version = version + 1, updated_at = clock_timestamp() WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at
+`
+
+type SetHostParams struct {
+	ID   id.Node
+	Host string
+}
+
+func (q *Queries) SetHost(ctx context.Context, arg SetHostParams) (Node, error) {
+	row := q.db.QueryRow(ctx, setHost, arg.ID, arg.Host)
+	var i Node
+	err := row.Scan(
+		&i.ID,
+		&i.Status,
+		&i.Hostname,
+		&i.Host,
+		&i.Port,
+		&i.SkuID,
+		&i.GpusTotal,
+		&i.RegionCode,
+		&i.OnboardingMode,
+		&i.SshUsername,
+		&i.AccessMethod,
+		&i.Schedulable,
+		&i.HoldReason,
+		&i.Generation,
+		&i.AgentChannel,
+		&i.DesiredAgentVersion,
+		&i.DesiredDeliveryMode,
+		&i.ReportedAgentVersion,
+		&i.ReportedAgentCommit,
+		&i.LastDeliveryAttemptAt,
+		&i.LastDeliveryResult,
+		&i.LastDeliveryCorrelationID,
+		&i.AgentInstance,
+		&i.VerifierVersion,
+		&i.CertificateNotAfter,
+		&i.Capabilities,
+		&i.Version,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.StatusChangedAt,
+		&i.AwaitedBy,
+		&i.FirstPollAt,
 	)
 	return i, err
 }
@@ -1099,7 +1284,7 @@ func (q *Queries) SetInspection(ctx context.Context, arg SetInspectionParams) er
 const setReport = `-- name: SetReport :one
 UPDATE nodes SET reported_agent_version = $2, reported_agent_commit = $3, verifier_version = $4, capabilities = $5,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at
 `
 
 type SetReportParams struct {
@@ -1150,6 +1335,8 @@ func (q *Queries) SetReport(ctx context.Context, arg SetReportParams) (Node, err
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.StatusChangedAt,
+		&i.AwaitedBy,
+		&i.FirstPollAt,
 	)
 	return i, err
 }
@@ -1177,8 +1364,9 @@ func (q *Queries) SetSession(ctx context.Context, arg SetSessionParams) error {
 
 const setStatus = `-- name: SetStatus :one
 UPDATE nodes SET status = $2, schedulable = $3, generation = $4, status_changed_at = clock_timestamp(),
+    first_poll_at = CASE WHEN generation = $4 THEN first_poll_at END,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at
 `
 
 type SetStatusParams struct {
@@ -1227,6 +1415,8 @@ func (q *Queries) SetStatus(ctx context.Context, arg SetStatusParams) (Node, err
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.StatusChangedAt,
+		&i.AwaitedBy,
+		&i.FirstPollAt,
 	)
 	return i, err
 }
@@ -1246,7 +1436,7 @@ func (q *Queries) SetVerifiers(ctx context.Context, arg SetVerifiersParams) erro
 }
 
 const shareNode = `-- name: ShareNode :one
-SELECT id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at FROM nodes WHERE id = $1 FOR SHARE
+SELECT id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at FROM nodes WHERE id = $1 FOR SHARE
 `
 
 func (q *Queries) ShareNode(ctx context.Context, argID id.Node) (Node, error) {
@@ -1283,6 +1473,8 @@ func (q *Queries) ShareNode(ctx context.Context, argID id.Node) (Node, error) {
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.StatusChangedAt,
+		&i.AwaitedBy,
+		&i.FirstPollAt,
 	)
 	return i, err
 }
