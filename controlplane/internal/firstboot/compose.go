@@ -82,7 +82,8 @@ func Compose(layers ...Layer) (Bundle, error) {
 	if err != nil {
 		return Bundle{}, err
 	}
-	bundle.UserData, bundle.Digest = redact.New(text), digest(text)
+	bundle.UserData = redact.New(text)
+	bundle.Digest = Digest(bundle.UserData)
 	return bundle, nil
 }
 
@@ -118,6 +119,9 @@ func stage(place string, l Layer) staged {
 	}
 	folder := Folder + "/layers/" + place
 	s := staged{files: []storedFile{{folder + "/steps", steps.String()}}}
+	if l.Rescue {
+		s.files = append(s.files, storedFile{folder + "/rescue", "carried out after a failure, too\n"})
+	}
 	for i, c := range contents {
 		s.files = append(s.files, storedFile{fmt.Sprintf("%s/file-%d", folder, i+1), c})
 	}
@@ -127,6 +131,9 @@ func stage(place string, l Layer) staged {
 
 // quote makes one word of a shell.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// Digest is the digest of a document that Compose made.
+func Digest(userData redact.Secret) string { return digest(userData.Reveal()) }
 
 // digest tells texts apart, also by where one ends and the next begins.
 func digest(texts ...string) string {

@@ -5,8 +5,8 @@
 // cloud-init only stores the layers in a folder of root and starts a runner.
 // The runner installs the files of a layer and runs its commands, keeps a
 // record for each layer, and stops at the first that fails: a failure belongs
-// to one layer, and nothing of a later layer has happened. A layer that has
-// succeeded is not repeated.
+// to one layer, and nothing of a later layer has happened but the account by
+// which somebody can look. A layer that has succeeded is not repeated.
 //
 // The document takes the place of the write_files and runcmd that MAAS itself
 // hands out for hardware sync, since cloud-init prefers user data to vendor

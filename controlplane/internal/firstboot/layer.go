@@ -19,6 +19,9 @@ type Layer struct {
 	Files         []File
 	Commands      [][]string // argument lists: a command is never a line for a shell
 	Users         []User
+	// Rescue layers are carried out although a layer before them failed: they let
+	// people in to see why.
+	Rescue bool
 }
 
 // File is a file of root. Its content counts as secret, whatever it is.

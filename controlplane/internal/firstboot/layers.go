@@ -28,7 +28,7 @@ const (
 	AgentBootstrapLayer = "agent-bootstrap"
 
 	deployUserVersion     = "1"
-	hardwareSyncVersion   = "1"
+	hardwareSyncVersion   = "2"
 	diskInitVersion       = "1"
 	roceRoutingVersion    = "1"
 	agentBootstrapVersion = "1"
@@ -55,11 +55,12 @@ func SiteBundle(program []byte, version string) (Layer, error) {
 }
 
 // DeployUser makes the account that the site is administered by. It may become
-// root without a password.
+// root without a password, and log in over SSH with its own. It is made even if
+// the site bundle failed, so that somebody can look.
 func DeployUser(name string, passwordHash redact.Secret, keys []string) (Layer, error) {
 	return checked(Layer{
 		Name: DeployUserLayer, Version: deployUserVersion,
-		Users: []User{{Name: name, PasswordHash: passwordHash, Keys: keys}},
+		Users: []User{{Name: name, PasswordHash: passwordHash, Keys: keys}}, Rescue: true,
 	})
 }
 
@@ -69,57 +70,91 @@ var (
 	//go:embed scripts/maas_hardware_sync.timer
 	syncTimerText string
 
-	syncUnits = template.Must(template.Must(template.New("service").Parse(syncServiceText)).New("timer").Parse(syncTimerText))
+	syncUnits = template.Must(template.Must(template.New(SyncService).Parse(syncServiceText)).New(SyncTimer).Parse(syncTimerText))
 )
 
 // Where MAAS itself puts hardware sync, and where the agent looks for it.
 const (
-	syncCredentials = "/etc/maas/maas-machine-creds.yml" //nolint:gosec // the name of a file
-	syncTimer       = "maas_hardware_sync.timer"
-	unitFolder      = "/lib/systemd/system/"
-	syncSettings    = "/etc/systemd/system/" + syncTimer + ".d/gpuaas.conf"
+	SyncCredentialsFile = "/etc/maas/maas-machine-creds.yml" //nolint:gosec // the name of a file
+	SyncService         = "maas_hardware_sync.service"
+	SyncTimer           = "maas_hardware_sync.timer"
+
+	unitFolder   = "/lib/systemd/system/"
+	syncSettings = "/etc/systemd/system/" + SyncTimer + ".d/gpuaas.conf"
 )
 
 // MachineToken is the key of one machine to its MAAS.
 type MachineToken struct{ ConsumerKey, TokenKey, TokenSecret redact.Secret }
 
-// HardwareSync lets MAAS hear of changes of the hardware at an interval such as
-// 15m. What it writes is what the agent writes when it sets sync up anew.
-func HardwareSync(maasURL, systemID string, token MachineToken, interval string) (Layer, error) {
-	if err := (agentwire.HWSyncParams{MAASURL: maasURL, SystemID: systemID, Interval: interval}).Validate(); err != nil {
-		return Layer{}, invalid(HardwareSyncLayer, "%s", err)
+// IsZero reports that there is no token: MAAS makes one when it deploys.
+func (t MachineToken) IsZero() bool {
+	return t.ConsumerKey.IsZero() && t.TokenKey.IsZero() && t.TokenSecret.IsZero()
+}
+
+// SyncCredentials is the content of SyncCredentialsFile: with what, and where,
+// a machine reports its hardware. The agent writes the same.
+func SyncCredentials(maasURL, systemID string, token MachineToken) (redact.Secret, error) {
+	base, err := syncBase(maasURL, systemID, "15m")
+	if err != nil {
+		return redact.Secret{}, err
 	}
-	base := strings.TrimRight(maasURL, "/")
-	if strings.ContainsFunc(base, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`%"'\$;#?`, r) }) {
-		return Layer{}, invalid(HardwareSyncLayer, "the address of MAAS cannot stand in a unit of systemd")
-	}
-	var credentials strings.Builder
-	credentials.WriteString("reporting:\n  maas:\n")
-	fmt.Fprintf(&credentials, "    endpoint: %s\n", strconv.Quote(base+"/metadata/status/"+systemID))
+	var text strings.Builder
+	text.WriteString("reporting:\n  maas:\n")
+	fmt.Fprintf(&text, "    endpoint: %s\n", strconv.Quote(base+"/metadata/status/"+systemID))
 	for _, part := range []struct {
 		name  string
 		value redact.Secret
 	}{{"consumer_key", token.ConsumerKey}, {"token_key", token.TokenKey}, {"token_secret", token.TokenSecret}} {
 		// Such values mean the same in Go's quotes and in YAML's.
 		if plain := part.value.Reveal(); plain == "" || strings.ContainsFunc(plain, func(r rune) bool { return r < ' ' || r > '~' }) {
-			return Layer{}, invalid(HardwareSyncLayer, "the machine token has no usable %s", part.name)
+			return redact.Secret{}, invalid(HardwareSyncLayer, "the machine token has no usable %s", part.name)
 		}
-		fmt.Fprintf(&credentials, "    %s: %s\n", part.name, strconv.Quote(part.value.Reveal()))
+		fmt.Fprintf(&text, "    %s: %s\n", part.name, strconv.Quote(part.value.Reveal()))
+	}
+	return redact.New(text.String()), nil
+}
+
+// syncBase is the address of MAAS in the form that units and credentials use.
+func syncBase(maasURL, systemID, interval string) (string, error) {
+	if err := (agentwire.HWSyncParams{MAASURL: maasURL, SystemID: systemID, Interval: interval}).Validate(); err != nil {
+		return "", invalid(HardwareSyncLayer, "%s", err)
+	}
+	base := strings.TrimRight(maasURL, "/")
+	if strings.ContainsFunc(base, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`%"'\$;#?`, r) }) {
+		return "", invalid(HardwareSyncLayer, "the address of MAAS cannot stand in a unit of systemd")
+	}
+	return base, nil
+}
+
+// HardwareSync lets MAAS hear of changes of the hardware at an interval such as
+// 15m. What it writes is what the agent writes when it sets sync up anew.
+//
+// MAAS makes the token of a machine when it deploys it, so that there is none
+// yet when the first boot is written down for the first time. Without a token
+// everything but the credentials is set up; the service waits for them.
+func HardwareSync(maasURL, systemID string, token MachineToken, interval string) (Layer, error) {
+	base, err := syncBase(maasURL, systemID, interval)
+	if err != nil {
+		return Layer{}, err
 	}
 	l := Layer{
 		Name: HardwareSyncLayer, Version: hardwareSyncVersion,
-		Files: []File{
-			{syncCredentials, 0o600, redact.New(credentials.String())},
-			{syncSettings, 0o644, redact.New("[Timer]\nOnCalendar=\nOnActiveSec=30s\nOnUnitActiveSec=" + interval + "\n")},
-		},
-		Commands: [][]string{{"systemctl", "daemon-reload"}, {"systemctl", "enable", syncTimer}, {"systemctl", "restart", syncTimer}},
+		Files:    []File{{syncSettings, 0o644, redact.New("[Timer]\nOnCalendar=\nOnActiveSec=30s\nOnUnitActiveSec=" + interval + "\n")}},
+		Commands: [][]string{{"systemctl", "daemon-reload"}, {"systemctl", "enable", SyncTimer}, {"systemctl", "restart", SyncTimer}},
 	}
-	for _, unit := range []string{"service", "timer"} {
+	if !token.IsZero() {
+		credentials, err := SyncCredentials(maasURL, systemID, token)
+		if err != nil {
+			return Layer{}, err
+		}
+		l.Files = append([]File{{SyncCredentialsFile, 0o600, credentials}}, l.Files...)
+	}
+	for _, unit := range []string{SyncService, SyncTimer} {
 		var text strings.Builder
-		if err := syncUnits.ExecuteTemplate(&text, unit, map[string]string{"URL": base, "Interval": interval}); err != nil {
+		if err := syncUnits.ExecuteTemplate(&text, unit, map[string]string{"URL": base, "Interval": interval, "Credentials": SyncCredentialsFile}); err != nil {
 			return Layer{}, fmt.Errorf("render unit of hardware sync: %w", err)
 		}
-		l.Files = append(l.Files, File{unitFolder + "maas_hardware_sync." + unit, 0o644, redact.New(text.String())})
+		l.Files = append(l.Files, File{unitFolder + unit, 0o644, redact.New(text.String())})
 	}
 	return checked(l)
 }

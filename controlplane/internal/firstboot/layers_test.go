@@ -137,3 +137,28 @@ func TestInputsThatAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// What is written at the first boot, and later over SSH, is the same.
+func TestHardwareSyncWithAndWithoutItsToken(t *testing.T) {
+	const url = "http://maas.site.example:5240/MAAS"
+	with := must(t)(firstboot.HardwareSync(url, "abc123", someToken, "15m"))
+	without := must(t)(firstboot.HardwareSync(url, "abc123", firstboot.MachineToken{}, "15m"))
+	if len(with.Files) != len(without.Files)+1 || with.Files[0].Path != firstboot.SyncCredentialsFile {
+		t.Fatalf("files are %v and %v", with.Files, without.Files)
+	}
+	for i, f := range without.Files {
+		if f != with.Files[i+1] {
+			t.Errorf("%s differs", f.Path)
+		}
+	}
+	later, err := firstboot.SyncCredentials(url+"/", "abc123", someToken)
+	if err != nil || later != with.Files[0].Content {
+		t.Errorf("later it is %q, %v", later.Reveal(), err)
+	}
+	if !strings.Contains(without.Files[1].Content.Reveal(), "ConditionPathExists="+firstboot.SyncCredentialsFile+"\n") {
+		t.Error("the service does not wait for its credentials")
+	}
+	if _, err := firstboot.SyncCredentials(url, "abc123", firstboot.MachineToken{}); fault.CodeOf(err) != "first_boot_invalid" {
+		t.Errorf("credentials without a token: %v", err)
+	}
+}

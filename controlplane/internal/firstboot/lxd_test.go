@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/crypto/bcrypt"
+	"golang.org/x/crypto/ssh"
+
 	"gpuaas/controlplane/internal/firstboot"
 	"gpuaas/controlplane/internal/redact"
 	"gpuaas/sim/rack"
@@ -21,6 +24,9 @@ set -eu
 umask
 ip link add roce0 type veth peer name roce1
 ip address add 172.30.9.61/31 dev roce0
+# Images refuse passwords over SSH like this.
+echo 'PasswordAuthentication no' >/etc/ssh/sshd_config.d/50-cloud-init.conf
+systemctl reload ssh.service
 echo ok >/etc/site-was-here
 `
 
@@ -77,13 +83,49 @@ func serveMAAS(ctx context.Context, t *testing.T, r rack.Rack) string {
 	return server.URL + "/MAAS"
 }
 
-func layersFor(t *testing.T, site string, maas string) []firstboot.Layer {
+const somePassword = "canary deploy password"
+
+// passwordHash is as the control plane makes it.
+func passwordHash(t *testing.T) string {
+	t.Helper()
+	hash, err := bcrypt.GenerateFromPassword([]byte(somePassword), bcrypt.DefaultCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "$2b$" + strings.TrimPrefix(string(hash), "$2a$")
+}
+
+// login runs a program over SSH as the deploy user, with a password.
+func login(ctx context.Context, t *testing.T, m rack.Machine, user, password, line string) (string, error) {
+	t.Helper()
+	address, err := m.Address(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := ssh.Dial("tcp", net.JoinHostPort(address, "22"), &ssh.ClientConfig{
+		User: user, Auth: []ssh.AuthMethod{ssh.Password(password)}, Timeout: 10 * time.Second,
+		HostKeyCallback: ssh.InsecureIgnoreHostKey(),
+	})
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = client.Close() }()
+	session, err := client.NewSession()
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = session.Close() }()
+	out, err := session.Output(line)
+	return strings.TrimSpace(string(out)), err
+}
+
+func layersFor(t *testing.T, site, maas, hash string) []firstboot.Layer {
 	t.Helper()
 	m := must(t)
 	return []firstboot.Layer{
 		m(firstboot.SiteBundle([]byte(site), "7")),
-		m(firstboot.DeployUser("deploy", redact.New(someHash), []string{someKey})),
-		m(firstboot.HardwareSync(maas, "abc123", someToken, "15m")),
+		m(firstboot.DeployUser("deploy", redact.New(hash), []string{someKey})),
+		m(firstboot.HardwareSync(maas, "abc123", firstboot.MachineToken{}, "15m")), // MAAS has made no token yet
 		m(firstboot.RoCERouting([]firstboot.RoCEAssignment{{Interface: "roce0", CIDR: netip.MustParsePrefix("172.30.9.61/31"), MTU: 9000}})),
 		m(firstboot.AgentBootstrap(redact.New(agentText))),
 	}
@@ -95,8 +137,9 @@ func TestMachinesCarryOutTheLayers(t *testing.T) {
 	defer cancel()
 	r := openRack(ctx, t)
 	maas := serveMAAS(ctx, t, r)
-	good := compose(t, layersFor(t, siteWithInterface, maas)...)
-	bad := compose(t, layersFor(t, "#!/bin/sh\necho 'no licence server' >&2\nexit 9\n", maas)...)
+	hash := passwordHash(t)
+	good := compose(t, layersFor(t, siteWithInterface, maas, hash)...)
+	bad := compose(t, layersFor(t, "#!/bin/sh\necho 'no licence server' >&2\nexit 9\n", maas, hash)...)
 	machine := func(name string, b firstboot.Bundle) rack.Machine {
 		m, err := r.Machine(ctx, rack.Spec{Name: name, UserData: []byte(b.UserData.Reveal())})
 		if err != nil {
@@ -108,11 +151,45 @@ func TestMachinesCarryOutTheLayers(t *testing.T) {
 	if err := works.Booted(ctx); err != nil {
 		t.Fatalf("%v\n%s", err, shell(ctx, t, works, "cat "+firstboot.Folder+"/*.json "+firstboot.Folder+"/*.log"))
 	}
-	t.Run("all layers", func(t *testing.T) { allLayers(ctx, t, works, good) })
+	t.Run("all layers", func(t *testing.T) { allLayers(ctx, t, works, good, hash) })
+	t.Run("SSH by password", func(t *testing.T) { sshByPassword(ctx, t, works) })
+	t.Run("credentials of hardware sync come later", func(t *testing.T) { lateCredentials(ctx, t, works, maas) })
 	t.Run("the site bundle fails", func(t *testing.T) { siteFails(ctx, t, fails) })
 }
 
-func allLayers(ctx context.Context, t *testing.T, m rack.Machine, b firstboot.Bundle) {
+func sshByPassword(ctx context.Context, t *testing.T, m rack.Machine) {
+	if got, err := login(ctx, t, m, "deploy", somePassword, "sudo -n id -u"); err != nil || got != "0" {
+		t.Errorf("the deploy user gets %q, %v", got, err)
+	}
+	if _, err := login(ctx, t, m, "deploy", "another password", "true"); err == nil {
+		t.Error("any password will do")
+	}
+	// Nobody else is let in by a password, although the account has it.
+	shell(ctx, t, m, "useradd -m other && getent shadow deploy | cut -d: -f2 | sed 's/^/other:/' | chpasswd -e")
+	if _, err := login(ctx, t, m, "other", somePassword, "true"); err == nil {
+		t.Error("everybody may log in by a password")
+	}
+}
+
+func lateCredentials(ctx context.Context, t *testing.T, m rack.Machine, maas string) {
+	says(ctx, t, m, map[string]string{
+		"ls /etc/maas 2>/dev/null | wc -l": "0",
+		"systemctl start maas_hardware_sync.service && systemctl show -P ConditionResult maas_hardware_sync.service": "no",
+		"ls /run/reported 2>/dev/null | wc -l": "0",
+	})
+	text, err := firstboot.SyncCredentials(maas, "abc123", someToken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Push(ctx, firstboot.SyncCredentialsFile, 0o600, []byte(text.Reveal())); err != nil {
+		t.Fatal(err)
+	}
+	says(ctx, t, m, map[string]string{
+		"systemctl start maas_hardware_sync.service; cat /run/reported": "report-results --config /etc/maas/maas-machine-creds.yml",
+	})
+}
+
+func allLayers(ctx context.Context, t *testing.T, m rack.Machine, b firstboot.Bundle, hash string) {
 	check := func() {
 		t.Helper()
 		for i, place := range []string{"01-site-bundle", "02-deploy-user", "03-hardware-sync", "04-roce-routing", "05-agent-bootstrap"} {
@@ -135,19 +212,18 @@ func allLayers(ctx context.Context, t *testing.T, m rack.Machine, b firstboot.Bu
 		"stat -c %a " + firstboot.Folder:                                                   "700",
 		"grep -c ^0022 " + firstboot.Folder + "/01-site-bundle.log":                        "1",
 		"cat /etc/site-was-here":                                                           "ok",
-		"getent shadow deploy | cut -d: -f2":                                               someHash,
+		"getent shadow deploy | cut -d: -f2":                                               hash,
 		"cat ~deploy/.ssh/authorized_keys":                                                 someKey,
 		"stat -c '%U %a' ~deploy/.ssh/authorized_keys":                                     "deploy 600",
 		"runuser -u deploy -- sudo -n id -u":                                               "0",
 		"visudo -c >/dev/null; echo $?":                                                    "0",
 		"stat -c %a /etc/sudoers.d/gpuaas-deploy":                                          "440",
 		"sshd -T -C user=deploy,host=h,addr=10.0.0.1 | grep ^passwordauthentication":       "passwordauthentication yes",
-		"stat -c '%U %a' /etc/maas/maas-machine-creds.yml":                                 "root 600",
+		"sshd -T -C user=other,host=h,addr=10.0.0.1 | grep ^passwordauthentication":        "passwordauthentication no",
 		"systemctl is-enabled maas_hardware_sync.timer":                                    "enabled",
 		"systemctl is-active maas_hardware_sync.timer":                                     "active",
 		"systemd-analyze verify maas_hardware_sync.timer gpuaas-roce-routing.service 2>&1": "",
 		"systemctl show -P TimersMonotonic maas_hardware_sync.timer | grep -o 'On[A-Za-z]*USec=[0-9a-z]*' | sort | tr '\\n' ' '": "OnActiveUSec=30s OnUnitActiveUSec=15min",
-		"systemctl start maas_hardware_sync.service; cat /run/reported":                                                          "report-results --config /etc/maas/maas-machine-creds.yml",
 		"systemctl is-enabled gpuaas-roce-routing.service":                                                                       "enabled",
 		"systemctl is-active gpuaas-roce-routing.service":                                                                        "active",
 		"cat /sys/class/net/roce0/mtu":                                                                                           "9000",
@@ -173,9 +249,13 @@ func siteFails(ctx context.Context, t *testing.T, m rack.Machine) {
 		t.Errorf("record: %+v", got)
 	}
 	says(ctx, t, m, map[string]string{
-		"ls " + firstboot.Folder + "/*.json":                                                   firstboot.Folder + "/01-site-bundle.json",
-		"getent passwd deploy | wc -l":                                                         "0",
+		"ls " + firstboot.Folder + "/*.json | tr '\\n' ' '":                                    firstboot.Folder + "/01-site-bundle.json " + firstboot.Folder + "/02-deploy-user.json",
 		"ls /etc/maas /etc/enrolled 2>/dev/null | wc -l":                                       "0",
 		"grep -c 'layer site-bundle, version 7, failed with 9' /var/log/cloud-init-output.log": "1",
 	})
+	// Somebody can get in and read it.
+	told, err := login(ctx, t, m, "deploy", somePassword, "sudo -n cat "+firstboot.Folder+"/01-site-bundle.json")
+	if err != nil || parse(t, told).Reason != got.Reason {
+		t.Errorf("the deploy user reads %q, %v", told, err)
+	}
 }

@@ -157,3 +157,39 @@ func TestALayerThatWasCutOffIsBegunAgain(t *testing.T) {
 		t.Errorf("record %+v", r)
 	}
 }
+
+// A rescue layer is carried out after a failure, and the rest once that is mended.
+func TestARescueLayerIsCarriedOutAfterAFailure(t *testing.T) {
+	folder, work := t.TempDir(), t.TempDir()
+	mark := func(name string) []string { return []string{"sh", "-c", `echo x >>"$0"`, filepath.Join(work, name)} }
+	store(t, folder, compose(t,
+		firstboot.Layer{Name: "fails", Version: "1", Commands: [][]string{{"test", "-e", filepath.Join(work, "repaired")}}},
+		firstboot.Layer{Name: "before", Version: "1", Commands: [][]string{mark("before")}},
+		firstboot.Layer{Name: "account", Version: "1", Commands: [][]string{mark("account")}, Rescue: true},
+		firstboot.Layer{Name: "after", Version: "1", Commands: [][]string{mark("after")}},
+	))
+	if out, err := boot(t, folder); err == nil {
+		t.Fatalf("it succeeds: %s", out)
+	}
+	ran := func(want map[string]int) {
+		t.Helper()
+		for name, n := range want {
+			if got := lines(t, filepath.Join(work, name)); got != n {
+				t.Errorf("%s ran %d times, not %d", name, got, n)
+			}
+		}
+	}
+	ran(map[string]int{"before": 0, "account": 1, "after": 0})
+	if recorded(t, folder, "01-fails").State != "failed" || recorded(t, folder, "03-account").State != "succeeded" {
+		t.Error("the records do not tell")
+	}
+	gone(t, filepath.Join(folder, "02-before.json"))
+	gone(t, filepath.Join(folder, "04-after.json"))
+	if err := os.WriteFile(filepath.Join(work, "repaired"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := boot(t, folder); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	ran(map[string]int{"before": 1, "account": 1, "after": 1})
+}

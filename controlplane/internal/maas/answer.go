@@ -65,7 +65,7 @@ func serverError(k call, d *AnswerError) *fault.Error {
 	}
 	gateway := d.Status == http.StatusBadGateway || d.Status == http.StatusServiceUnavailable || d.Status == http.StatusGatewayTimeout
 	switch {
-	case aboutBMC(d.Snippet):
+	case AboutBMC(d.Snippet):
 		return failing(d, kind, CodeBMCFailure, "check the power credentials, the address of the BMC and its network; "+remedy,
 			"the BMC did not do what MAAS asked of it%s", quoted(d.Snippet))
 	case gateway && (d.RetryAfter > 0 || aboutRack(d.Snippet)):
@@ -80,8 +80,8 @@ func serverError(k call, d *AnswerError) *fault.Error {
 	}
 }
 
-// aboutBMC recognises what the power drivers say.
-func aboutBMC(text string) bool {
+// AboutBMC recognises what the power drivers of MAAS say.
+func AboutBMC(text string) bool {
 	lower := strings.ToLower(text)
 	return slices.ContainsFunc([]string{
 		"power action", "bmc", "power driver", "incorrect username", "incorrect password", "ipmi", "power type", "power control",

@@ -112,6 +112,23 @@ func (c *Client) Subnets(ctx context.Context) ([]Subnet, error) {
 	return list, nil
 }
 
+// NewSubnet describes a network that MAAS does not know yet.
+type NewSubnet struct {
+	CIDR   string
+	Name   string // empty: the CIDR
+	VLANID int64  // 0: the untagged VLAN of the first fabric
+}
+
+// CreateSubnet makes MAAS know a network. It is refused when it overlaps with
+// one that MAAS knows, so after an ambiguous failure it may be repeated.
+func (c *Client) CreateSubnet(ctx context.Context, s NewSubnet) (Subnet, error) {
+	out, err := send[Subnet](ctx, c, call{path: "subnets/", form: newForm().text("cidr", s.CIDR).text("name", s.Name).number("vlan", s.VLANID)})
+	if err != nil {
+		return out, fmt.Errorf("create MAAS subnet %s: %w", s.CIDR, err)
+	}
+	return out, nil
+}
+
 // Fabrics lists the fabrics of the region and their VLANs.
 func (c *Client) Fabrics(ctx context.Context) ([]Fabric, error) {
 	list, err := fetch[[]Fabric](ctx, c, call{path: "fabrics/"})

@@ -98,6 +98,13 @@ func TestParametersOfTheOtherOperations(t *testing.T) {
 			_, err := c.UpdateInterface(ctx, sysid, 5, maas.InterfaceAttributes{Name: "ib0", VLANID: 5002, MTU: 9000})
 			return err
 		}, "PUT /nodes/p3edc3/interfaces/5/  mtu=9000&name=ib0&vlan=5002"},
+		"create subnet": {func(ctx context.Context, c *maas.Client) error {
+			made, err := c.CreateSubnet(ctx, maas.NewSubnet{CIDR: "172.30.9.60/31", Name: "roce", VLANID: 5002})
+			if err == nil && made.ID != 5 {
+				err = fmt.Errorf("made %+v", made)
+			}
+			return err
+		}, "POST /subnets/  cidr=172.30.9.60%2F31&name=roce&vlan=5002"},
 		"override": {machineOp(func(c *maas.Client, ctx context.Context) (maas.Machine, error) {
 			return c.OverrideFailedTesting(ctx, sysid, "seen")
 		}), "POST /machines/p3edc3/ override_failed_testing comment=seen"},

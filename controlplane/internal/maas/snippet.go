@@ -24,6 +24,10 @@ var (
 	escaped = regexp.MustCompile(`(?:%26|&)[A-Za-z0-9]{8,}`)
 )
 
+// Shown is text that MAAS was heard to say, such as an event, as it may be told
+// to people and kept: one bounded line without anything that looks like a key.
+func Shown(text string) string { return shown(text) }
+
 // shown is a name or a word from MAAS, as it may appear in a message.
 func shown(text string) string { return sanitise([]byte(text)) }
 

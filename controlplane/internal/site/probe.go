@@ -62,6 +62,12 @@ const (
 // Probe looks at everything that work on a site needs. It fails only when the
 // site cannot be read: whatever else is wrong is in the checks.
 func (s *Service) Probe(ctx context.Context, site id.Site) ([]Check, error) {
+	return s.ProbeFor(ctx, site, id.Profile{})
+}
+
+// ProbeFor looks at everything that work by one profile needs; the zero profile
+// stands for all that are in use.
+func (s *Service) ProbeFor(ctx context.Context, site id.Site, profile id.Profile) ([]Check, error) {
 	found, err := s.Site(ctx, site)
 	if err != nil {
 		return nil, err
@@ -70,7 +76,9 @@ func (s *Service) Probe(ctx context.Context, site id.Site) ([]Check, error) {
 	if err != nil {
 		return nil, err
 	}
-	profiles = slices.DeleteFunc(profiles, func(p Profile) bool { return p.Status != Active })
+	profiles = slices.DeleteFunc(profiles, func(p Profile) bool {
+		return !profile.IsZero() && p.ID != profile || profile.IsZero() && p.Status != Active
+	})
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
 	p := &probing{site: found, profiles: profiles}

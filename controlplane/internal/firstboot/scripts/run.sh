@@ -1,5 +1,6 @@
 # Carries out the layers of the first boot in their order and stops at the first
-# that fails. Beside this script, NN-NAME.json says for each layer that was begun
+# that fails; only those that let people in to see why are carried out still.
+# Beside this script, NN-NAME.json says for each layer that was begun
 # how far it came and why it failed; NN-NAME.log is what it printed. Running this
 # again goes on where it stopped: a layer that succeeded is not repeated.
 set -eu
@@ -37,10 +38,14 @@ succeeded() {
   [ -f "$home/$place.json" ] && grep -qF "\"digest\":\"$digest\",\"state\":\"succeeded\"" "$home/$place.json"
 }
 
+failed=
 while read -r place name version digest <&3; do
   layer=$home/layers/$place
   if succeeded; then
     rm -rf "$layer" # it holds secrets
+    continue
+  fi
+  if [ -n "$failed" ] && [ ! -e "$layer/rescue" ]; then
     continue
   fi
   began=$(now)
@@ -52,9 +57,11 @@ while read -r place name version digest <&3; do
     step=$(printf '%s' "$step" | plain)
     record failed "$code" "$step" "$(tail -n 3 "$home/$place.log" | plain)"
     echo "gpuaas first boot: layer $name, version $version, failed with $code at: $step; see $home/$place.log" >&2
-    exit 1
+    failed=yes
+    continue
   fi
   record succeeded 0 '' ''
   rm -rf "$layer"
   echo "gpuaas first boot: layer $name, version $version, succeeded"
 done 3<"$home/layers.list"
+[ -z "$failed" ]

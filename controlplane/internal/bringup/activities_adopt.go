@@ -1,0 +1,263 @@
+package bringup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/controlplane/internal/durable"
+	"gpuaas/controlplane/internal/fault"
+	"gpuaas/controlplane/internal/maas"
+	"gpuaas/controlplane/internal/node"
+)
+
+// Compensate undoes what the job has done as far as that may be undone, and
+// notes in the facts what it left. It can be run again at any time.
+//
+// Until the machine is proven to be deployed it is released; after that MAAS is
+// left alone and the node is quarantined, unless the work is to be reset.
+func (b *Bringup) Compensate(ctx context.Context, w *Work) error {
+	w.Facts.Left = nil
+	keep, err := b.giveUpMachine(ctx, w)
+	if err != nil {
+		return err
+	}
+	if err := b.dropFirstBoot(ctx, w); err != nil {
+		return err
+	}
+	if err := b.giveUpNode(ctx, w, keep); err != nil {
+		return err
+	}
+	if w.Reset {
+		w.Facts = Facts{IdentifiedBy: w.Facts.IdentifiedBy, NodeCreated: w.Facts.NodeCreated, Left: w.Facts.Left}
+	}
+	return w.Save(ctx)
+}
+
+func (w *Work) leave(format string, args ...any) {
+	w.Facts.Left = append(w.Facts.Left, fmt.Sprintf(format, args...))
+}
+
+// giveUpMachine releases the machine if this job holds it; keep says that it
+// stays deployed.
+func (b *Bringup) giveUpMachine(ctx context.Context, w *Work) (keep bool, err error) {
+	if w.SystemID == "" {
+		return false, nil
+	}
+	r, err := b.region(ctx, w)
+	if err != nil {
+		return false, err
+	}
+	m, err := b.machine(ctx, r, w)
+	if fault.CodeOf(err) == maas.CodeNotFound {
+		w.leave("MAAS does not have the machine %s any more", w.SystemID)
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	held, err := holds(ctx, r, w, m)
+	switch {
+	case err != nil:
+		return false, err
+	case !held && occupies(m.Status):
+		w.leave("%s is %s in MAAS and not held by this job: it was not touched", w.Hostname, m.Status.Label())
+		return false, nil
+	case !held:
+		w.leave("%s stays known to MAAS, as %s", w.Hostname, m.Status.Label())
+		return false, nil
+	case !w.Reset && (w.Facts.DeployedAt != nil || m.Installed()):
+		w.leave("%s stays %s in MAAS with what runs on it: release it there, or decommission it, when it is not needed", w.Hostname, m.Status.Label())
+		return true, nil
+	}
+	m, err = b.release(ctx, r, w, maas.EraseNone)
+	if f := (*Failure)(nil); errors.As(err, &f) && f.Next == WaitForDeployed {
+		w.leave("%s became Deployed while its deployment was to be stopped, and stays so", w.Hostname)
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	w.Facts.DeployedAt, w.Facts.Addresses, w.Facts.Image = nil, nil, ""
+	w.leave("%s stays known to MAAS, as %s", w.Hostname, m.Status.Label())
+	return false, nil
+}
+
+// occupies reports the statuses in which somebody has a machine for something.
+func occupies(s maas.Status) bool {
+	switch s {
+	case maas.StatusAllocated, maas.StatusReserved, maas.StatusDeploying, maas.StatusDeployed, maas.StatusFailedDeployment,
+		maas.StatusReleasing, maas.StatusFailedReleasing, maas.StatusDiskErasing, maas.StatusFailedDiskErasing:
+		return true
+	default:
+		return false
+	}
+}
+
+// giveUpNode takes a node that never got into service out of the inventory; one
+// whose machine stays deployed is quarantined instead.
+func (b *Bringup) giveUpNode(ctx context.Context, w *Work, keep bool) error {
+	if err := w.Fence(ctx); err != nil {
+		return err
+	}
+	left, created := "", w.Facts.NodeCreated
+	err := b.cfg.DB.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		n, err := node.Get(ctx, tx, w.Node)
+		switch {
+		case fault.KindOf(err) == fault.NotFound, err == nil && n.Status == node.Deleted:
+			created = false
+			return nil
+		case err != nil:
+			return err
+		case n.Status != node.Enrolling && n.Status != node.BootstrapIssued:
+			left = fmt.Sprintf("node %s stays in the inventory, as %s", n.ID, n.Status)
+			return nil
+		case keep:
+			left = fmt.Sprintf("node %s is quarantined", n.ID)
+			_, err = node.Move(ctx, tx, w.Node, node.Quarantine, "its onboarding was cancelled after the machine was deployed")
+			return err
+		}
+		created = false
+		_, err = node.Abandon(ctx, tx, w.Node, "its onboarding was given up before it was in service")
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	w.Facts.NodeCreated = created
+	if left != "" {
+		w.leave("%s", left)
+	}
+	return nil
+}
+
+// Adopt looks at what is there and says with which stage to go on. It takes
+// over nothing that is not proven to belong to this job.
+func (b *Bringup) Adopt(ctx context.Context, w *Work) (Result, error) {
+	r, err := b.region(ctx, w)
+	if err != nil {
+		return Result{}, err
+	}
+	m, rebound, err := b.present(ctx, r, w)
+	if err != nil {
+		return Result{}, err
+	}
+	next, err := b.adoptable(ctx, r, w, m)
+	if err != nil {
+		return Result{}, err
+	}
+	if rebound && (next == ConfigureStorage || next == WaitForReady || next == CommissionNode) {
+		next = CreateOrFindInMAAS // which makes sure that it is nobody else's
+	}
+	message := fmt.Sprintf("%s is %s in MAAS; the job goes on with %s", w.Hostname, m.Status.Label(), next)
+	if rebound {
+		message = fmt.Sprintf("%s is known to MAAS as %s now. %s", w.Hostname, m.SystemID, message)
+	}
+	return Result{Message: message, Next: next, Details: map[string]any{"maas_status": m.Status.Label(), "system_id": m.SystemID, "rebound": rebound}}, nil
+}
+
+// present reads the machine, and finds it under another id if somebody deleted
+// it and added it again.
+func (b *Bringup) present(ctx context.Context, r *region, w *Work) (m maas.Machine, rebound bool, err error) {
+	before := w.SystemID
+	if before != "" {
+		m, err = b.machine(ctx, r, w)
+		if fault.CodeOf(err) != maas.CodeNotFound {
+			return m, false, err
+		}
+	}
+	found, err := b.find(ctx, r, w, 0)
+	if err != nil {
+		return m, false, err
+	}
+	if found.machine.SystemID == "" {
+		w.Observed = Observed{Status: Absent, At: b.now()}
+		return m, false, nothingToAdopt("MAAS has no machine %s, and none with the BMC address %s", w.Hostname, w.IPMIIP).
+			with("rerun: it makes MAAS know the machine again")
+	}
+	if err := w.Fence(ctx); err != nil {
+		return m, false, err
+	}
+	if before != "" {
+		forget(w)
+	}
+	m = found.machine
+	w.SystemID, w.Facts.IdentifiedBy = m.SystemID, found.by
+	b.see(w, m)
+	return m, before != m.SystemID, w.Save(ctx)
+}
+
+func nothingToAdopt(format string, args ...any) *Failure {
+	return failed(durable.StateAmbiguity, "nothing_to_adopt", "there is nothing that the job can go on with: %s", fmt.Sprintf(format, args...)).
+		with("rerun begins where the machine is now; restart clean begins anew").final()
+}
+
+// adoptable is the stage by which a job goes on with a machine in this state.
+func (b *Bringup) adoptable(ctx context.Context, r *region, w *Work, m maas.Machine) (string, error) {
+	held, err := holds(ctx, r, w, m)
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case m.Status == maas.StatusReady:
+		return ConfigureStorage, nil
+	case m.Status == maas.StatusCommissioning, m.Status == maas.StatusTesting:
+		return WaitForReady, nil
+	case m.Status == maas.StatusNew, m.Status == maas.StatusFailedCommissioning, m.Status == maas.StatusFailedTesting:
+		return CommissionNode, nil
+	case m.Hollow():
+		return "", nothingToAdopt("MAAS shows %s as Deployed, but nothing is installed on it", w.Hostname)
+	case m.Status == maas.StatusDeployed && !held:
+		return b.adoptDeployed(ctx, r, w, m)
+	case !held:
+		return "", nothingToAdopt("%s is %s in MAAS, and this job does not hold it", w.Hostname, m.Status.Label())
+	case m.Status == maas.StatusAllocated:
+		return RenderCloudInit, nil
+	case m.Status == maas.StatusDeploying:
+		return WaitForDeployed, b.ourDeployment(ctx, r, w, m)
+	case m.Status == maas.StatusFailedDeployment:
+		return ClassifyDeployFailure, nil
+	case m.Status == maas.StatusDeployed:
+		return afterDeployed(w), b.ourDeployment(ctx, r, w, m)
+	}
+	return "", nothingToAdopt("%s is %s in MAAS", w.Hostname, m.Status.Label())
+}
+
+func afterDeployed(w *Work) string {
+	if w.Facts.DeployedAt == nil {
+		return WaitForDeployed // which notes what there is to know
+	}
+	return EnsureHardwareSyncConfigured
+}
+
+// adoptDeployed takes over a machine that somebody else deployed: an agent that
+// was heard from since, as the node of this job, proves what it is.
+func (b *Bringup) adoptDeployed(ctx context.Context, r *region, w *Work, m maas.Machine) (string, error) {
+	n, err := b.cfg.Nodes.Node(ctx, w.Node)
+	if err != nil && fault.KindOf(err) != fault.NotFound {
+		return "", err
+	}
+	heard := err == nil && n.FirstPollAt != nil && n.LastContactAt != nil
+	began, known, err := latest(ctx, r, w, deploying)
+	switch {
+	case err != nil:
+		return "", err
+	case m.Annotations[annotation] != "":
+		return "", nothingToAdopt("%s is Deployed for another job", w.Hostname)
+	case !heard || !known || !n.LastContactAt.After(began.Created.Time):
+		return "", nothingToAdopt("%s was deployed by somebody else, and no agent was heard from since as the node of this job", w.Hostname)
+	case !m.Runs(w.Profile.Policy.DistroSeries):
+		return "", nothingToAdopt("%s runs %s and not %s", w.Hostname, maas.Shown(m.Image()), w.Profile.Policy.DistroSeries)
+	}
+	if err := b.mark(ctx, r, w); err != nil {
+		return "", err
+	}
+	if w.Facts.DeployedAt == nil {
+		at := b.now().UTC()
+		w.Facts.DeployedAt = &at
+	}
+	w.Facts.Addresses, w.Facts.Image = m.IPAddresses, m.Image()
+	return EnsureHardwareSyncConfigured, w.Save(ctx)
+}

@@ -1,0 +1,216 @@
+package bringup
+
+import (
+	"context"
+	"crypto/sha256"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/controlplane/internal/agenttask"
+	"gpuaas/controlplane/internal/fault"
+	"gpuaas/controlplane/internal/id"
+	"gpuaas/controlplane/internal/maas"
+	"gpuaas/controlplane/internal/maas/pglimit"
+	"gpuaas/controlplane/internal/node"
+	"gpuaas/controlplane/internal/postgres"
+	"gpuaas/controlplane/internal/redact"
+	"gpuaas/controlplane/internal/site"
+)
+
+// Regions opens MAAS regions; site.MAAS does.
+type Regions interface {
+	Client(a site.Access) (*maas.Client, error)
+}
+
+// Secrets keeps rendered first boots.
+type Secrets interface {
+	Put(ctx context.Context, path string, values map[string]redact.Secret) error
+	Get(ctx context.Context, path string) (map[string]redact.Secret, error)
+	Delete(ctx context.Context, path string) error
+}
+
+// Bootstrap renders what makes a machine a node; agentgateway.Renderer does.
+type Bootstrap interface {
+	CloudInit(ctx context.Context, token redact.Secret) (redact.Secret, error)
+}
+
+// Bundles reads the bootstrap bundles that belong to sites, by reference.
+type Bundles interface {
+	Read(ref string) (program []byte, version string, err error)
+}
+
+// BMC makes a server boot from the network without the help of MAAS.
+type BMC interface {
+	PXECycle(ctx context.Context, address, user string, pass redact.Secret) error
+}
+
+// Dialer reaches deployed machines.
+type Dialer interface {
+	DialContext(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// Tasks gives nodes that have an agent something to do; agenttask.Commands does.
+type Tasks interface {
+	Enqueue(ctx context.Context, tx pgx.Tx, r agenttask.Request) (agenttask.Task, error)
+}
+
+// Config is what the package needs to work.
+type Config struct {
+	DB        *postgres.DB
+	Sites     *site.Service
+	Regions   Regions
+	Secrets   Secrets
+	Nodes     *node.Service
+	Bootstrap Bootstrap
+	Bundles   Bundles
+	BMC       BMC
+	Tasks     Tasks
+	Dialer    Dialer             // nil: the network as it is
+	Watch     maas.WatcherConfig // zero: the usual paces
+	// Retry is how long to leave a machine alone that could not be reached, by the
+	// number of attempts so far; nil: 2 s and longer, up to 30 s.
+	Retry  func(attempts int) time.Duration
+	Clock  func() time.Time // nil: the clock of the machine
+	Logger *slog.Logger     // nil: nothing is logged
+}
+
+// Bringup runs stages. It is safe for concurrent use.
+type Bringup struct {
+	cfg Config
+	now func() time.Time
+
+	mu      sync.Mutex
+	regions map[id.Site]*region
+
+	passwords hashes
+}
+
+// New makes a Bringup. It connects to nothing.
+func New(cfg Config) *Bringup {
+	b := &Bringup{cfg: cfg, now: cfg.Clock, regions: map[id.Site]*region{}}
+	if b.now == nil {
+		b.now = time.Now
+	}
+	if b.cfg.Retry == nil {
+		b.cfg.Retry = func(attempts int) time.Duration { return min(2*time.Second<<min(attempts-1, 5), 30*time.Second) }
+	}
+	if b.cfg.Logger == nil {
+		b.cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if b.cfg.Dialer == nil {
+		b.cfg.Dialer = &net.Dialer{}
+	}
+	return b
+}
+
+// region is the MAAS of a site, with one watcher for all who wait there.
+type region struct {
+	*maas.Client
+	watcher *maas.Watcher
+	key     [32]byte // of what it was opened with
+	checked time.Time
+
+	// What all machines of the site go by.
+	user    recall[maas.User]
+	images  recall[[]maas.Image]
+	dns     recall[string]
+	bmcs    recall[map[string]string] // their addresses, by system id
+	subnets recall[[]maas.Subnet]
+	// boots lets one job at a time, over all replicas, look out for the server
+	// that it made boot: two that appear at once could not be told apart.
+	boots *pglimit.Limiter
+}
+
+func (r *region) close() {
+	r.watcher.Close()
+	r.boots.Close()
+	r.Close()
+}
+
+// freshFor is how long credentials are not read again: long enough for the
+// stages of one machine in a row, short enough for a rotation at any time.
+const freshFor = 5 * time.Second
+
+// region opens the MAAS of the work's site. A rotated token or changed address
+// opens it anew; waits on the old one end and are taken up again.
+func (b *Bringup) region(ctx context.Context, w *Work) (*region, error) {
+	b.mu.Lock()
+	have := b.regions[w.Site.ID]
+	fresh := have != nil && b.now().Sub(have.checked) < freshFor
+	b.mu.Unlock()
+	if fresh {
+		return have, nil
+	}
+	access, err := b.cfg.Sites.Access(ctx, w.Site.ID)
+	if err != nil {
+		return nil, err
+	}
+	key := sha256.Sum256([]byte(access.URL + "\x00" + access.Token.Reveal() + "\x00" + string(access.CA)))
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	have = b.regions[w.Site.ID]
+	if have != nil && have.key == key {
+		have.checked = b.now()
+		return have, nil
+	}
+	client, err := b.cfg.Regions.Client(access)
+	if err != nil {
+		return nil, err
+	}
+	if have != nil {
+		have.close()
+	}
+	opened := &region{
+		Client: client, watcher: maas.NewWatcher(client, b.cfg.Watch), key: key, checked: b.now(),
+		boots: pglimit.New(b.cfg.DB, "network-boots:"+w.Site.ID.String(), 1),
+	}
+	b.regions[w.Site.ID] = opened
+	return opened, nil
+}
+
+// Close ends all waits.
+func (b *Bringup) Close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, r := range b.regions {
+		r.close()
+	}
+	b.regions = map[id.Site]*region{}
+}
+
+// Absent is the observed status of a machine that MAAS does not have.
+const Absent = "absent"
+
+// see notes how MAAS showed the machine.
+func (b *Bringup) see(w *Work, m maas.Machine) {
+	w.Observed = Observed{Status: m.Status.Label(), Power: string(m.PowerState), IPs: m.IPAddresses, At: b.now()}
+}
+
+// machine reads the machine of the work anew. One that is gone, or that is not
+// the one the job works on any more, stops automation.
+func (b *Bringup) machine(ctx context.Context, r *region, w *Work) (maas.Machine, error) {
+	m, err := r.Machine(ctx, w.SystemID)
+	if fault.CodeOf(err) == maas.CodeNotFound { // believed when it is said twice
+		m, err = r.Machine(ctx, w.SystemID)
+	}
+	if fault.CodeOf(err) == maas.CodeNotFound {
+		w.Observed = Observed{Status: Absent, At: b.now()}
+		return m, machineGone(w, err)
+	}
+	if err != nil {
+		return m, err
+	}
+	b.see(w, m)
+	return m, nil
+}
+
+// annotation is the key by which a machine that we hold in MAAS names the job
+// that holds it. MAAS drops it when a release ends.
+const annotation = "gpuaas-job"
+
+// ours says whether a machine that somebody holds in MAAS is held by this job.
+func ours(m maas.Machine, w *Work) bool { return m.Annotations[annotation] == w.Job }

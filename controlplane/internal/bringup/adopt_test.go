@@ -1,0 +1,189 @@
+package bringup_test
+
+import (
+	"context"
+	"net/url"
+	"testing"
+
+	"gpuaas/controlplane/internal/bringup"
+	"gpuaas/controlplane/internal/durable"
+	simfault "gpuaas/sim/maas/fault"
+	"gpuaas/sim/maas/region"
+)
+
+func TestAdoption(t *testing.T) {
+	must := func(t *testing.T, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	commission := func(t *testing.T, w *world, job *bringup.Work, phase string, fault simfault.Kind) {
+		t.Helper()
+		w.fault(t, simfault.Rule{Fault: fault, Phase: phase, Machine: job.SystemID, Count: 1})
+		_, err := w.sim.Commission(context.Background(), admin, job.SystemID, url.Values{})
+		must(t, err)
+	}
+	// enrolled is a machine whose agent has polled, and whose annotation is gone.
+	enrolled := func(t *testing.T, w *world, job *bringup.Work, mark string) {
+		t.Helper()
+		w.deployed(t, job)
+		_, err := w.owner.Exec(t.Context(), "UPDATE nodes SET first_poll_at = now() WHERE id = $1", job.Node)
+		must(t, err)
+		_, err = w.sim.SetAnnotations(admin, job.SystemID, url.Values{"gpuaas-job": {mark}})
+		must(t, err)
+	}
+	// byHand is somebody who released a node and deployed it again, as it was.
+	byHand := func(t *testing.T, w *world, job *bringup.Work) {
+		t.Helper()
+		enrolled(t, w, job, "")
+		w.happens(t, job.SystemID, "release")
+		_, err := w.sim.Deploy(admin, job.SystemID, url.Values{"enable_hw_sync": {"true"}})
+		must(t, err)
+		w.settled(t, job.SystemID, region.Deployed)
+	}
+	cases := map[string]struct {
+		before func(t *testing.T, w *world, job *bringup.Work)
+		next   string // empty: a failure
+		code   string // empty: nothing_to_adopt
+	}{
+		"new":           {func(t *testing.T, w *world, job *bringup.Work) { w.happens(t, job.SystemID, "recreate") }, bringup.CreateOrFindInMAAS, ""},
+		"commissioning": {func(t *testing.T, w *world, job *bringup.Work) { commission(t, w, job, "scripts", simfault.PhaseHangs) }, bringup.WaitForReady, ""},
+		"testing":       {func(t *testing.T, w *world, job *bringup.Work) { commission(t, w, job, "tests", simfault.PhaseHangs) }, bringup.WaitForReady, ""},
+		"failed commissioning": {func(t *testing.T, w *world, job *bringup.Work) {
+			commission(t, w, job, "scripts", simfault.PhaseFails)
+			w.settled(t, job.SystemID, region.FailedCommissioning)
+		}, bringup.CommissionNode, ""},
+		"ready":                {func(*testing.T, *world, *bringup.Work) {}, bringup.ConfigureStorage, ""},
+		"not yet found":        {func(_ *testing.T, _ *world, job *bringup.Work) { job.SystemID = "" }, bringup.CreateOrFindInMAAS, ""},
+		"held, not yet marked": {func(t *testing.T, w *world, job *bringup.Work) { w.allocated(t, job, 2) }, bringup.RenderCloudInit, ""},
+		"held and marked":      {func(t *testing.T, w *world, job *bringup.Work) { w.allocated(t, job, 3) }, bringup.RenderCloudInit, ""},
+		"held by somebody": {func(t *testing.T, w *world, job *bringup.Work) {
+			_, err := w.sim.Allocate(admin, url.Values{"system_id": {job.SystemID}})
+			must(t, err)
+		}, "", ""},
+		"deploying": {func(t *testing.T, w *world, job *bringup.Work) { w.begin(t, job, simfault.PhaseHangs, "install") }, bringup.WaitForDeployed, ""},
+		"deploying by somebody": {func(t *testing.T, w *world, job *bringup.Work) {
+			w.fault(t, simfault.Rule{Fault: simfault.PhaseHangs, Phase: "install", Machine: job.SystemID})
+			_, err := w.sim.Deploy(admin, job.SystemID, url.Values{})
+			must(t, err)
+		}, "", ""},
+		"failed deployment": {func(t *testing.T, w *world, job *bringup.Work) {
+			w.begin(t, job, simfault.PhaseFails, "install")
+			w.settled(t, job.SystemID, region.FailedDeployment)
+		}, bringup.ClassifyDeployFailure, ""},
+		"deployed": {func(t *testing.T, w *world, job *bringup.Work) { w.deployed(t, job) }, bringup.EnsureHardwareSyncConfigured, ""},
+		"deployed, not yet noticed": {func(t *testing.T, w *world, job *bringup.Work) {
+			w.deployed(t, job)
+			job.Facts.DeployedAt = nil
+		}, bringup.WaitForDeployed, ""},
+		"deployed with another image": {func(t *testing.T, w *world, job *bringup.Work) {
+			w.deployed(t, job)
+			job.Profile.Policy.DistroSeries = "ubuntu/jammy"
+		}, "", "deployed_image_differs"},
+		"deployed by somebody": {func(t *testing.T, w *world, job *bringup.Work) {
+			_, err := w.sim.Deploy(admin, job.SystemID, url.Values{"enable_hw_sync": {"true"}})
+			must(t, err)
+			w.settled(t, job.SystemID, region.Deployed)
+		}, "", ""},
+		"deployed for another job": {func(t *testing.T, w *world, job *bringup.Work) { enrolled(t, w, job, "another") }, "", ""},
+		"deployed by hand, and enrolled": {func(t *testing.T, w *world, job *bringup.Work) {
+			byHand(t, w, job)
+			_, err := w.owner.Exec(t.Context(), "INSERT INTO node_contacts (node_id, last_contact_at) VALUES ($1, now() + interval '5s')", job.Node)
+			must(t, err)
+		}, bringup.EnsureHardwareSyncConfigured, ""},
+		"deployed by hand after it had enrolled": {func(t *testing.T, w *world, job *bringup.Work) {
+			byHand(t, w, job)
+			_, err := w.owner.Exec(t.Context(), "INSERT INTO node_contacts (node_id, last_contact_at) VALUES ($1, now() - interval '5s')", job.Node)
+			must(t, err)
+		}, "", ""},
+		"enrolled without its mark": {func(t *testing.T, w *world, job *bringup.Work) { enrolled(t, w, job, "") }, bringup.EnsureHardwareSyncConfigured, ""},
+		"releasing": {func(t *testing.T, w *world, job *bringup.Work) {
+			w.deployed(t, job)
+			w.fault(t, simfault.Rule{Fault: simfault.StuckOff, Machine: job.SystemID})
+			_, err := w.sim.Release(context.Background(), admin, job.SystemID, url.Values{})
+			must(t, err)
+		}, "", ""},
+		"broken": {func(t *testing.T, w *world, job *bringup.Work) {
+			w.deployed(t, job)
+			_, err := w.sim.MarkBroken(context.Background(), admin, job.SystemID, url.Values{})
+			must(t, err)
+		}, "", ""},
+		"hollow": {func(t *testing.T, w *world, job *bringup.Work) {
+			w.deployed(t, job)
+			_, err := w.sim.MarkBroken(context.Background(), admin, job.SystemID, url.Values{})
+			must(t, err)
+			_, err = w.sim.MarkFixed(admin, job.SystemID, url.Values{})
+			must(t, err)
+		}, "", ""},
+		"removed": {func(t *testing.T, w *world, job *bringup.Work) { w.happens(t, job.SystemID, "delete") }, "", ""},
+		"two of them": {func(t *testing.T, w *world, job *bringup.Work) {
+			w.happens(t, job.SystemID, "twin")
+			job.SystemID = ""
+		}, "", "discovery_conflict"},
+	}
+	w := newWorld(t, aFleet(len(cases)), func(p *plan) { p.sim.Images = []string{"ubuntu/jammy"} })
+	n := 0
+	for name, c := range cases {
+		n++
+		job := w.ready(t, n)
+		t.Run(name, func(t *testing.T) {
+			c.before(t, w, job)
+			requests := w.requested(t, job, startedDeployment)
+			result, err := w.bringup.Adopt(system(t), job)
+			if c.next != "" {
+				if err != nil || result.Next != c.next || result.Message == "" {
+					t.Fatalf("it goes on with %q, %v (%+v)", result.Next, err, err)
+				}
+				if got, known := w.sim.Find(job.Hostname); !known || got != job.SystemID {
+					t.Errorf("the job is on %q, the machine is %q", job.SystemID, got)
+				}
+			} else {
+				code := c.code
+				if code == "" {
+					code = "nothing_to_adopt"
+				}
+				if f := bringup.Classify(err); err == nil || f.Class != durable.StateAmbiguity || f.Code != code || !f.Final || f.Remedy == "" {
+					t.Fatalf("it fails with %v (%+v)", err, result)
+				}
+			}
+			if w.requested(t, job, startedDeployment) != requests {
+				t.Error("an adoption deployed")
+			}
+			w.told(t, job, result)
+		})
+	}
+}
+
+// settled waits until a machine has got to a status.
+func (w *world) settled(t *testing.T, systemID string, want region.Status) {
+	t.Helper()
+	for w.machine(t, systemID).Status != want {
+		if t.Context().Err() != nil {
+			t.Fatal(t.Context().Err())
+		}
+	}
+}
+
+// A machine that was deleted and added again is found under its new id, and what
+// was true of the old one is forgotten.
+func TestAnAdoptedMachineIsBroughtUp(t *testing.T) {
+	w := newWorld(t, aFleet(1))
+	job := w.ready(t, 1)
+	w.begin(t, job, simfault.PhaseHangs, "install")
+	old := job.SystemID
+	job.Facts.BootDiskID = 99
+	w.happens(t, job.SystemID, "recreate")
+	w.fails(t, bringup.WaitForDeployed, job, durable.StateAmbiguity, "machine_gone")
+	w.sim.Faults.Clear()
+	result, err := w.bringup.Adopt(system(t), job)
+	if err != nil || result.Next != bringup.CreateOrFindInMAAS || job.SystemID == old || job.Facts.BootDiskID != 0 {
+		t.Fatalf("it goes on with %+v, %v; facts %+v", result, err, job.Facts)
+	}
+	for _, stage := range order[2:11] {
+		w.does(t, stage, job)
+	}
+	if m := w.machine(t, job.SystemID); m.Status != region.Deployed {
+		t.Errorf("the machine is %s", m.StatusName)
+	}
+}

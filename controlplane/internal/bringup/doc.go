@@ -1,0 +1,16 @@
+// Package bringup turns a bare server into a deployed machine that reports to
+// MAAS and to the control plane: the stages of §4 of the lifecycle, each of
+// which looks first, does the least that is missing, and looks again.
+//
+// It holds no table and no job. A job (an onboarding, a reimage) runs these
+// stages on its Work and keeps what they find out. Rules for every stage:
+//
+//   - it is safe to run again from its beginning, whatever an earlier run did;
+//   - before an effect that cannot be taken back it reads the machine anew and
+//     asks the fence of its job;
+//   - a write whose outcome is unknown is followed by a look; what cannot be
+//     proven is a failure of class state_ambiguity, never a repetition;
+//   - secrets are read inside a stage and leave it only towards the machine or
+//     the secrets engine;
+//   - it returns a *Failure, whose class was chosen where the failure was met.
+package bringup

@@ -1,0 +1,23 @@
+package bringup
+
+// Stages are the stages by name.
+func (b *Bringup) Stages() map[string]Stage {
+	return map[string]Stage{
+		LoadSiteConfig:               b.LoadSiteConfig,
+		ResolvePowerCredentials:      b.ResolvePowerCredentials,
+		CreateOrFindInMAAS:           b.CreateOrFindInMAAS,
+		CommissionNode:               b.CommissionNode,
+		WaitForReady:                 b.WaitForReady,
+		ConfigureStorage:             b.ConfigureStorage,
+		ApplyRoCEPhase2:              b.ApplyRoCEPhase2,
+		EnsurePXEInterfaceAuto:       b.EnsurePXEInterfaceAuto,
+		RenderCloudInit:              b.RenderCloudInit,
+		DeployViaMAAS:                b.DeployViaMAAS,
+		WaitForDeployed:              b.WaitForDeployed,
+		ClassifyDeployFailure:        b.ClassifyDeployFailure,
+		RecoverForDatasourceRetry:    b.RecoverForDatasourceRetry,
+		EnsureHardwareSyncConfigured: b.EnsureHardwareSyncConfigured,
+		WaitForHardwareSyncHealthy:   b.WaitForHardwareSyncHealthy,
+		WaitForAgentEnrollment:       b.WaitForAgentEnrollment,
+	}
+}

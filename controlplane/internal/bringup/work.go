@@ -1,0 +1,153 @@
+package bringup
+
+import (
+	"context"
+	"time"
+
+	"gpuaas/controlplane/internal/durable"
+	"gpuaas/controlplane/internal/firstboot"
+	"gpuaas/controlplane/internal/id"
+	"gpuaas/controlplane/internal/site"
+)
+
+// The stages, by the names of the state model.
+const (
+	LoadSiteConfig               = "load_site_config"
+	ResolvePowerCredentials      = "resolve_power_credentials"
+	CreateOrFindInMAAS           = "create_or_find_in_maas"
+	CommissionNode               = "commission_node"
+	WaitForReady                 = "wait_for_ready"
+	ConfigureStorage             = "configure_storage"
+	ApplyRoCEPhase2              = "apply_roce_phase2"
+	EnsurePXEInterfaceAuto       = "ensure_pxe_interface_auto"
+	RenderCloudInit              = "render_cloud_init"
+	DeployViaMAAS                = "deploy_via_maas"
+	WaitForDeployed              = "wait_for_deployed"
+	ClassifyDeployFailure        = "classify_deploy_failure"
+	RecoverForDatasourceRetry    = "recover_for_datasource_retry"
+	EnsureHardwareSyncConfigured = "ensure_hardware_sync_configured"
+	WaitForHardwareSyncHealthy   = "wait_for_hardware_sync_healthy"
+	WaitForAgentEnrollment       = "wait_for_agent_enrollment"
+)
+
+// Stage is one attempt at a stage. It changes the facts of its work as it finds
+// them out. Any error that is not a *Failure is classified by Classify.
+type Stage func(ctx context.Context, w *Work) (Result, error)
+
+// Result is how a stage ended when it did not fail.
+type Result struct {
+	Skipped bool
+	Message string         // for people: what was found or done
+	Details map[string]any // never a secret
+	Next    string         // the stage to go on with; empty: the one that follows
+	Await   *Await         // the stage is not over: run it again when something happened
+}
+
+// Await is what a stage that is not over waits for.
+type Await struct {
+	Signal string        // to the workflow of the job
+	Most   time.Duration // look again after that in any case
+}
+
+// Failure is why a stage did not reach its end.
+type Failure struct {
+	Class   durable.FailureClass
+	Code    string         // stable, snake_case
+	Message string         // what happened, to what
+	Remedy  string         // what to do about it
+	Details map[string]any // never a secret
+	Final   bool           // another attempt would end the same
+	Next    string         // a stage that deals with it, such as ClassifyDeployFailure
+	Cause   error
+}
+
+func (f *Failure) Error() string { return f.Code + ": " + f.Message }
+
+func (f *Failure) Unwrap() error { return f.Cause }
+
+// Work is a machine that a job brings up.
+type Work struct {
+	Kind       string // of the job, such as onboarding
+	Job        string // its id
+	WorkflowID string
+	Epoch      int64
+	Attempt    int
+	Since      time.Time // when the stage began, over all its attempts
+	Deadline   time.Time // of the stage, by the profile; zero: none
+
+	Site            site.Site
+	Profile         site.Profile
+	SKU             string
+	Hostname        string
+	IPMIIP          string
+	Node            id.Node // the id that the node has, or will have
+	InitializeDisks bool    // DESTROYS the data of all disks but the root disk
+	Reset           bool    // Compensate gives up what was deployed, too
+
+	PXEMAC   string // observed
+	SystemID string // of MAAS, once known
+	Facts    Facts
+	Observed Observed
+
+	// Fence refuses once the job was taken over. Ask it before every effect that
+	// cannot be taken back.
+	Fence func(ctx context.Context) error
+	// Save keeps SystemID, PXEMAC, Facts and Observed now, because losing them
+	// would cost an effect to be repeated.
+	Save func(ctx context.Context) error
+	// Heartbeat says that the stage is still at it. Somebody else calls it, too.
+	Heartbeat func()
+}
+
+// Observed is the machine as MAAS last showed it.
+type Observed struct {
+	Status string // of MAAS, as people know it from there; "absent" when MAAS has none
+	Power  string
+	IPs    []string
+	At     time.Time
+}
+
+// Facts are what stages found out and later ones go by. They are kept as JSON in
+// the row of the job, so fields may be added but not renamed. Never a secret.
+type Facts struct {
+	PowerOverride    string `json:"power_override,omitempty"` // id; empty: the site's own
+	PowerFingerprint string `json:"power_fingerprint,omitempty"`
+	PowerReason      string `json:"power_reason,omitempty"`
+	PowerWritten     string `json:"power_written,omitempty"` // fingerprint of what this job gave MAAS
+
+	IdentifiedBy   string     `json:"identified_by,omitempty"`    // hostname, power_address, pxe_mac, created, discovered or sole_new
+	NewBefore      []string   `json:"new_before,omitempty"`       // machines that were New before this job made its server boot
+	NetworkBootsAt *time.Time `json:"network_boots_at,omitempty"` // when this job last made its server boot from the network
+	Commissions    int        `json:"commissions,omitempty"`      // how often this job has started commissioning
+
+	BootDiskID   int64    `json:"boss_disk_id,omitempty"`
+	BootDisk     string   `json:"boss_disk,omitempty"`
+	RoCEApplied  int      `json:"roce_applied,omitempty"`
+	RoCESkipped  bool     `json:"roce_skipped,omitempty"`
+	RoCEProblems []string `json:"roce_problems,omitempty"`
+
+	NodeCreated     bool                 `json:"node_created,omitempty"`
+	FirstBootPath   string               `json:"first_boot_path,omitempty"` // in the secrets engine
+	FirstBootDigest string               `json:"first_boot_digest,omitempty"`
+	FirstBootLayers []firstboot.LayerRef `json:"first_boot_layers,omitempty"`
+	TokenExpiresAt  *time.Time           `json:"token_expires_at,omitempty"`
+	TokenRefreshes  int                  `json:"token_refreshes,omitempty"` // in the present wait for the agent
+	EnrollEpoch     int64                `json:"enroll_epoch,omitempty"`    // of that wait
+
+	Deploys        int        `json:"deploys,omitempty"`        // deployments that this job has sent
+	Redeploys      int        `json:"redeploys,omitempty"`      // of these, after a datasource-like failure
+	DeployFailure  string     `json:"deploy_failure,omitempty"` // datasource_like or generic
+	DeployEvidence string     `json:"deploy_evidence,omitempty"`
+	DeployedAt     *time.Time `json:"deployed_at,omitempty"` // proven; from then on nothing is released by itself
+	Image          string     `json:"image,omitempty"`
+
+	Addresses    []string   `json:"addresses,omitempty"`
+	SSHAddress   string     `json:"ssh_address,omitempty"`
+	SSHHostKey   string     `json:"ssh_host_key,omitempty"` // pinned at first use, as a line of known_hosts has it
+	SyncSeeds    int        `json:"sync_seeds,omitempty"`
+	SyncSeededAt *time.Time `json:"sync_seeded_at,omitempty"`
+	SyncBefore   *time.Time `json:"sync_before,omitempty"` // last sync that MAAS showed before the seed, by its clock
+	SyncHealthy  *time.Time `json:"sync_healthy_at,omitempty"`
+
+	Left []string `json:"left,omitempty"` // what undoing could not, or must not, undo
+}

@@ -1,0 +1,186 @@
+package ssh
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"time"
+	"unicode"
+
+	"golang.org/x/crypto/ssh"
+
+	"gpuaas/controlplane/internal/redact"
+)
+
+// Command is a command line for the shell of the account. It is a type of its
+// own so that only constants become one without being noticed.
+type Command string
+
+// Dialer opens connections.
+type Dialer interface {
+	DialContext(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// Config says how to reach a machine.
+type Config struct {
+	Dialer   Dialer
+	Address  string // host and port
+	User     string
+	Password redact.Secret
+	HostKey  string        // as a line of known_hosts has it; empty: whatever it is
+	Patience time.Duration // with the connection, and with each command; 0: 30 s
+}
+
+const (
+	defaultPatience = 30 * time.Second
+	maxOutput       = 256 << 10
+	maxStderr       = 4 << 10
+)
+
+// Client is a connection to a machine. It is for one goroutine.
+type Client struct {
+	cfg     Config
+	conn    net.Conn
+	client  *ssh.Client
+	hostKey string
+}
+
+// Dial connects and logs in.
+func Dial(ctx context.Context, cfg Config) (*Client, error) {
+	if cfg.Patience <= 0 {
+		cfg.Patience = defaultPatience
+	}
+	c := &Client{cfg: cfg}
+	dialCtx, cancel := context.WithTimeout(ctx, cfg.Patience)
+	defer cancel()
+	conn, err := cfg.Dialer.DialContext(dialCtx, "tcp", cfg.Address)
+	if err != nil {
+		return nil, unreachable(cfg.Address, err)
+	}
+	c.conn = conn
+	release := c.bound(ctx)
+	defer release()
+	handshake, channels, requests, err := ssh.NewClientConn(conn, cfg.Address, c.config())
+	if err != nil {
+		_ = conn.Close() // why there is no session matters more
+		return nil, c.refusal(err)
+	}
+	c.client = ssh.NewClient(handshake, channels, requests)
+	return c, nil
+}
+
+// config pins the key of the machine. A pinned key must be the one that is asked
+// for: a server has several, and would else be free to show another.
+func (c *Client) config() *ssh.ClientConfig {
+	cfg := &ssh.ClientConfig{
+		User: c.cfg.User,
+		Auth: []ssh.AuthMethod{ssh.PasswordCallback(func() (string, error) { return c.cfg.Password.Reveal(), nil })},
+		HostKeyCallback: func(_ string, _ net.Addr, key ssh.PublicKey) error {
+			c.hostKey = strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))
+			if c.cfg.HostKey != "" && c.hostKey != c.cfg.HostKey {
+				return errors.New("the host key has changed")
+			}
+			return nil
+		},
+	}
+	if kind, _, pinned := strings.Cut(c.cfg.HostKey, " "); pinned {
+		cfg.HostKeyAlgorithms = []string{kind}
+		if kind == ssh.KeyAlgoRSA {
+			cfg.HostKeyAlgorithms = []string{ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256}
+		}
+	}
+	return cfg
+}
+
+// refusal says why there is no session. A server that has no key of the pinned
+// kind any more has other keys, too.
+func (c *Client) refusal(err error) error {
+	var noKey *ssh.AlgorithmNegotiationError
+	switch {
+	case c.cfg.HostKey != "" && c.hostKey != "" && c.hostKey != c.cfg.HostKey:
+		return hostKeyChanged(c.cfg.Address, c.cfg.HostKey, c.hostKey)
+	case c.cfg.HostKey != "" && errors.As(err, &noKey) && noKey.What == "host key":
+		return hostKeyChanged(c.cfg.Address, c.cfg.HostKey, "")
+	}
+	return judge(c.cfg.Address, c.cfg.User, err)
+}
+
+// bound lets nothing on the connection last longer than it may, until released.
+func (c *Client) bound(ctx context.Context) (release func()) {
+	end := time.Now().Add(c.cfg.Patience)
+	if by, limited := ctx.Deadline(); limited && by.Before(end) {
+		end = by
+	}
+	_ = c.conn.SetDeadline(end) // fails only when the connection is closed, which the next use says
+	stop := context.AfterFunc(ctx, func() { _ = c.conn.SetDeadline(time.Unix(1, 0)) })
+	return func() {
+		if stop() {
+			_ = c.conn.SetDeadline(time.Time{})
+		}
+	}
+}
+
+// HostKey is the key of the machine, as a line of known_hosts has it.
+func (c *Client) HostKey() string { return c.hostKey }
+
+// Run runs a command with something on its standard input, and gives what it
+// printed, up to a bound.
+func (c *Client) Run(ctx context.Context, command Command, stdin redact.Secret) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	release := c.bound(ctx)
+	defer release()
+	session, err := c.client.NewSession()
+	if err != nil {
+		return nil, unreachable(c.cfg.Address, err)
+	}
+	defer func() { _ = session.Close() }() // it has ended, or the connection has
+	out, complaint := &limited{most: maxOutput}, &limited{most: maxStderr}
+	session.Stdin, session.Stdout, session.Stderr = strings.NewReader(stdin.Reveal()), out, complaint
+	if err := session.Run(string(command)); err != nil {
+		return nil, failing(c.cfg.Address, command, c.oneLine(string(complaint.kept), stdin), err)
+	}
+	return out.kept, nil
+}
+
+// Close ends the connection.
+func (c *Client) Close() error { return ignoreClosed(c.client.Close()) }
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// oneLine is the end of what a command complained about, fit for people to see:
+// without control characters and without what only the machine may know.
+func (c *Client) oneLine(text string, secrets ...redact.Secret) string {
+	for _, s := range append(secrets, c.cfg.Password) {
+		for line := range strings.Lines(s.Reveal()) {
+			if line = strings.TrimSpace(line); len(line) >= 4 {
+				text = strings.ReplaceAll(text, line, "…")
+			}
+		}
+	}
+	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsControl(r) || r == unicode.ReplacementChar }), " ")
+	const most = 300
+	if runes := []rune(strings.TrimSpace(text)); len(runes) > most {
+		text = "…" + string(runes[len(runes)-most:])
+	}
+	return strings.TrimSpace(text)
+}
+
+// limited keeps the beginning of what is written to it. It embeds no buffer,
+// whose other methods would take everything.
+type limited struct {
+	kept []byte
+	most int
+}
+
+func (l *limited) Write(p []byte) (int, error) {
+	l.kept = append(l.kept, p[:min(l.most-len(l.kept), len(p))]...)
+	return len(p), nil
+}
