@@ -24,6 +24,8 @@ type NodesConfig struct {
 	AgentVersion    string        `koanf:"agent_version" doc:"agent version that nodes are bootstrapped with; empty: the only one in nodes.agent_folder"`
 	NewcomerRate    int           `koanf:"newcomer_rate" doc:"bootstrap and enrolment requests a second from one address; ten seconds' worth may come at once"`
 	CertificateTTL  time.Duration `koanf:"certificate_ttl" doc:"life of a node certificate, 24h at most"`
+	BundleFolder    string        `koanf:"bundle_folder" doc:"folder with the bootstrap bundles of sites, as NAME/VERSION; empty: there are none"`
+	SSHProxy        string        `koanf:"ssh_proxy" doc:"socks5://host:port through which freshly deployed machines are reached over SSH; empty: directly"`
 }
 
 // NodesTLS is the server certificate of the node-facing listener.
@@ -94,7 +96,22 @@ func (c NodesConfig) check(bad func(string, string, ...any)) {
 	if c.NewcomerRate < 1 {
 		bad("nodes.newcomer_rate", "%d is less than 1", c.NewcomerRate)
 	}
+	c.checkSSHProxy(bad)
 	c.checkAgent(bad)
+}
+
+// checkSSHProxy allows no credentials: what stands in a setting is no secret.
+func (c NodesConfig) checkSSHProxy(bad func(string, string, ...any)) {
+	if c.SSHProxy == "" {
+		return
+	}
+	u, err := url.Parse(c.SSHProxy)
+	switch {
+	case err != nil || u.Scheme != "socks5" || u.Port() == "" || !isName(u.Hostname()) || u.Path != "" || u.RawQuery != "" || u.Fragment != "":
+		bad("nodes.ssh_proxy", "must be socks5://host:port")
+	case u.User != nil:
+		bad("nodes.ssh_proxy", "must not hold credentials")
+	}
 }
 
 func (c NodesConfig) checkAgent(bad func(string, string, ...any)) {

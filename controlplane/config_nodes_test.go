@@ -36,11 +36,13 @@ func TestNodesAreNotListenedToUnlessAskedFor(t *testing.T) {
 func TestNodesSettings(t *testing.T) {
 	folder := t.TempDir()
 	cfg, problems := loadNodes(t, "LISTEN=0.0.0.0:8444", "URL=https://10.0.0.5:8444", "TRUST_DOMAIN=prod.example.com", "OFFLINE_AFTER=90s",
-		"AGENT_FOLDER="+folder, "AGENT_VERSION=1.2.3+abc", "CERTIFICATE_TTL=1h", "TLS_NAMES=gw-1.example.com,10.0.0.6")
+		"AGENT_FOLDER="+folder, "AGENT_VERSION=1.2.3+abc", "CERTIFICATE_TTL=1h", "TLS_NAMES=gw-1.example.com,10.0.0.6",
+		"SSH_PROXY=socks5://bastion.example.com:1080")
 	if problems != "" {
 		t.Fatal(problems)
 	}
-	if cfg.URL != "https://10.0.0.5:8444" || cfg.OfflineAfter != 90*time.Second || len(cfg.TLS.Names) != 2 || cfg.AgentFolder != folder {
+	if cfg.URL != "https://10.0.0.5:8444" || cfg.OfflineAfter != 90*time.Second || len(cfg.TLS.Names) != 2 || cfg.AgentFolder != folder ||
+		cfg.SSHProxy != "socks5://bastion.example.com:1080" {
 		t.Errorf("%+v", cfg)
 	}
 }
@@ -63,6 +65,11 @@ func TestNodesSettingsThatCannotWork(t *testing.T) {
 		"ENVIRONMENT_NAME=two words":           "nodes.environment_name",
 		"OFFLINE_AFTER=1s":                     "nodes.offline_after",
 		"CERTIFICATE_TTL=48h":                  "nodes.certificate_ttl",
+		"SSH_PROXY=http://h.example.com:1080":  "nodes.ssh_proxy: must be socks5://host:port",
+		"SSH_PROXY=socks5://h.example.com":     "nodes.ssh_proxy: must be socks5://host:port",
+		"SSH_PROXY=socks5://u:canary@h:1080":   "nodes.ssh_proxy: must not hold credentials",
+		"SSH_PROXY=socks5://h:1080/path":       "nodes.ssh_proxy: must be socks5://host:port",
+		"SSH_PROXY=socks5://h:canary-port":     "nodes.ssh_proxy: must be socks5://host:port",
 		"CERTIFICATE_TTL=1m":                   "nodes.certificate_ttl",
 		"AGENT_VERSION=../../etc":              "nodes.agent_version",
 		"AGENT_FOLDER=" + file:                 "is not a folder",

@@ -34,6 +34,11 @@ type Options struct {
 	// KeepAdminToken is called on the first start of all, with the only copy
 	// of the first administrator's token. Nil: no administrator is made.
 	KeepAdminToken func(Secret) error
+	// Mischief makes stages of onboardings go wrong; nil: nothing does.
+	Mischief Mischief
+	// HurryRetries leaves no time between the attempts at a stage, and looks often
+	// at what is waited for: for machines that take no time.
+	HurryRetries bool
 	// Ready is called once everything the process needs has answered.
 	Ready func(address string)
 }
@@ -82,6 +87,9 @@ func (p *parts) run(ctx context.Context, listener net.Listener) error {
 		}
 		if p.has(RoleRelay) {
 			group.Go(func() error { p.relay().Run(ctx); return nil })
+		}
+		if p.has(RoleWorker) || p.has(RoleRelay) {
+			group.Go(func() error { p.markWorkflows(ctx); return nil })
 		}
 		group.Go(func() error { p.keepHouse(ctx); return nil })
 		p.announce(ctx, listener.Addr().String())
@@ -197,10 +205,30 @@ func (p *parts) relay() *outbox.Relay {
 	})
 }
 
+// markWorkflows lets operators find workflows in Temporal by what they are
+// about. A Temporal that does not allow it is asked for a while, not for ever.
+func (p *parts) markWorkflows(ctx context.Context) {
+	for wait := time.Second; ; wait *= 2 {
+		err := p.temporal.EnsureMarks(ctx)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		if wait > time.Hour {
+			p.logger.WarnContext(ctx, "workflows cannot be found by site or host in Temporal", "error", err)
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+	}
+}
+
 func (p *parts) workflows() []durable.Registration {
 	return []durable.Registration{
 		selfcheck.Register(p.selfCheckActivities()),
 		agenttask.Register(&agenttask.Activities{Commands: p.fleet.tasks}),
+		p.onboardings.RegisterWorker,
 	}
 }
 

@@ -35,17 +35,20 @@ type fleet struct {
 	queue     *agenttask.Queue
 	gateway   *agentgateway.Gateway
 	terminals *terminal.Service
+	renderer  *agentgateway.Renderer
 }
 
-func newFleet(cfg Config, db *postgres.DB, engine *secrets.Engine, logger *slog.Logger) *fleet {
+func newFleet(
+	cfg Config, db *postgres.DB, engine *secrets.Engine, backends map[string]agentgateway.Backend, logger *slog.Logger,
+) *fleet {
 	f := &fleet{cfg: cfg.Nodes, logger: logger, skus: sku.New(db)}
 	trust := agentgateway.NewTrust(agentgateway.TrustConfig{
 		PKI: engine, Names: cfg.Nodes.names(), Logger: logger,
 		CertFile: cfg.Nodes.TLS.CertFile, KeyFile: cfg.Nodes.TLS.KeyFile, CAFile: cfg.Nodes.TLS.CAFile, FormerCAFile: cfg.Nodes.FormerCAFile,
 	})
-	renderer := agentgateway.NewRenderer(cfg.Nodes.URL, trust)
+	f.renderer = agentgateway.NewRenderer(cfg.Nodes.URL, trust)
 	f.nodes = node.New(node.Config{
-		DB: db, PKI: engine, Bootstrap: renderer, Logger: logger, Settings: node.Settings{OfflineAfter: cfg.Nodes.OfflineAfter},
+		DB: db, PKI: engine, Bootstrap: f.renderer, Logger: logger, Settings: node.Settings{OfflineAfter: cfg.Nodes.OfflineAfter},
 		Listening: trust.Ready, OnRevoked: f.revoked,
 	})
 	f.signers = signer.New(signer.Config{DB: db, Keys: engine, Fleet: f.nodes, Distribute: f.distribute})
@@ -57,7 +60,7 @@ func newFleet(cfg Config, db *postgres.DB, engine *secrets.Engine, logger *slog.
 	})
 	f.gateway = agentgateway.New(agentgateway.Config{
 		DB: db, Nodes: f.nodes, Contacts: f.nodes.Contacts(), Tasks: f.queue, Signer: f.signers, Terminal: f.terminals,
-		Trust: trust, Renderer: renderer, Packages: packages, Logger: logger,
+		Trust: trust, Renderer: f.renderer, Packages: packages, Backends: backends, Logger: logger,
 		Settings: agentgateway.Settings{
 			TrustDomain: cfg.Nodes.TrustDomain, Environment: cfg.Nodes.EnvironmentName,
 			BootstrapRate: float64(cfg.Nodes.NewcomerRate), BootstrapBurst: 10 * cfg.Nodes.NewcomerRate,

@@ -13,6 +13,7 @@ import (
 
 	"gpuaas/controlplane/internal/agenttask"
 	"gpuaas/controlplane/internal/audit"
+	"gpuaas/controlplane/internal/bringup"
 	"gpuaas/controlplane/internal/durable"
 	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/health"
@@ -20,6 +21,7 @@ import (
 	"gpuaas/controlplane/internal/identity"
 	"gpuaas/controlplane/internal/lifecycle"
 	"gpuaas/controlplane/internal/node"
+	"gpuaas/controlplane/internal/onboarding"
 	"gpuaas/controlplane/internal/outbox"
 	"gpuaas/controlplane/internal/postgres"
 	"gpuaas/controlplane/internal/secrets"
@@ -33,21 +35,23 @@ import (
 
 // parts is everything a process is made of. None of it connects when made.
 type parts struct {
-	cfg       Config
-	opts      Options
-	logger    *slog.Logger
-	telemetry *telemetry.Telemetry
-	db        *postgres.DB
-	temporal  *durable.Client
-	nats      *outbox.NATS
-	secrets   *secrets.Engine
-	identity  *identity.Service
-	regions   *site.MAAS
-	sites     *site.Service
-	fleet     *fleet
-	monitor   *health.Monitor
-	api       *httpapi.API
-	prepared  atomic.Bool
+	cfg         Config
+	opts        Options
+	logger      *slog.Logger
+	telemetry   *telemetry.Telemetry
+	db          *postgres.DB
+	temporal    *durable.Client
+	nats        *outbox.NATS
+	secrets     *secrets.Engine
+	identity    *identity.Service
+	regions     *site.MAAS
+	sites       *site.Service
+	fleet       *fleet
+	bringup     *bringup.Bringup
+	onboardings *onboarding.Service
+	monitor     *health.Monitor
+	api         *httpapi.API
+	prepared    atomic.Bool
 }
 
 func newParts(cfg Config, opts Options, tel *telemetry.Telemetry) (*parts, error) {
@@ -74,7 +78,10 @@ func newParts(cfg Config, opts Options, tel *telemetry.Telemetry) (*parts, error
 	p.identity = identity.New(identity.Config{DB: p.db, Logger: p.logger, OIDC: cfg.OIDC.identity(oidcSecret)})
 	p.regions = &site.MAAS{DB: p.db}
 	p.sites = site.New(site.Config{DB: p.db, Secrets: p.secrets, Regions: p.regions})
-	p.fleet = newFleet(cfg, p.db, p.secrets, p.logger)
+	p.fleet = newFleet(cfg, p.db, p.secrets, p.backends(), p.logger)
+	if err := p.newOnboarding(); err != nil {
+		return nil, err
+	}
 	p.monitor = health.NewMonitor(p.dependencies()...)
 	proxies, err := cfg.proxies()
 	if err != nil {
@@ -176,6 +183,7 @@ func (p *parts) registerSlices(api *httpapi.API) {
 	p.fleet.signers.Register(api)
 	p.fleet.tasks.RegisterAPI(api)
 	p.fleet.terminals.Register(api)
+	p.onboardings.Register(api, outbox.NewFeed(p.nats))
 }
 
 func (p *parts) selfChecks() selfcheck.Commands {
@@ -200,6 +208,7 @@ func (p *parts) live(w http.ResponseWriter, r *http.Request) { health.Live(w, r)
 func (p *parts) ready(w http.ResponseWriter, r *http.Request) { p.monitor.Ready(w, r) }
 
 func (p *parts) close() {
+	p.bringup.Close()
 	p.regions.Close()
 	p.temporal.Close()
 	p.nats.Close()

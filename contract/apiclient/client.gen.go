@@ -1005,6 +1005,324 @@ func (e NodeViewStatus) Valid() bool {
 	}
 }
 
+// Defines values for OnboardingBatchViewState.
+const (
+	OnboardingBatchViewStateCancelled OnboardingBatchViewState = "cancelled"
+	OnboardingBatchViewStatePaused    OnboardingBatchViewState = "paused"
+	OnboardingBatchViewStateRunning   OnboardingBatchViewState = "running"
+	OnboardingBatchViewStateSettled   OnboardingBatchViewState = "settled"
+)
+
+// Valid indicates whether the value is a known member of the OnboardingBatchViewState enum.
+func (e OnboardingBatchViewState) Valid() bool {
+	switch e {
+	case OnboardingBatchViewStateCancelled:
+		return true
+	case OnboardingBatchViewStatePaused:
+		return true
+	case OnboardingBatchViewStateRunning:
+		return true
+	case OnboardingBatchViewStateSettled:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnboardingDetailViewStatus.
+const (
+	OnboardingDetailViewStatusCancelled                OnboardingDetailViewStatus = "cancelled"
+	OnboardingDetailViewStatusCompensating             OnboardingDetailViewStatus = "compensating"
+	OnboardingDetailViewStatusCompleted                OnboardingDetailViewStatus = "completed"
+	OnboardingDetailViewStatusFailedManualIntervention OnboardingDetailViewStatus = "failed_manual_intervention"
+	OnboardingDetailViewStatusFailedRetryable          OnboardingDetailViewStatus = "failed_retryable"
+	OnboardingDetailViewStatusPending                  OnboardingDetailViewStatus = "pending"
+	OnboardingDetailViewStatusReconciled               OnboardingDetailViewStatus = "reconciled"
+	OnboardingDetailViewStatusRunning                  OnboardingDetailViewStatus = "running"
+)
+
+// Valid indicates whether the value is a known member of the OnboardingDetailViewStatus enum.
+func (e OnboardingDetailViewStatus) Valid() bool {
+	switch e {
+	case OnboardingDetailViewStatusCancelled:
+		return true
+	case OnboardingDetailViewStatusCompensating:
+		return true
+	case OnboardingDetailViewStatusCompleted:
+		return true
+	case OnboardingDetailViewStatusFailedManualIntervention:
+		return true
+	case OnboardingDetailViewStatusFailedRetryable:
+		return true
+	case OnboardingDetailViewStatusPending:
+		return true
+	case OnboardingDetailViewStatusReconciled:
+		return true
+	case OnboardingDetailViewStatusRunning:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnboardingEventViewStatus.
+const (
+	OnboardingEventViewStatusAction      OnboardingEventViewStatus = "action"
+	OnboardingEventViewStatusCompensated OnboardingEventViewStatus = "compensated"
+	OnboardingEventViewStatusFailed      OnboardingEventViewStatus = "failed"
+	OnboardingEventViewStatusNote        OnboardingEventViewStatus = "note"
+	OnboardingEventViewStatusSkipped     OnboardingEventViewStatus = "skipped"
+	OnboardingEventViewStatusStarted     OnboardingEventViewStatus = "started"
+	OnboardingEventViewStatusSucceeded   OnboardingEventViewStatus = "succeeded"
+)
+
+// Valid indicates whether the value is a known member of the OnboardingEventViewStatus enum.
+func (e OnboardingEventViewStatus) Valid() bool {
+	switch e {
+	case OnboardingEventViewStatusAction:
+		return true
+	case OnboardingEventViewStatusCompensated:
+		return true
+	case OnboardingEventViewStatusFailed:
+		return true
+	case OnboardingEventViewStatusNote:
+		return true
+	case OnboardingEventViewStatusSkipped:
+		return true
+	case OnboardingEventViewStatusStarted:
+		return true
+	case OnboardingEventViewStatusSucceeded:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnboardingExplainedActionAction.
+const (
+	AdoptObservedState             OnboardingExplainedActionAction = "adopt_observed_state"
+	Cancel                         OnboardingExplainedActionAction = "cancel"
+	MarkManualInterventionRequired OnboardingExplainedActionAction = "mark_manual_intervention_required"
+	Rerun                          OnboardingExplainedActionAction = "rerun"
+	RestartClean                   OnboardingExplainedActionAction = "restart_clean"
+	Resume                         OnboardingExplainedActionAction = "resume"
+	RetryStage                     OnboardingExplainedActionAction = "retry_stage"
+)
+
+// Valid indicates whether the value is a known member of the OnboardingExplainedActionAction enum.
+func (e OnboardingExplainedActionAction) Valid() bool {
+	switch e {
+	case AdoptObservedState:
+		return true
+	case Cancel:
+		return true
+	case MarkManualInterventionRequired:
+		return true
+	case Rerun:
+		return true
+	case RestartClean:
+		return true
+	case Resume:
+		return true
+	case RetryStage:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnboardingExplainedActionSafety.
+const (
+	DestroysData OnboardingExplainedActionSafety = "destroys_data"
+	NeedsCare    OnboardingExplainedActionSafety = "needs_care"
+	Safe         OnboardingExplainedActionSafety = "safe"
+)
+
+// Valid indicates whether the value is a known member of the OnboardingExplainedActionSafety enum.
+func (e OnboardingExplainedActionSafety) Valid() bool {
+	switch e {
+	case DestroysData:
+		return true
+	case NeedsCare:
+		return true
+	case Safe:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnboardingExplanationStatus.
+const (
+	OnboardingExplanationStatusCancelled                OnboardingExplanationStatus = "cancelled"
+	OnboardingExplanationStatusCompensating             OnboardingExplanationStatus = "compensating"
+	OnboardingExplanationStatusCompleted                OnboardingExplanationStatus = "completed"
+	OnboardingExplanationStatusFailedManualIntervention OnboardingExplanationStatus = "failed_manual_intervention"
+	OnboardingExplanationStatusFailedRetryable          OnboardingExplanationStatus = "failed_retryable"
+	OnboardingExplanationStatusPending                  OnboardingExplanationStatus = "pending"
+	OnboardingExplanationStatusReconciled               OnboardingExplanationStatus = "reconciled"
+	OnboardingExplanationStatusRunning                  OnboardingExplanationStatus = "running"
+)
+
+// Valid indicates whether the value is a known member of the OnboardingExplanationStatus enum.
+func (e OnboardingExplanationStatus) Valid() bool {
+	switch e {
+	case OnboardingExplanationStatusCancelled:
+		return true
+	case OnboardingExplanationStatusCompensating:
+		return true
+	case OnboardingExplanationStatusCompleted:
+		return true
+	case OnboardingExplanationStatusFailedManualIntervention:
+		return true
+	case OnboardingExplanationStatusFailedRetryable:
+		return true
+	case OnboardingExplanationStatusPending:
+		return true
+	case OnboardingExplanationStatusReconciled:
+		return true
+	case OnboardingExplanationStatusRunning:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnboardingFailureModeViewStatus.
+const (
+	OnboardingFailureModeViewStatusFailedManualIntervention OnboardingFailureModeViewStatus = "failed_manual_intervention"
+	OnboardingFailureModeViewStatusFailedRetryable          OnboardingFailureModeViewStatus = "failed_retryable"
+)
+
+// Valid indicates whether the value is a known member of the OnboardingFailureModeViewStatus enum.
+func (e OnboardingFailureModeViewStatus) Valid() bool {
+	switch e {
+	case OnboardingFailureModeViewStatusFailedManualIntervention:
+		return true
+	case OnboardingFailureModeViewStatusFailedRetryable:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnboardingFailureViewFailureClass.
+const (
+	AgentEnrollmentFailure        OnboardingFailureViewFailureClass = "agent_enrollment_failure"
+	BmcPowerFailure               OnboardingFailureViewFailureClass = "bmc_power_failure"
+	DeployCloudInitFailure        OnboardingFailureViewFailureClass = "deploy_cloud_init_failure"
+	HardwareMismatch              OnboardingFailureViewFailureClass = "hardware_mismatch"
+	HardwareSyncFailure           OnboardingFailureViewFailureClass = "hardware_sync_failure"
+	InputConfigError              OnboardingFailureViewFailureClass = "input_config_error"
+	PostDeployConnectivityFailure OnboardingFailureViewFailureClass = "post_deploy_connectivity_failure"
+	PxeDiscoveryFailure           OnboardingFailureViewFailureClass = "pxe_discovery_failure"
+	SiteCapabilityMissing         OnboardingFailureViewFailureClass = "site_capability_missing"
+	StateAmbiguity                OnboardingFailureViewFailureClass = "state_ambiguity"
+	UpstreamTransient             OnboardingFailureViewFailureClass = "upstream_transient"
+)
+
+// Valid indicates whether the value is a known member of the OnboardingFailureViewFailureClass enum.
+func (e OnboardingFailureViewFailureClass) Valid() bool {
+	switch e {
+	case AgentEnrollmentFailure:
+		return true
+	case BmcPowerFailure:
+		return true
+	case DeployCloudInitFailure:
+		return true
+	case HardwareMismatch:
+		return true
+	case HardwareSyncFailure:
+		return true
+	case InputConfigError:
+		return true
+	case PostDeployConnectivityFailure:
+		return true
+	case PxeDiscoveryFailure:
+		return true
+	case SiteCapabilityMissing:
+		return true
+	case StateAmbiguity:
+		return true
+	case UpstreamTransient:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnboardingNewViewStatus.
+const (
+	OnboardingNewViewStatusCancelled                OnboardingNewViewStatus = "cancelled"
+	OnboardingNewViewStatusCompensating             OnboardingNewViewStatus = "compensating"
+	OnboardingNewViewStatusCompleted                OnboardingNewViewStatus = "completed"
+	OnboardingNewViewStatusFailedManualIntervention OnboardingNewViewStatus = "failed_manual_intervention"
+	OnboardingNewViewStatusFailedRetryable          OnboardingNewViewStatus = "failed_retryable"
+	OnboardingNewViewStatusPending                  OnboardingNewViewStatus = "pending"
+	OnboardingNewViewStatusReconciled               OnboardingNewViewStatus = "reconciled"
+	OnboardingNewViewStatusRunning                  OnboardingNewViewStatus = "running"
+)
+
+// Valid indicates whether the value is a known member of the OnboardingNewViewStatus enum.
+func (e OnboardingNewViewStatus) Valid() bool {
+	switch e {
+	case OnboardingNewViewStatusCancelled:
+		return true
+	case OnboardingNewViewStatusCompensating:
+		return true
+	case OnboardingNewViewStatusCompleted:
+		return true
+	case OnboardingNewViewStatusFailedManualIntervention:
+		return true
+	case OnboardingNewViewStatusFailedRetryable:
+		return true
+	case OnboardingNewViewStatusPending:
+		return true
+	case OnboardingNewViewStatusReconciled:
+		return true
+	case OnboardingNewViewStatusRunning:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OnboardingViewStatus.
+const (
+	OnboardingViewStatusCancelled                OnboardingViewStatus = "cancelled"
+	OnboardingViewStatusCompensating             OnboardingViewStatus = "compensating"
+	OnboardingViewStatusCompleted                OnboardingViewStatus = "completed"
+	OnboardingViewStatusFailedManualIntervention OnboardingViewStatus = "failed_manual_intervention"
+	OnboardingViewStatusFailedRetryable          OnboardingViewStatus = "failed_retryable"
+	OnboardingViewStatusPending                  OnboardingViewStatus = "pending"
+	OnboardingViewStatusReconciled               OnboardingViewStatus = "reconciled"
+	OnboardingViewStatusRunning                  OnboardingViewStatus = "running"
+)
+
+// Valid indicates whether the value is a known member of the OnboardingViewStatus enum.
+func (e OnboardingViewStatus) Valid() bool {
+	switch e {
+	case OnboardingViewStatusCancelled:
+		return true
+	case OnboardingViewStatusCompensating:
+		return true
+	case OnboardingViewStatusCompleted:
+		return true
+	case OnboardingViewStatusFailedManualIntervention:
+		return true
+	case OnboardingViewStatusFailedRetryable:
+		return true
+	case OnboardingViewStatusPending:
+		return true
+	case OnboardingViewStatusReconciled:
+		return true
+	case OnboardingViewStatusRunning:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for OutboxEventDestination.
 const (
 	OutboxEventDestinationNats     OutboxEventDestination = "nats"
@@ -3114,6 +3432,738 @@ type NodeViewList struct {
 	NextCursor *string `json:"next_cursor,omitempty"`
 }
 
+// OnboardingActionBody defines model for OnboardingActionBody.
+type OnboardingActionBody struct {
+	// Reason Why; it goes into the audit log and the ledger.
+	//
+	// Examples: cable replaced
+	Reason string `json:"reason"`
+}
+
+// OnboardingBatchMachineBody defines model for OnboardingBatchMachineBody.
+type OnboardingBatchMachineBody struct {
+	// Hostname Its name in MAAS and in the inventory.
+	//
+	// Examples: c07u43
+	Hostname string `json:"hostname"`
+
+	// IpmiIp Address of its BMC.
+	//
+	// Examples: 10.176.16.128
+	IpmiIp string `json:"ipmi_ip"`
+}
+
+// OnboardingBatchView defines model for OnboardingBatchView.
+type OnboardingBatchView struct {
+	// BatchId Id of the batch.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	BatchId     openapi_types.UUID `json:"batch_id"`
+	CancelledAt *time.Time         `json:"cancelled_at,omitempty"`
+
+	// Counts How many stand how.
+	Counts OnboardingCountsView `json:"counts"`
+
+	// Failed How many are parked and wait for an operator.
+	Failed int64 `json:"failed"`
+
+	// PausedAt Since when no further machine is begun.
+	PausedAt *time.Time `json:"paused_at,omitempty"`
+
+	// ProfileId Id of the profile.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	ProfileId   openapi_types.UUID `json:"profile_id"`
+	RequestedAt time.Time          `json:"requested_at"`
+
+	// RequestedBy Id of the principal who asked for it.
+	RequestedBy string `json:"requested_by"`
+
+	// SiteId Id of the site.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	SiteId openapi_types.UUID `json:"site_id"`
+
+	// SkuId Which kind of machines they are.
+	SkuId string `json:"sku_id"`
+
+	// State How it is getting on; settled: each onboarding has ended or is parked.
+	State OnboardingBatchViewState `json:"state"`
+
+	// Succeeded How many became nodes.
+	Succeeded int64 `json:"succeeded"`
+
+	// Total How many machines it is about.
+	Total int64 `json:"total"`
+}
+
+// OnboardingBatchViewState How it is getting on; settled: each onboarding has ended or is parked.
+type OnboardingBatchViewState string
+
+// OnboardingBatchViewList defines model for OnboardingBatchViewList.
+type OnboardingBatchViewList struct {
+	// Items The items of this page.
+	Items []OnboardingBatchView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// OnboardingCheck defines model for OnboardingCheck.
+type OnboardingCheck struct {
+	// Code What is wrong, for programs; not_checked when an earlier check is in the way. Absent when it is well.
+	Code *string `json:"code,omitempty"`
+
+	// Detail What was found.
+	Detail string `json:"detail"`
+
+	// Name What was looked at.
+	//
+	// Examples: power_credentials
+	Name string `json:"name"`
+	Ok   bool   `json:"ok"`
+
+	// Remedy What to do about it; absent when it is well.
+	Remedy *string `json:"remedy,omitempty"`
+}
+
+// OnboardingCountsView defines model for OnboardingCountsView.
+type OnboardingCountsView struct {
+	Cancelled                int64 `json:"cancelled"`
+	Compensating             int64 `json:"compensating"`
+	Completed                int64 `json:"completed"`
+	FailedManualIntervention int64 `json:"failed_manual_intervention"`
+	FailedRetryable          int64 `json:"failed_retryable"`
+	Pending                  int64 `json:"pending"`
+	Reconciled               int64 `json:"reconciled"`
+	Running                  int64 `json:"running"`
+}
+
+// OnboardingDetailView defines model for OnboardingDetailView.
+type OnboardingDetailView struct {
+	// AdmittedAt When it was given a place within the limits of its batch and site.
+	AdmittedAt *time.Time `json:"admitted_at,omitempty"`
+
+	// Adopted Whether an observed state was adopted on the way.
+	Adopted bool `json:"adopted"`
+
+	// BatchId The batch it was asked for with; absent: it is on its own.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	BatchId *openapi_types.UUID `json:"batch_id,omitempty"`
+
+	// CompletedAt When it ended.
+	CompletedAt *time.Time `json:"completed_at,omitempty"`
+
+	// CorrelationId Ties it to log lines, events and audit entries.
+	CorrelationId string `json:"correlation_id"`
+
+	// CurrentAttempt Which attempt at the stage it is.
+	CurrentAttempt int64 `json:"current_attempt"`
+
+	// CurrentStage The stage it is at.
+	//
+	// Examples: wait_for_deployed
+	CurrentStage string `json:"current_stage"`
+
+	// Epoch Grows with every action of an operator; what an earlier epoch began can have no effect any more.
+	Epoch int64 `json:"epoch"`
+
+	// Events The newest entries of its ledger, the oldest of them first.
+	Events []OnboardingEventView `json:"events"`
+
+	// Explanation What it waits for, what was seen, and what may be done.
+	Explanation OnboardingExplanation `json:"explanation"`
+
+	// Facts What stages found out and later stages go by. Fields come and go with the stages.
+	Facts map[string]interface{} `json:"facts"`
+
+	// Failure Why it is parked; absent when it is not.
+	Failure *OnboardingFailureView `json:"failure,omitempty"`
+
+	// Hostname Examples: c07u43
+	Hostname string `json:"hostname"`
+
+	// InitializeDisks Whether the first boot DESTROYS the data on all disks but the root disk.
+	InitializeDisks bool `json:"initialize_disks"`
+
+	// IpmiIp Address of its BMC.
+	//
+	// Examples: 10.176.16.128
+	IpmiIp string `json:"ipmi_ip"`
+
+	// LegalActions What an operator may do now, the best first.
+	LegalActions []string `json:"legal_actions"`
+
+	// MaasSystemId Id of the machine in MAAS, once known.
+	//
+	// Examples: 4y3h7n
+	MaasSystemId *string `json:"maas_system_id,omitempty"`
+
+	// NodeId The id that the node has, or will have once it is made.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	NodeId openapi_types.UUID `json:"node_id"`
+
+	// Observed The machine as MAAS last showed it.
+	Observed OnboardingObservedView `json:"observed"`
+
+	// OnboardingId Id of the onboarding.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	OnboardingId openapi_types.UUID `json:"onboarding_id"`
+
+	// ParkedAt Since when it waits for an operator.
+	ParkedAt *time.Time `json:"parked_at,omitempty"`
+
+	// PendingAction What an operator asked for and is not finished yet.
+	PendingAction *string `json:"pending_action,omitempty"`
+
+	// ProfileId Id of the profile.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	ProfileId openapi_types.UUID `json:"profile_id"`
+
+	// PxeMac MAC address of its PXE interface, once observed.
+	PxeMac *string `json:"pxe_mac,omitempty"`
+
+	// RecommendedAction What an operator does best now; absent when there is nothing to do.
+	RecommendedAction *string   `json:"recommended_action,omitempty"`
+	RequestedAt       time.Time `json:"requested_at"`
+
+	// RequestedBy Id of the principal who asked for it.
+	RequestedBy string `json:"requested_by"`
+
+	// SiteId Id of the site.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	SiteId openapi_types.UUID `json:"site_id"`
+
+	// SkuId Which kind of machine it is.
+	//
+	// Examples: h200-sxm-baremetal-8g
+	SkuId string `json:"sku_id"`
+
+	// StageNumber Which of the stages that is, from 1; 0: none of them, such as compensate.
+	StageNumber int64 `json:"stage_number"`
+
+	// StageStartedAt When the stage began, over all its attempts.
+	StageStartedAt *time.Time `json:"stage_started_at,omitempty"`
+
+	// StageTotal How many stages there are.
+	StageTotal int64      `json:"stage_total"`
+	StartedAt  *time.Time `json:"started_at,omitempty"`
+
+	// Status How it stands.
+	Status    OnboardingDetailViewStatus `json:"status"`
+	UpdatedAt time.Time                  `json:"updated_at"`
+
+	// WorkflowId Id of its workflow in Temporal.
+	WorkflowId string `json:"workflow_id"`
+
+	// WorkflowRunId The run of the workflow, once started.
+	WorkflowRunId *string `json:"workflow_run_id,omitempty"`
+}
+
+// OnboardingDetailViewStatus How it stands.
+type OnboardingDetailViewStatus string
+
+// OnboardingEventView defines model for OnboardingEventView.
+type OnboardingEventView struct {
+	Attempt int64 `json:"attempt"`
+
+	// Details What was found, by its name.
+	Details *map[string]interface{} `json:"details,omitempty"`
+	Epoch   int64                   `json:"epoch"`
+
+	// Message What happened, for people.
+	Message    *string   `json:"message,omitempty"`
+	OccurredAt time.Time `json:"occurred_at"`
+
+	// Seq Grows with every entry of any onboarding.
+	Seq   int64  `json:"seq"`
+	Stage string `json:"stage"`
+
+	// Status What the entry is about; action is something an operator did, note something worth knowing about a stage that goes on.
+	Status OnboardingEventViewStatus `json:"status"`
+}
+
+// OnboardingEventViewStatus What the entry is about; action is something an operator did, note something worth knowing about a stage that goes on.
+type OnboardingEventViewStatus string
+
+// OnboardingEventViewList defines model for OnboardingEventViewList.
+type OnboardingEventViewList struct {
+	// Items The items of this page.
+	Items []OnboardingEventView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// OnboardingExplainedAction defines model for OnboardingExplainedAction.
+type OnboardingExplainedAction struct {
+	Action OnboardingExplainedActionAction `json:"action"`
+
+	// Command How to do it on the command line.
+	Command string `json:"command"`
+
+	// Does What it would do here.
+	Does string `json:"does"`
+
+	// Legal Whether the present state allows it.
+	Legal bool `json:"legal"`
+
+	// Rank 1 is the best; absent when the action is not legal now.
+	Rank *int64 `json:"rank,omitempty"`
+
+	// Safety What it may cost.
+	Safety OnboardingExplainedActionSafety `json:"safety"`
+}
+
+// OnboardingExplainedActionAction defines model for OnboardingExplainedAction.Action.
+type OnboardingExplainedActionAction string
+
+// OnboardingExplainedActionSafety What it may cost.
+type OnboardingExplainedActionSafety string
+
+// OnboardingExplanation defines model for OnboardingExplanation.
+type OnboardingExplanation struct {
+	// Actions What operators can do: first what is legal now, the best first.
+	Actions []OnboardingExplainedAction `json:"actions"`
+
+	// ErrorCode What went wrong, for programs.
+	ErrorCode *string `json:"error_code,omitempty"`
+
+	// Expected The condition that must become true for it to go on.
+	Expected string `json:"expected"`
+
+	// FailureClass What sort of failure it is; absent when nothing failed.
+	FailureClass *string `json:"failure_class,omitempty"`
+
+	// LikelyCause What is usually behind it.
+	LikelyCause *string `json:"likely_cause,omitempty"`
+
+	// Observed What was seen instead, or last.
+	Observed string `json:"observed"`
+
+	// ObservedSince Since when MAAS has been seen so.
+	ObservedSince *time.Time `json:"observed_since,omitempty"`
+
+	// Remedy What to put right before acting.
+	Remedy *string `json:"remedy,omitempty"`
+
+	// Stage Examples: wait_for_deployed
+	Stage string `json:"stage"`
+
+	// StageTitle The stage, for people.
+	//
+	// Examples: Wait until Deployed
+	StageTitle string                      `json:"stage_title"`
+	Status     OnboardingExplanationStatus `json:"status"`
+
+	// Summary How it stands, in a sentence.
+	//
+	// Examples: c07u43 is parked at stage 11 of 16 (Wait until Deployed) for 25 min: the deployment took longer than 1 h 30 min
+	Summary string `json:"summary"`
+
+	// WaitingSince Since when it stands as it does; of one that ended, when that was.
+	WaitingSince *time.Time `json:"waiting_since,omitempty"`
+}
+
+// OnboardingExplanationStatus defines model for OnboardingExplanation.Status.
+type OnboardingExplanationStatus string
+
+// OnboardingFailureModeView defines model for OnboardingFailureModeView.
+type OnboardingFailureModeView struct {
+	FailureClass string `json:"failure_class"`
+
+	// RecommendedAction What an operator does best then.
+	RecommendedAction string `json:"recommended_action"`
+
+	// Status How the onboarding is parked then.
+	Status OnboardingFailureModeViewStatus `json:"status"`
+
+	// When What has happened then, for people.
+	When string `json:"when"`
+}
+
+// OnboardingFailureModeViewStatus How the onboarding is parked then.
+type OnboardingFailureModeViewStatus string
+
+// OnboardingFailureView defines model for OnboardingFailureView.
+type OnboardingFailureView struct {
+	// ErrorCode What went wrong, for programs.
+	ErrorCode string `json:"error_code"`
+
+	// ErrorDetails What was found, by its name.
+	ErrorDetails *map[string]interface{} `json:"error_details,omitempty"`
+
+	// ErrorMessage What went wrong, for people.
+	ErrorMessage string `json:"error_message"`
+
+	// ErrorRemedy What to do about it.
+	ErrorRemedy *string `json:"error_remedy,omitempty"`
+
+	// FailureClass What sort of failure it is.
+	FailureClass OnboardingFailureViewFailureClass `json:"failure_class"`
+}
+
+// OnboardingFailureViewFailureClass What sort of failure it is.
+type OnboardingFailureViewFailureClass string
+
+// OnboardingNewBatchBody defines model for OnboardingNewBatchBody.
+type OnboardingNewBatchBody struct {
+	// InitializeDisks DESTROYS ALL DATA on every disk but the root disk: at the first boot each of them is partitioned and formatted anew, and mounted as /share0, /share1, … Left out: no disk but the root disk is touched.
+	InitializeDisks *bool `json:"initialize_disks,omitempty"`
+
+	// Nodes The machines, 1 to 1000. All are accepted, or none.
+	Nodes []OnboardingBatchMachineBody `json:"nodes"`
+
+	// ProfileId A profile of the site; the one called default when left out.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	ProfileId *openapi_types.UUID `json:"profile_id,omitempty"`
+
+	// SiteId The site whose MAAS has, or is to have, the machines.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	SiteId openapi_types.UUID `json:"site_id"`
+
+	// SkuId Which kind of machine they are.
+	//
+	// Examples: h200-sxm-baremetal-8g
+	SkuId string `json:"sku_id"`
+}
+
+// OnboardingNewBatchItem defines model for OnboardingNewBatchItem.
+type OnboardingNewBatchItem struct {
+	Hostname string `json:"hostname"`
+
+	// NodeId The id that the node will have.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	NodeId openapi_types.UUID `json:"node_id"`
+
+	// OnboardingId Id of the onboarding.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	OnboardingId openapi_types.UUID `json:"onboarding_id"`
+}
+
+// OnboardingNewBatchView defines model for OnboardingNewBatchView.
+type OnboardingNewBatchView struct {
+	// BatchId Id of the batch.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	BatchId openapi_types.UUID `json:"batch_id"`
+
+	// Onboardings The machines, in the order of the request.
+	Onboardings []OnboardingNewBatchItem `json:"onboardings"`
+}
+
+// OnboardingNewBody defines model for OnboardingNewBody.
+type OnboardingNewBody struct {
+	// Hostname Its name in MAAS and in the inventory.
+	//
+	// Examples: c07u43
+	Hostname string `json:"hostname"`
+
+	// InitializeDisks DESTROYS ALL DATA on every disk but the root disk: at the first boot each of them is partitioned and formatted anew, and mounted as /share0, /share1, … Left out: no disk but the root disk is touched.
+	InitializeDisks *bool `json:"initialize_disks,omitempty"`
+
+	// IpmiIp Address of its BMC.
+	//
+	// Examples: 10.176.16.128
+	IpmiIp string `json:"ipmi_ip"`
+
+	// ProfileId A profile of the site; the one called default when left out.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	ProfileId *openapi_types.UUID `json:"profile_id,omitempty"`
+
+	// SiteId The site whose MAAS has, or is to have, the machines.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	SiteId openapi_types.UUID `json:"site_id"`
+
+	// SkuId Which kind of machine they are.
+	//
+	// Examples: h200-sxm-baremetal-8g
+	SkuId string `json:"sku_id"`
+}
+
+// OnboardingNewView defines model for OnboardingNewView.
+type OnboardingNewView struct {
+	// NodeId The id that the node will have.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	NodeId openapi_types.UUID `json:"node_id"`
+
+	// OnboardingId Id of the onboarding.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	OnboardingId openapi_types.UUID      `json:"onboarding_id"`
+	Status       OnboardingNewViewStatus `json:"status"`
+
+	// WorkflowId Id of its workflow in Temporal.
+	WorkflowId string `json:"workflow_id"`
+}
+
+// OnboardingNewViewStatus defines model for OnboardingNewView.Status.
+type OnboardingNewViewStatus string
+
+// OnboardingObservedView defines model for OnboardingObservedView.
+type OnboardingObservedView struct {
+	// At When MAAS was last asked.
+	At *time.Time `json:"at,omitempty"`
+
+	// MaasIps Addresses in MAAS.
+	MaasIps []string `json:"maas_ips"`
+
+	// MaasPower Power state in MAAS.
+	//
+	// Examples: on
+	MaasPower *string `json:"maas_power,omitempty"`
+
+	// MaasStatus Status in MAAS; absent: MAAS has no such machine.
+	//
+	// Examples: Deploying
+	MaasStatus *string `json:"maas_status,omitempty"`
+
+	// Since Since when MAAS has been seen in this status.
+	Since *time.Time `json:"since,omitempty"`
+}
+
+// OnboardingPreflightBody defines model for OnboardingPreflightBody.
+type OnboardingPreflightBody struct {
+	// Hostname For one machine: its name.
+	//
+	// Examples: c07u43
+	Hostname *string `json:"hostname,omitempty"`
+
+	// InitializeDisks DESTROYS ALL DATA on every disk but the root disk: at the first boot each of them is partitioned and formatted anew, and mounted as /share0, /share1, … Left out: no disk but the root disk is touched.
+	InitializeDisks *bool `json:"initialize_disks,omitempty"`
+
+	// IpmiIp For one machine: the address of its BMC.
+	//
+	// Examples: 10.176.16.128
+	IpmiIp *string `json:"ipmi_ip,omitempty"`
+
+	// Nodes For a batch: the machines, 1 to 1000.
+	Nodes *[]OnboardingBatchMachineBody `json:"nodes,omitempty"`
+
+	// ProfileId A profile of the site; the one called default when left out.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	ProfileId *openapi_types.UUID `json:"profile_id,omitempty"`
+
+	// SiteId The site whose MAAS has, or is to have, the machines.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	SiteId openapi_types.UUID `json:"site_id"`
+
+	// SkuId Which kind of machine they are.
+	//
+	// Examples: h200-sxm-baremetal-8g
+	SkuId string `json:"sku_id"`
+}
+
+// OnboardingPreflightView defines model for OnboardingPreflightView.
+type OnboardingPreflightView struct {
+	// Checks What was looked at, in order.
+	Checks []OnboardingCheck `json:"checks"`
+
+	// Ok Whether everything is well.
+	Ok bool `json:"ok"`
+}
+
+// OnboardingStageView defines model for OnboardingStageView.
+type OnboardingStageView struct {
+	// Again Why it may be run again.
+	Again string `json:"again"`
+
+	// Attempts How many attempts it gets in all; one more is made for what passes by itself.
+	Attempts int64 `json:"attempts"`
+
+	// Detour Whether it is reached only when another stage leads to it.
+	Detour bool `json:"detour"`
+
+	// Does What it changes.
+	Does string `json:"does"`
+
+	// Expects The condition that ends it.
+	Expects string `json:"expects"`
+
+	// Fails How it fails.
+	Fails []OnboardingFailureModeView `json:"fails"`
+
+	// Limit Which time limit of the profile holds for it; absent: none.
+	//
+	// Examples: deploy
+	Limit *string `json:"limit,omitempty"`
+
+	// Looks What it observes first.
+	Looks string `json:"looks"`
+
+	// Name Examples: wait_for_deployed
+	Name string `json:"name"`
+
+	// Number Its place, from 1.
+	Number int64 `json:"number"`
+
+	// OnCancel What is undone when the onboarding is cancelled here.
+	OnCancel string `json:"on_cancel"`
+
+	// Resume The stage that resume goes on with when it failed here.
+	Resume string `json:"resume"`
+
+	// Title Its name, for people.
+	//
+	// Examples: Wait until Deployed
+	Title string `json:"title"`
+
+	// Usually How long it usually takes; absent: seconds.
+	Usually *string `json:"usually,omitempty"`
+}
+
+// OnboardingStageViewList defines model for OnboardingStageViewList.
+type OnboardingStageViewList struct {
+	// Items The items of this page.
+	Items []OnboardingStageView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// OnboardingView defines model for OnboardingView.
+type OnboardingView struct {
+	// AdmittedAt When it was given a place within the limits of its batch and site.
+	AdmittedAt *time.Time `json:"admitted_at,omitempty"`
+
+	// Adopted Whether an observed state was adopted on the way.
+	Adopted bool `json:"adopted"`
+
+	// BatchId The batch it was asked for with; absent: it is on its own.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	BatchId *openapi_types.UUID `json:"batch_id,omitempty"`
+
+	// CompletedAt When it ended.
+	CompletedAt *time.Time `json:"completed_at,omitempty"`
+
+	// CorrelationId Ties it to log lines, events and audit entries.
+	CorrelationId string `json:"correlation_id"`
+
+	// CurrentAttempt Which attempt at the stage it is.
+	CurrentAttempt int64 `json:"current_attempt"`
+
+	// CurrentStage The stage it is at.
+	//
+	// Examples: wait_for_deployed
+	CurrentStage string `json:"current_stage"`
+
+	// Epoch Grows with every action of an operator; what an earlier epoch began can have no effect any more.
+	Epoch int64 `json:"epoch"`
+
+	// Failure Why it is parked; absent when it is not.
+	Failure *OnboardingFailureView `json:"failure,omitempty"`
+
+	// Hostname Examples: c07u43
+	Hostname string `json:"hostname"`
+
+	// InitializeDisks Whether the first boot DESTROYS the data on all disks but the root disk.
+	InitializeDisks bool `json:"initialize_disks"`
+
+	// IpmiIp Address of its BMC.
+	//
+	// Examples: 10.176.16.128
+	IpmiIp string `json:"ipmi_ip"`
+
+	// LegalActions What an operator may do now, the best first.
+	LegalActions []string `json:"legal_actions"`
+
+	// MaasSystemId Id of the machine in MAAS, once known.
+	//
+	// Examples: 4y3h7n
+	MaasSystemId *string `json:"maas_system_id,omitempty"`
+
+	// NodeId The id that the node has, or will have once it is made.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	NodeId openapi_types.UUID `json:"node_id"`
+
+	// Observed The machine as MAAS last showed it.
+	Observed OnboardingObservedView `json:"observed"`
+
+	// OnboardingId Id of the onboarding.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	OnboardingId openapi_types.UUID `json:"onboarding_id"`
+
+	// ParkedAt Since when it waits for an operator.
+	ParkedAt *time.Time `json:"parked_at,omitempty"`
+
+	// PendingAction What an operator asked for and is not finished yet.
+	PendingAction *string `json:"pending_action,omitempty"`
+
+	// ProfileId Id of the profile.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	ProfileId openapi_types.UUID `json:"profile_id"`
+
+	// PxeMac MAC address of its PXE interface, once observed.
+	PxeMac *string `json:"pxe_mac,omitempty"`
+
+	// RecommendedAction What an operator does best now; absent when there is nothing to do.
+	RecommendedAction *string   `json:"recommended_action,omitempty"`
+	RequestedAt       time.Time `json:"requested_at"`
+
+	// RequestedBy Id of the principal who asked for it.
+	RequestedBy string `json:"requested_by"`
+
+	// SiteId Id of the site.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	SiteId openapi_types.UUID `json:"site_id"`
+
+	// SkuId Which kind of machine it is.
+	//
+	// Examples: h200-sxm-baremetal-8g
+	SkuId string `json:"sku_id"`
+
+	// StageNumber Which of the stages that is, from 1; 0: none of them, such as compensate.
+	StageNumber int64 `json:"stage_number"`
+
+	// StageStartedAt When the stage began, over all its attempts.
+	StageStartedAt *time.Time `json:"stage_started_at,omitempty"`
+
+	// StageTotal How many stages there are.
+	StageTotal int64      `json:"stage_total"`
+	StartedAt  *time.Time `json:"started_at,omitempty"`
+
+	// Status How it stands.
+	Status    OnboardingViewStatus `json:"status"`
+	UpdatedAt time.Time            `json:"updated_at"`
+
+	// WorkflowId Id of its workflow in Temporal.
+	WorkflowId string `json:"workflow_id"`
+
+	// WorkflowRunId The run of the workflow, once started.
+	WorkflowRunId *string `json:"workflow_run_id,omitempty"`
+}
+
+// OnboardingViewStatus How it stands.
+type OnboardingViewStatus string
+
+// OnboardingViewList defines model for OnboardingViewList.
+type OnboardingViewList struct {
+	// Items The items of this page.
+	Items []OnboardingView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
 // OutboxDiscarding defines model for OutboxDiscarding.
 type OutboxDiscarding struct {
 	// Reason why it shall not be delivered; kept in the audit log
@@ -4584,6 +5634,138 @@ type CreateTerminalTokenParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// ListOnboardingBatchesParams defines parameters for ListOnboardingBatches.
+type ListOnboardingBatchesParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// CancelOnboardingBatchParams defines parameters for CancelOnboardingBatch.
+type CancelOnboardingBatchParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// PauseOnboardingBatchParams defines parameters for PauseOnboardingBatch.
+type PauseOnboardingBatchParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ResumeOnboardingBatchParams defines parameters for ResumeOnboardingBatch.
+type ResumeOnboardingBatchParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ListOnboardingsParams defines parameters for ListOnboardings.
+type ListOnboardingsParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+
+	// BatchId Only those of this batch.
+	BatchId *openapi_types.UUID `form:"batch_id,omitempty" json:"batch_id,omitempty"`
+
+	// SiteId Only those of this site.
+	SiteId *openapi_types.UUID `form:"site_id,omitempty" json:"site_id,omitempty"`
+
+	// Hostname Only those of machines whose name starts so.
+	Hostname *string `form:"hostname,omitempty" json:"hostname,omitempty"`
+
+	// Status Only those of these statuses: repeated, or divided by commas. failed means both failed ones.
+	Status *[]string `form:"status,omitempty" json:"status,omitempty"`
+}
+
+// CreateOnboardingParams defines parameters for CreateOnboarding.
+type CreateOnboardingParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// CreateOnboardingBatchParams defines parameters for CreateOnboardingBatch.
+type CreateOnboardingBatchParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// StreamOnboardingsParams defines parameters for StreamOnboardings.
+type StreamOnboardingsParams struct {
+	// LastEventId The same, for callers who cannot set headers.
+	LastEventId *string `form:"last_event_id,omitempty" json:"last_event_id,omitempty"`
+
+	// BatchId Only those of this batch.
+	BatchId *openapi_types.UUID `form:"batch_id,omitempty" json:"batch_id,omitempty"`
+
+	// OnboardingId Only this one.
+	OnboardingId *openapi_types.UUID `form:"onboarding_id,omitempty" json:"onboarding_id,omitempty"`
+
+	// LastEventID Resume after the event with this id.
+	LastEventID *string `json:"Last-Event-ID,omitempty"`
+}
+
+// PreflightOnboardingParams defines parameters for PreflightOnboarding.
+type PreflightOnboardingParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// AdoptOnboardingParams defines parameters for AdoptOnboarding.
+type AdoptOnboardingParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// CancelOnboardingParams defines parameters for CancelOnboarding.
+type CancelOnboardingParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ListOnboardingEventsParams defines parameters for ListOnboardingEvents.
+type ListOnboardingEventsParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// MarkOnboardingManualParams defines parameters for MarkOnboardingManual.
+type MarkOnboardingManualParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// RerunOnboardingParams defines parameters for RerunOnboarding.
+type RerunOnboardingParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// RestartOnboardingCleanParams defines parameters for RestartOnboardingClean.
+type RestartOnboardingCleanParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ResumeOnboardingParams defines parameters for ResumeOnboarding.
+type ResumeOnboardingParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// RetryOnboardingParams defines parameters for RetryOnboarding.
+type RetryOnboardingParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // ListFailedOutboxEventsParams defines parameters for ListFailedOutboxEvents.
 type ListFailedOutboxEventsParams struct {
 	// Cursor Where to continue: next_cursor of the page before.
@@ -4970,6 +6152,45 @@ type CreateNodeTaskJSONRequestBody = AgenttaskNewBody
 
 // CreateTerminalTokenJSONRequestBody defines body for CreateTerminalToken for application/json ContentType.
 type CreateTerminalTokenJSONRequestBody = TerminalNewSession
+
+// CancelOnboardingBatchJSONRequestBody defines body for CancelOnboardingBatch for application/json ContentType.
+type CancelOnboardingBatchJSONRequestBody = OnboardingActionBody
+
+// PauseOnboardingBatchJSONRequestBody defines body for PauseOnboardingBatch for application/json ContentType.
+type PauseOnboardingBatchJSONRequestBody = OnboardingActionBody
+
+// ResumeOnboardingBatchJSONRequestBody defines body for ResumeOnboardingBatch for application/json ContentType.
+type ResumeOnboardingBatchJSONRequestBody = OnboardingActionBody
+
+// CreateOnboardingJSONRequestBody defines body for CreateOnboarding for application/json ContentType.
+type CreateOnboardingJSONRequestBody = OnboardingNewBody
+
+// CreateOnboardingBatchJSONRequestBody defines body for CreateOnboardingBatch for application/json ContentType.
+type CreateOnboardingBatchJSONRequestBody = OnboardingNewBatchBody
+
+// PreflightOnboardingJSONRequestBody defines body for PreflightOnboarding for application/json ContentType.
+type PreflightOnboardingJSONRequestBody = OnboardingPreflightBody
+
+// AdoptOnboardingJSONRequestBody defines body for AdoptOnboarding for application/json ContentType.
+type AdoptOnboardingJSONRequestBody = OnboardingActionBody
+
+// CancelOnboardingJSONRequestBody defines body for CancelOnboarding for application/json ContentType.
+type CancelOnboardingJSONRequestBody = OnboardingActionBody
+
+// MarkOnboardingManualJSONRequestBody defines body for MarkOnboardingManual for application/json ContentType.
+type MarkOnboardingManualJSONRequestBody = OnboardingActionBody
+
+// RerunOnboardingJSONRequestBody defines body for RerunOnboarding for application/json ContentType.
+type RerunOnboardingJSONRequestBody = OnboardingActionBody
+
+// RestartOnboardingCleanJSONRequestBody defines body for RestartOnboardingClean for application/json ContentType.
+type RestartOnboardingCleanJSONRequestBody = OnboardingActionBody
+
+// ResumeOnboardingJSONRequestBody defines body for ResumeOnboarding for application/json ContentType.
+type ResumeOnboardingJSONRequestBody = OnboardingActionBody
+
+// RetryOnboardingJSONRequestBody defines body for RetryOnboarding for application/json ContentType.
+type RetryOnboardingJSONRequestBody = OnboardingActionBody
 
 // DiscardOutboxEventJSONRequestBody defines body for DiscardOutboxEvent for application/json ContentType.
 type DiscardOutboxEventJSONRequestBody = OutboxDiscarding
@@ -5480,6 +6701,282 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/admin/nodes/{node_id}/terminal-token (the `CreateTerminalToken` operationId).
 	CreateTerminalToken(ctx context.Context, nodeId openapi_types.UUID, params *CreateTerminalTokenParams, body CreateTerminalTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListOnboardingBatches List batches of onboardings, newest first
+	//
+	// Corresponds with GET /api/v1/admin/onboarding-batches (the `ListOnboardingBatches` operationId).
+	ListOnboardingBatches(ctx context.Context, params *ListOnboardingBatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetOnboardingBatch Read how a batch of onboardings stands
+	//
+	// Corresponds with GET /api/v1/admin/onboarding-batches/{batch_id} (the `GetOnboardingBatch` operationId).
+	GetOnboardingBatch(ctx context.Context, batchId openapi_types.UUID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CancelOnboardingBatchWithBody Stop all onboardings of a batch
+	//
+	// Those that have not begun are cancelled at once; those that are running undo what can be undone. Parked ones stay as they are.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/onboarding-batches/{batch_id}/cancel (the `CancelOnboardingBatch` operationId).
+	CancelOnboardingBatchWithBody(ctx context.Context, batchId openapi_types.UUID, params *CancelOnboardingBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CancelOnboardingBatch Stop all onboardings of a batch
+	//
+	// Those that have not begun are cancelled at once; those that are running undo what can be undone. Parked ones stay as they are.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/onboarding-batches/{batch_id}/cancel (the `CancelOnboardingBatch` operationId).
+	CancelOnboardingBatch(ctx context.Context, batchId openapi_types.UUID, params *CancelOnboardingBatchParams, body CancelOnboardingBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PauseOnboardingBatchWithBody Begin no further machine of a batch
+	//
+	// Those that are running go on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/onboarding-batches/{batch_id}/pause (the `PauseOnboardingBatch` operationId).
+	PauseOnboardingBatchWithBody(ctx context.Context, batchId openapi_types.UUID, params *PauseOnboardingBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PauseOnboardingBatch Begin no further machine of a batch
+	//
+	// Those that are running go on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/onboarding-batches/{batch_id}/pause (the `PauseOnboardingBatch` operationId).
+	PauseOnboardingBatch(ctx context.Context, batchId openapi_types.UUID, params *PauseOnboardingBatchParams, body PauseOnboardingBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResumeOnboardingBatchWithBody Go on with a batch that was paused
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/onboarding-batches/{batch_id}/resume (the `ResumeOnboardingBatch` operationId).
+	ResumeOnboardingBatchWithBody(ctx context.Context, batchId openapi_types.UUID, params *ResumeOnboardingBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResumeOnboardingBatch Go on with a batch that was paused
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/onboarding-batches/{batch_id}/resume (the `ResumeOnboardingBatch` operationId).
+	ResumeOnboardingBatch(ctx context.Context, batchId openapi_types.UUID, params *ResumeOnboardingBatchParams, body ResumeOnboardingBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListOnboardingStages List the stages of an onboarding
+	//
+	// What each looks at, does and waits for, how it fails, and what is done then.
+	//
+	// Corresponds with GET /api/v1/admin/onboarding-stages (the `ListOnboardingStages` operationId).
+	ListOnboardingStages(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListOnboardings List onboardings, newest first
+	//
+	// Corresponds with GET /api/v1/admin/onboardings (the `ListOnboardings` operationId).
+	ListOnboardings(ctx context.Context, params *ListOnboardingsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateOnboardingWithBody Onboard a machine
+	//
+	// Turns a bare server into a node that can be scheduled. Everything is checked before anything is started: host names and BMC addresses that are given twice, are being onboarded, or are in the inventory are a 409 that names each of them. RoCE addresses, retries, discovery policy and BMC credentials belong to the site and its profiles and are refused here.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/onboardings (the `CreateOnboarding` operationId).
+	CreateOnboardingWithBody(ctx context.Context, params *CreateOnboardingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateOnboarding Onboard a machine
+	//
+	// Turns a bare server into a node that can be scheduled. Everything is checked before anything is started: host names and BMC addresses that are given twice, are being onboarded, or are in the inventory are a 409 that names each of them. RoCE addresses, retries, discovery policy and BMC credentials belong to the site and its profiles and are refused here.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/onboardings (the `CreateOnboarding` operationId).
+	CreateOnboarding(ctx context.Context, params *CreateOnboardingParams, body CreateOnboardingJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateOnboardingBatchWithBody Onboard machines together
+	//
+	// As many at once as the profile and the site allow; one that fails does not hold up the others. Everything is checked before anything is started: host names and BMC addresses that are given twice, are being onboarded, or are in the inventory are a 409 that names each of them. RoCE addresses, retries, discovery policy and BMC credentials belong to the site and its profiles and are refused here.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/onboardings/batch (the `CreateOnboardingBatch` operationId).
+	CreateOnboardingBatchWithBody(ctx context.Context, params *CreateOnboardingBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateOnboardingBatch Onboard machines together
+	//
+	// As many at once as the profile and the site allow; one that fails does not hold up the others. Everything is checked before anything is started: host names and BMC addresses that are given twice, are being onboarded, or are in the inventory are a 409 that names each of them. RoCE addresses, retries, discovery policy and BMC credentials belong to the site and its profiles and are refused here.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/onboardings/batch (the `CreateOnboardingBatch` operationId).
+	CreateOnboardingBatch(ctx context.Context, params *CreateOnboardingBatchParams, body CreateOnboardingBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// StreamOnboardings Follow the progress of onboardings, as server-sent events
+	//
+	// Each event is an envelope of the event stream whose payload is about one onboarding: its stage, status and what happened. Resume with Last-Event-ID, as with the feed of all events; the first event is gap when something was missed meanwhile, otherwise position. The server ends the stream from time to time; resume then.
+	//
+	// Corresponds with GET /api/v1/admin/onboardings/feed (the `StreamOnboardings` operationId).
+	StreamOnboardings(ctx context.Context, params *StreamOnboardingsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreflightOnboardingWithBody Look whether machines could be onboarded, and change nothing
+	//
+	// Whatever is in the way is in the checks, each with a remedy.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/onboardings/preflight (the `PreflightOnboarding` operationId).
+	PreflightOnboardingWithBody(ctx context.Context, params *PreflightOnboardingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreflightOnboarding Look whether machines could be onboarded, and change nothing
+	//
+	// Whatever is in the way is in the checks, each with a remedy.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/onboardings/preflight (the `PreflightOnboarding` operationId).
+	PreflightOnboarding(ctx context.Context, params *PreflightOnboardingParams, body PreflightOnboardingJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetOnboarding Read an onboarding, its newest events and what they mean
+	//
+	// Corresponds with GET /api/v1/admin/onboardings/{onboarding_id} (the `GetOnboarding` operationId).
+	GetOnboarding(ctx context.Context, onboardingId openapi_types.UUID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AdoptOnboardingWithBody Accept what MAAS shows, and go on from there
+	//
+	// For a machine that was brought further by hand, or that succeeded late. What cannot be proven to be this machine is not adopted. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/adopt (the `AdoptOnboarding` operationId).
+	AdoptOnboardingWithBody(ctx context.Context, onboardingId openapi_types.UUID, params *AdoptOnboardingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AdoptOnboarding Accept what MAAS shows, and go on from there
+	//
+	// For a machine that was brought further by hand, or that succeeded late. What cannot be proven to be this machine is not adopted. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/adopt (the `AdoptOnboarding` operationId).
+	AdoptOnboarding(ctx context.Context, onboardingId openapi_types.UUID, params *AdoptOnboardingParams, body AdoptOnboardingJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CancelOnboardingWithBody Stop an onboarding and undo what can be undone
+	//
+	// A machine that is not deployed yet is released; one that is deployed is left alone and its node is quarantined. What was left is told. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/cancel (the `CancelOnboarding` operationId).
+	CancelOnboardingWithBody(ctx context.Context, onboardingId openapi_types.UUID, params *CancelOnboardingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CancelOnboarding Stop an onboarding and undo what can be undone
+	//
+	// A machine that is not deployed yet is released; one that is deployed is left alone and its node is quarantined. What was left is told. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/cancel (the `CancelOnboarding` operationId).
+	CancelOnboarding(ctx context.Context, onboardingId openapi_types.UUID, params *CancelOnboardingParams, body CancelOnboardingJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListOnboardingEvents Read the ledger of an onboarding, oldest first
+	//
+	// Corresponds with GET /api/v1/admin/onboardings/{onboarding_id}/events (the `ListOnboardingEvents` operationId).
+	ListOnboardingEvents(ctx context.Context, onboardingId openapi_types.UUID, params *ListOnboardingEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetOnboardingExplanation Explain how an onboarding stands, and what may be done
+	//
+	// The same facts always get the same explanation.
+	//
+	// Corresponds with GET /api/v1/admin/onboardings/{onboarding_id}/explain (the `GetOnboardingExplanation` operationId).
+	GetOnboardingExplanation(ctx context.Context, onboardingId openapi_types.UUID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// MarkOnboardingManualWithBody Stop automation on an onboarding until somebody decides
+	//
+	// What is running has no effect any more. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/mark-manual-intervention (the `MarkOnboardingManual` operationId).
+	MarkOnboardingManualWithBody(ctx context.Context, onboardingId openapi_types.UUID, params *MarkOnboardingManualParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// MarkOnboardingManual Stop automation on an onboarding until somebody decides
+	//
+	// What is running has no effect any more. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/mark-manual-intervention (the `MarkOnboardingManual` operationId).
+	MarkOnboardingManual(ctx context.Context, onboardingId openapi_types.UUID, params *MarkOnboardingManualParams, body MarkOnboardingManualJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RerunOnboardingWithBody Let an onboarding go through all stages again
+	//
+	// Stages that find their work done adopt it: nothing is done twice. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/rerun (the `RerunOnboarding` operationId).
+	RerunOnboardingWithBody(ctx context.Context, onboardingId openapi_types.UUID, params *RerunOnboardingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RerunOnboarding Let an onboarding go through all stages again
+	//
+	// Stages that find their work done adopt it: nothing is done twice. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/rerun (the `RerunOnboarding` operationId).
+	RerunOnboarding(ctx context.Context, onboardingId openapi_types.UUID, params *RerunOnboardingParams, body RerunOnboardingJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RestartOnboardingCleanWithBody Undo what an onboarding did, then begin again
+	//
+	// Releases the machine in MAAS, even one that is deployed: DESTROYS what is on it. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/restart-clean (the `RestartOnboardingClean` operationId).
+	RestartOnboardingCleanWithBody(ctx context.Context, onboardingId openapi_types.UUID, params *RestartOnboardingCleanParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RestartOnboardingClean Undo what an onboarding did, then begin again
+	//
+	// Releases the machine in MAAS, even one that is deployed: DESTROYS what is on it. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/restart-clean (the `RestartOnboardingClean` operationId).
+	RestartOnboardingClean(ctx context.Context, onboardingId openapi_types.UUID, params *RestartOnboardingCleanParams, body RestartOnboardingCleanJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResumeOnboardingWithBody Let an onboarding go on from its last safe checkpoint
+	//
+	// Best after something outside was put right, or after a passing trouble. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/resume (the `ResumeOnboarding` operationId).
+	ResumeOnboardingWithBody(ctx context.Context, onboardingId openapi_types.UUID, params *ResumeOnboardingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResumeOnboarding Let an onboarding go on from its last safe checkpoint
+	//
+	// Best after something outside was put right, or after a passing trouble. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/resume (the `ResumeOnboarding` operationId).
+	ResumeOnboarding(ctx context.Context, onboardingId openapi_types.UUID, params *ResumeOnboardingParams, body ResumeOnboardingJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RetryOnboardingWithBody Run the failed stage of an onboarding again
+	//
+	// Nothing but this stage is repeated. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/retry (the `RetryOnboarding` operationId).
+	RetryOnboardingWithBody(ctx context.Context, onboardingId openapi_types.UUID, params *RetryOnboardingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RetryOnboarding Run the failed stage of an onboarding again
+	//
+	// Nothing but this stage is repeated. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/retry (the `RetryOnboarding` operationId).
+	RetryOnboarding(ctx context.Context, onboardingId openapi_types.UUID, params *RetryOnboardingParams, body RetryOnboardingJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListFailedOutboxEvents List outbox events that failed for good, newest first
 	//
@@ -6904,6 +8401,622 @@ func (c *Client) CreateTerminalTokenWithBody(ctx context.Context, nodeId openapi
 // Corresponds with POST /api/v1/admin/nodes/{node_id}/terminal-token (the `CreateTerminalToken` operationId).
 func (c *Client) CreateTerminalToken(ctx context.Context, nodeId openapi_types.UUID, params *CreateTerminalTokenParams, body CreateTerminalTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewCreateTerminalTokenRequest(c.Server, nodeId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListOnboardingBatches List batches of onboardings, newest first
+//
+// Corresponds with GET /api/v1/admin/onboarding-batches (the `ListOnboardingBatches` operationId).
+func (c *Client) ListOnboardingBatches(ctx context.Context, params *ListOnboardingBatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListOnboardingBatchesRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetOnboardingBatch Read how a batch of onboardings stands
+//
+// Corresponds with GET /api/v1/admin/onboarding-batches/{batch_id} (the `GetOnboardingBatch` operationId).
+func (c *Client) GetOnboardingBatch(ctx context.Context, batchId openapi_types.UUID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetOnboardingBatchRequest(c.Server, batchId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CancelOnboardingBatchWithBody Stop all onboardings of a batch
+//
+// Those that have not begun are cancelled at once; those that are running undo what can be undone. Parked ones stay as they are.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/onboarding-batches/{batch_id}/cancel (the `CancelOnboardingBatch` operationId).
+func (c *Client) CancelOnboardingBatchWithBody(ctx context.Context, batchId openapi_types.UUID, params *CancelOnboardingBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCancelOnboardingBatchRequestWithBody(c.Server, batchId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CancelOnboardingBatch Stop all onboardings of a batch
+//
+// Those that have not begun are cancelled at once; those that are running undo what can be undone. Parked ones stay as they are.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/onboarding-batches/{batch_id}/cancel (the `CancelOnboardingBatch` operationId).
+func (c *Client) CancelOnboardingBatch(ctx context.Context, batchId openapi_types.UUID, params *CancelOnboardingBatchParams, body CancelOnboardingBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCancelOnboardingBatchRequest(c.Server, batchId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PauseOnboardingBatchWithBody Begin no further machine of a batch
+//
+// Those that are running go on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/onboarding-batches/{batch_id}/pause (the `PauseOnboardingBatch` operationId).
+func (c *Client) PauseOnboardingBatchWithBody(ctx context.Context, batchId openapi_types.UUID, params *PauseOnboardingBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPauseOnboardingBatchRequestWithBody(c.Server, batchId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PauseOnboardingBatch Begin no further machine of a batch
+//
+// Those that are running go on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/onboarding-batches/{batch_id}/pause (the `PauseOnboardingBatch` operationId).
+func (c *Client) PauseOnboardingBatch(ctx context.Context, batchId openapi_types.UUID, params *PauseOnboardingBatchParams, body PauseOnboardingBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPauseOnboardingBatchRequest(c.Server, batchId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResumeOnboardingBatchWithBody Go on with a batch that was paused
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/onboarding-batches/{batch_id}/resume (the `ResumeOnboardingBatch` operationId).
+func (c *Client) ResumeOnboardingBatchWithBody(ctx context.Context, batchId openapi_types.UUID, params *ResumeOnboardingBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResumeOnboardingBatchRequestWithBody(c.Server, batchId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResumeOnboardingBatch Go on with a batch that was paused
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/onboarding-batches/{batch_id}/resume (the `ResumeOnboardingBatch` operationId).
+func (c *Client) ResumeOnboardingBatch(ctx context.Context, batchId openapi_types.UUID, params *ResumeOnboardingBatchParams, body ResumeOnboardingBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResumeOnboardingBatchRequest(c.Server, batchId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListOnboardingStages List the stages of an onboarding
+//
+// What each looks at, does and waits for, how it fails, and what is done then.
+//
+// Corresponds with GET /api/v1/admin/onboarding-stages (the `ListOnboardingStages` operationId).
+func (c *Client) ListOnboardingStages(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListOnboardingStagesRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListOnboardings List onboardings, newest first
+//
+// Corresponds with GET /api/v1/admin/onboardings (the `ListOnboardings` operationId).
+func (c *Client) ListOnboardings(ctx context.Context, params *ListOnboardingsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListOnboardingsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateOnboardingWithBody Onboard a machine
+//
+// Turns a bare server into a node that can be scheduled. Everything is checked before anything is started: host names and BMC addresses that are given twice, are being onboarded, or are in the inventory are a 409 that names each of them. RoCE addresses, retries, discovery policy and BMC credentials belong to the site and its profiles and are refused here.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/onboardings (the `CreateOnboarding` operationId).
+func (c *Client) CreateOnboardingWithBody(ctx context.Context, params *CreateOnboardingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateOnboardingRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateOnboarding Onboard a machine
+//
+// Turns a bare server into a node that can be scheduled. Everything is checked before anything is started: host names and BMC addresses that are given twice, are being onboarded, or are in the inventory are a 409 that names each of them. RoCE addresses, retries, discovery policy and BMC credentials belong to the site and its profiles and are refused here.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/onboardings (the `CreateOnboarding` operationId).
+func (c *Client) CreateOnboarding(ctx context.Context, params *CreateOnboardingParams, body CreateOnboardingJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateOnboardingRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateOnboardingBatchWithBody Onboard machines together
+//
+// As many at once as the profile and the site allow; one that fails does not hold up the others. Everything is checked before anything is started: host names and BMC addresses that are given twice, are being onboarded, or are in the inventory are a 409 that names each of them. RoCE addresses, retries, discovery policy and BMC credentials belong to the site and its profiles and are refused here.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/onboardings/batch (the `CreateOnboardingBatch` operationId).
+func (c *Client) CreateOnboardingBatchWithBody(ctx context.Context, params *CreateOnboardingBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateOnboardingBatchRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateOnboardingBatch Onboard machines together
+//
+// As many at once as the profile and the site allow; one that fails does not hold up the others. Everything is checked before anything is started: host names and BMC addresses that are given twice, are being onboarded, or are in the inventory are a 409 that names each of them. RoCE addresses, retries, discovery policy and BMC credentials belong to the site and its profiles and are refused here.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/onboardings/batch (the `CreateOnboardingBatch` operationId).
+func (c *Client) CreateOnboardingBatch(ctx context.Context, params *CreateOnboardingBatchParams, body CreateOnboardingBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateOnboardingBatchRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// StreamOnboardings Follow the progress of onboardings, as server-sent events
+//
+// Each event is an envelope of the event stream whose payload is about one onboarding: its stage, status and what happened. Resume with Last-Event-ID, as with the feed of all events; the first event is gap when something was missed meanwhile, otherwise position. The server ends the stream from time to time; resume then.
+//
+// Corresponds with GET /api/v1/admin/onboardings/feed (the `StreamOnboardings` operationId).
+func (c *Client) StreamOnboardings(ctx context.Context, params *StreamOnboardingsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewStreamOnboardingsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreflightOnboardingWithBody Look whether machines could be onboarded, and change nothing
+//
+// Whatever is in the way is in the checks, each with a remedy.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/onboardings/preflight (the `PreflightOnboarding` operationId).
+func (c *Client) PreflightOnboardingWithBody(ctx context.Context, params *PreflightOnboardingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreflightOnboardingRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreflightOnboarding Look whether machines could be onboarded, and change nothing
+//
+// Whatever is in the way is in the checks, each with a remedy.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/onboardings/preflight (the `PreflightOnboarding` operationId).
+func (c *Client) PreflightOnboarding(ctx context.Context, params *PreflightOnboardingParams, body PreflightOnboardingJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreflightOnboardingRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetOnboarding Read an onboarding, its newest events and what they mean
+//
+// Corresponds with GET /api/v1/admin/onboardings/{onboarding_id} (the `GetOnboarding` operationId).
+func (c *Client) GetOnboarding(ctx context.Context, onboardingId openapi_types.UUID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetOnboardingRequest(c.Server, onboardingId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AdoptOnboardingWithBody Accept what MAAS shows, and go on from there
+//
+// For a machine that was brought further by hand, or that succeeded late. What cannot be proven to be this machine is not adopted. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/adopt (the `AdoptOnboarding` operationId).
+func (c *Client) AdoptOnboardingWithBody(ctx context.Context, onboardingId openapi_types.UUID, params *AdoptOnboardingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAdoptOnboardingRequestWithBody(c.Server, onboardingId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AdoptOnboarding Accept what MAAS shows, and go on from there
+//
+// For a machine that was brought further by hand, or that succeeded late. What cannot be proven to be this machine is not adopted. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/adopt (the `AdoptOnboarding` operationId).
+func (c *Client) AdoptOnboarding(ctx context.Context, onboardingId openapi_types.UUID, params *AdoptOnboardingParams, body AdoptOnboardingJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAdoptOnboardingRequest(c.Server, onboardingId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CancelOnboardingWithBody Stop an onboarding and undo what can be undone
+//
+// A machine that is not deployed yet is released; one that is deployed is left alone and its node is quarantined. What was left is told. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/cancel (the `CancelOnboarding` operationId).
+func (c *Client) CancelOnboardingWithBody(ctx context.Context, onboardingId openapi_types.UUID, params *CancelOnboardingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCancelOnboardingRequestWithBody(c.Server, onboardingId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CancelOnboarding Stop an onboarding and undo what can be undone
+//
+// A machine that is not deployed yet is released; one that is deployed is left alone and its node is quarantined. What was left is told. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/cancel (the `CancelOnboarding` operationId).
+func (c *Client) CancelOnboarding(ctx context.Context, onboardingId openapi_types.UUID, params *CancelOnboardingParams, body CancelOnboardingJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCancelOnboardingRequest(c.Server, onboardingId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListOnboardingEvents Read the ledger of an onboarding, oldest first
+//
+// Corresponds with GET /api/v1/admin/onboardings/{onboarding_id}/events (the `ListOnboardingEvents` operationId).
+func (c *Client) ListOnboardingEvents(ctx context.Context, onboardingId openapi_types.UUID, params *ListOnboardingEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListOnboardingEventsRequest(c.Server, onboardingId, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetOnboardingExplanation Explain how an onboarding stands, and what may be done
+//
+// The same facts always get the same explanation.
+//
+// Corresponds with GET /api/v1/admin/onboardings/{onboarding_id}/explain (the `GetOnboardingExplanation` operationId).
+func (c *Client) GetOnboardingExplanation(ctx context.Context, onboardingId openapi_types.UUID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetOnboardingExplanationRequest(c.Server, onboardingId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// MarkOnboardingManualWithBody Stop automation on an onboarding until somebody decides
+//
+// What is running has no effect any more. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/mark-manual-intervention (the `MarkOnboardingManual` operationId).
+func (c *Client) MarkOnboardingManualWithBody(ctx context.Context, onboardingId openapi_types.UUID, params *MarkOnboardingManualParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewMarkOnboardingManualRequestWithBody(c.Server, onboardingId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// MarkOnboardingManual Stop automation on an onboarding until somebody decides
+//
+// What is running has no effect any more. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/mark-manual-intervention (the `MarkOnboardingManual` operationId).
+func (c *Client) MarkOnboardingManual(ctx context.Context, onboardingId openapi_types.UUID, params *MarkOnboardingManualParams, body MarkOnboardingManualJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewMarkOnboardingManualRequest(c.Server, onboardingId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RerunOnboardingWithBody Let an onboarding go through all stages again
+//
+// Stages that find their work done adopt it: nothing is done twice. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/rerun (the `RerunOnboarding` operationId).
+func (c *Client) RerunOnboardingWithBody(ctx context.Context, onboardingId openapi_types.UUID, params *RerunOnboardingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRerunOnboardingRequestWithBody(c.Server, onboardingId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RerunOnboarding Let an onboarding go through all stages again
+//
+// Stages that find their work done adopt it: nothing is done twice. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/rerun (the `RerunOnboarding` operationId).
+func (c *Client) RerunOnboarding(ctx context.Context, onboardingId openapi_types.UUID, params *RerunOnboardingParams, body RerunOnboardingJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRerunOnboardingRequest(c.Server, onboardingId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RestartOnboardingCleanWithBody Undo what an onboarding did, then begin again
+//
+// Releases the machine in MAAS, even one that is deployed: DESTROYS what is on it. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/restart-clean (the `RestartOnboardingClean` operationId).
+func (c *Client) RestartOnboardingCleanWithBody(ctx context.Context, onboardingId openapi_types.UUID, params *RestartOnboardingCleanParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRestartOnboardingCleanRequestWithBody(c.Server, onboardingId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RestartOnboardingClean Undo what an onboarding did, then begin again
+//
+// Releases the machine in MAAS, even one that is deployed: DESTROYS what is on it. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/restart-clean (the `RestartOnboardingClean` operationId).
+func (c *Client) RestartOnboardingClean(ctx context.Context, onboardingId openapi_types.UUID, params *RestartOnboardingCleanParams, body RestartOnboardingCleanJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRestartOnboardingCleanRequest(c.Server, onboardingId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResumeOnboardingWithBody Let an onboarding go on from its last safe checkpoint
+//
+// Best after something outside was put right, or after a passing trouble. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/resume (the `ResumeOnboarding` operationId).
+func (c *Client) ResumeOnboardingWithBody(ctx context.Context, onboardingId openapi_types.UUID, params *ResumeOnboardingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResumeOnboardingRequestWithBody(c.Server, onboardingId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResumeOnboarding Let an onboarding go on from its last safe checkpoint
+//
+// Best after something outside was put right, or after a passing trouble. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/resume (the `ResumeOnboarding` operationId).
+func (c *Client) ResumeOnboarding(ctx context.Context, onboardingId openapi_types.UUID, params *ResumeOnboardingParams, body ResumeOnboardingJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResumeOnboardingRequest(c.Server, onboardingId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RetryOnboardingWithBody Run the failed stage of an onboarding again
+//
+// Nothing but this stage is repeated. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/retry (the `RetryOnboarding` operationId).
+func (c *Client) RetryOnboardingWithBody(ctx context.Context, onboardingId openapi_types.UUID, params *RetryOnboardingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRetryOnboardingRequestWithBody(c.Server, onboardingId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RetryOnboarding Run the failed stage of an onboarding again
+//
+// Nothing but this stage is repeated. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/retry (the `RetryOnboarding` operationId).
+func (c *Client) RetryOnboarding(ctx context.Context, onboardingId openapi_types.UUID, params *RetryOnboardingParams, body RetryOnboardingJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRetryOnboardingRequest(c.Server, onboardingId, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -10703,6 +12816,1266 @@ func NewCreateTerminalTokenRequestWithBody(server string, nodeId openapi_types.U
 	return req, nil
 }
 
+// NewListOnboardingBatchesRequest constructs an http.Request for the ListOnboardingBatches method
+func NewListOnboardingBatchesRequest(server string, params *ListOnboardingBatchesParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/onboarding-batches")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageSize != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "page_size", *params.PageSize, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetOnboardingBatchRequest constructs an http.Request for the GetOnboardingBatch method
+func NewGetOnboardingBatchRequest(server string, batchId openapi_types.UUID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/onboarding-batches/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCancelOnboardingBatchRequest calls the generic CancelOnboardingBatch builder with application/json body
+func NewCancelOnboardingBatchRequest(server string, batchId openapi_types.UUID, params *CancelOnboardingBatchParams, body CancelOnboardingBatchJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCancelOnboardingBatchRequestWithBody(server, batchId, params, "application/json", bodyReader)
+}
+
+// NewCancelOnboardingBatchRequestWithBody constructs an http.Request for the CancelOnboardingBatch method, with any body, and a specified content type
+func NewCancelOnboardingBatchRequestWithBody(server string, batchId openapi_types.UUID, params *CancelOnboardingBatchParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/onboarding-batches/%s/cancel", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewPauseOnboardingBatchRequest calls the generic PauseOnboardingBatch builder with application/json body
+func NewPauseOnboardingBatchRequest(server string, batchId openapi_types.UUID, params *PauseOnboardingBatchParams, body PauseOnboardingBatchJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPauseOnboardingBatchRequestWithBody(server, batchId, params, "application/json", bodyReader)
+}
+
+// NewPauseOnboardingBatchRequestWithBody constructs an http.Request for the PauseOnboardingBatch method, with any body, and a specified content type
+func NewPauseOnboardingBatchRequestWithBody(server string, batchId openapi_types.UUID, params *PauseOnboardingBatchParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/onboarding-batches/%s/pause", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewResumeOnboardingBatchRequest calls the generic ResumeOnboardingBatch builder with application/json body
+func NewResumeOnboardingBatchRequest(server string, batchId openapi_types.UUID, params *ResumeOnboardingBatchParams, body ResumeOnboardingBatchJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewResumeOnboardingBatchRequestWithBody(server, batchId, params, "application/json", bodyReader)
+}
+
+// NewResumeOnboardingBatchRequestWithBody constructs an http.Request for the ResumeOnboardingBatch method, with any body, and a specified content type
+func NewResumeOnboardingBatchRequestWithBody(server string, batchId openapi_types.UUID, params *ResumeOnboardingBatchParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/onboarding-batches/%s/resume", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewListOnboardingStagesRequest constructs an http.Request for the ListOnboardingStages method
+func NewListOnboardingStagesRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/onboarding-stages")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListOnboardingsRequest constructs an http.Request for the ListOnboardings method
+func NewListOnboardingsRequest(server string, params *ListOnboardingsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/onboardings")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageSize != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "page_size", *params.PageSize, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.BatchId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "batch_id", *params.BatchId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SiteId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "site_id", *params.SiteId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Hostname != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "hostname", *params.Hostname, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateOnboardingRequest calls the generic CreateOnboarding builder with application/json body
+func NewCreateOnboardingRequest(server string, params *CreateOnboardingParams, body CreateOnboardingJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateOnboardingRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateOnboardingRequestWithBody constructs an http.Request for the CreateOnboarding method, with any body, and a specified content type
+func NewCreateOnboardingRequestWithBody(server string, params *CreateOnboardingParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/onboardings")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewCreateOnboardingBatchRequest calls the generic CreateOnboardingBatch builder with application/json body
+func NewCreateOnboardingBatchRequest(server string, params *CreateOnboardingBatchParams, body CreateOnboardingBatchJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateOnboardingBatchRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateOnboardingBatchRequestWithBody constructs an http.Request for the CreateOnboardingBatch method, with any body, and a specified content type
+func NewCreateOnboardingBatchRequestWithBody(server string, params *CreateOnboardingBatchParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/onboardings/batch")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewStreamOnboardingsRequest constructs an http.Request for the StreamOnboardings method
+func NewStreamOnboardingsRequest(server string, params *StreamOnboardingsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/onboardings/feed")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.LastEventId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "last_event_id", *params.LastEventId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.BatchId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "batch_id", *params.BatchId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.OnboardingId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "onboarding_id", *params.OnboardingId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.LastEventID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Last-Event-ID", *params.LastEventID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Last-Event-ID", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewPreflightOnboardingRequest calls the generic PreflightOnboarding builder with application/json body
+func NewPreflightOnboardingRequest(server string, params *PreflightOnboardingParams, body PreflightOnboardingJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPreflightOnboardingRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewPreflightOnboardingRequestWithBody constructs an http.Request for the PreflightOnboarding method, with any body, and a specified content type
+func NewPreflightOnboardingRequestWithBody(server string, params *PreflightOnboardingParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/onboardings/preflight")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetOnboardingRequest constructs an http.Request for the GetOnboarding method
+func NewGetOnboardingRequest(server string, onboardingId openapi_types.UUID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "onboarding_id", onboardingId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/onboardings/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewAdoptOnboardingRequest calls the generic AdoptOnboarding builder with application/json body
+func NewAdoptOnboardingRequest(server string, onboardingId openapi_types.UUID, params *AdoptOnboardingParams, body AdoptOnboardingJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewAdoptOnboardingRequestWithBody(server, onboardingId, params, "application/json", bodyReader)
+}
+
+// NewAdoptOnboardingRequestWithBody constructs an http.Request for the AdoptOnboarding method, with any body, and a specified content type
+func NewAdoptOnboardingRequestWithBody(server string, onboardingId openapi_types.UUID, params *AdoptOnboardingParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "onboarding_id", onboardingId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/onboardings/%s/adopt", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewCancelOnboardingRequest calls the generic CancelOnboarding builder with application/json body
+func NewCancelOnboardingRequest(server string, onboardingId openapi_types.UUID, params *CancelOnboardingParams, body CancelOnboardingJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCancelOnboardingRequestWithBody(server, onboardingId, params, "application/json", bodyReader)
+}
+
+// NewCancelOnboardingRequestWithBody constructs an http.Request for the CancelOnboarding method, with any body, and a specified content type
+func NewCancelOnboardingRequestWithBody(server string, onboardingId openapi_types.UUID, params *CancelOnboardingParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "onboarding_id", onboardingId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/onboardings/%s/cancel", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewListOnboardingEventsRequest constructs an http.Request for the ListOnboardingEvents method
+func NewListOnboardingEventsRequest(server string, onboardingId openapi_types.UUID, params *ListOnboardingEventsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "onboarding_id", onboardingId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/onboardings/%s/events", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageSize != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "page_size", *params.PageSize, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetOnboardingExplanationRequest constructs an http.Request for the GetOnboardingExplanation method
+func NewGetOnboardingExplanationRequest(server string, onboardingId openapi_types.UUID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "onboarding_id", onboardingId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/onboardings/%s/explain", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewMarkOnboardingManualRequest calls the generic MarkOnboardingManual builder with application/json body
+func NewMarkOnboardingManualRequest(server string, onboardingId openapi_types.UUID, params *MarkOnboardingManualParams, body MarkOnboardingManualJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewMarkOnboardingManualRequestWithBody(server, onboardingId, params, "application/json", bodyReader)
+}
+
+// NewMarkOnboardingManualRequestWithBody constructs an http.Request for the MarkOnboardingManual method, with any body, and a specified content type
+func NewMarkOnboardingManualRequestWithBody(server string, onboardingId openapi_types.UUID, params *MarkOnboardingManualParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "onboarding_id", onboardingId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/onboardings/%s/mark-manual-intervention", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewRerunOnboardingRequest calls the generic RerunOnboarding builder with application/json body
+func NewRerunOnboardingRequest(server string, onboardingId openapi_types.UUID, params *RerunOnboardingParams, body RerunOnboardingJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRerunOnboardingRequestWithBody(server, onboardingId, params, "application/json", bodyReader)
+}
+
+// NewRerunOnboardingRequestWithBody constructs an http.Request for the RerunOnboarding method, with any body, and a specified content type
+func NewRerunOnboardingRequestWithBody(server string, onboardingId openapi_types.UUID, params *RerunOnboardingParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "onboarding_id", onboardingId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/onboardings/%s/rerun", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewRestartOnboardingCleanRequest calls the generic RestartOnboardingClean builder with application/json body
+func NewRestartOnboardingCleanRequest(server string, onboardingId openapi_types.UUID, params *RestartOnboardingCleanParams, body RestartOnboardingCleanJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRestartOnboardingCleanRequestWithBody(server, onboardingId, params, "application/json", bodyReader)
+}
+
+// NewRestartOnboardingCleanRequestWithBody constructs an http.Request for the RestartOnboardingClean method, with any body, and a specified content type
+func NewRestartOnboardingCleanRequestWithBody(server string, onboardingId openapi_types.UUID, params *RestartOnboardingCleanParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "onboarding_id", onboardingId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/onboardings/%s/restart-clean", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewResumeOnboardingRequest calls the generic ResumeOnboarding builder with application/json body
+func NewResumeOnboardingRequest(server string, onboardingId openapi_types.UUID, params *ResumeOnboardingParams, body ResumeOnboardingJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewResumeOnboardingRequestWithBody(server, onboardingId, params, "application/json", bodyReader)
+}
+
+// NewResumeOnboardingRequestWithBody constructs an http.Request for the ResumeOnboarding method, with any body, and a specified content type
+func NewResumeOnboardingRequestWithBody(server string, onboardingId openapi_types.UUID, params *ResumeOnboardingParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "onboarding_id", onboardingId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/onboardings/%s/resume", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewRetryOnboardingRequest calls the generic RetryOnboarding builder with application/json body
+func NewRetryOnboardingRequest(server string, onboardingId openapi_types.UUID, params *RetryOnboardingParams, body RetryOnboardingJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRetryOnboardingRequestWithBody(server, onboardingId, params, "application/json", bodyReader)
+}
+
+// NewRetryOnboardingRequestWithBody constructs an http.Request for the RetryOnboarding method, with any body, and a specified content type
+func NewRetryOnboardingRequestWithBody(server string, onboardingId openapi_types.UUID, params *RetryOnboardingParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "onboarding_id", onboardingId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/onboardings/%s/retry", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewListFailedOutboxEventsRequest constructs an http.Request for the ListFailedOutboxEvents method
 func NewListFailedOutboxEventsRequest(server string, params *ListFailedOutboxEventsParams) (*http.Request, error) {
 	var err error
@@ -14360,6 +17733,298 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/admin/nodes/{node_id}/terminal-token (the `CreateTerminalToken` operationId).
 	CreateTerminalTokenWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *CreateTerminalTokenParams, body CreateTerminalTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateTerminalTokenResponse, error)
+
+	// ListOnboardingBatchesWithResponse List batches of onboardings, newest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/onboarding-batches (the `ListOnboardingBatches` operationId).
+	ListOnboardingBatchesWithResponse(ctx context.Context, params *ListOnboardingBatchesParams, reqEditors ...RequestEditorFn) (*ListOnboardingBatchesResponse, error)
+
+	// GetOnboardingBatchWithResponse Read how a batch of onboardings stands
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/onboarding-batches/{batch_id} (the `GetOnboardingBatch` operationId).
+	GetOnboardingBatchWithResponse(ctx context.Context, batchId openapi_types.UUID, reqEditors ...RequestEditorFn) (*GetOnboardingBatchResponse, error)
+
+	// CancelOnboardingBatchWithBodyWithResponse Stop all onboardings of a batch
+	//
+	// Those that have not begun are cancelled at once; those that are running undo what can be undone. Parked ones stay as they are.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/onboarding-batches/{batch_id}/cancel (the `CancelOnboardingBatch` operationId).
+	CancelOnboardingBatchWithBodyWithResponse(ctx context.Context, batchId openapi_types.UUID, params *CancelOnboardingBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CancelOnboardingBatchResponse, error)
+
+	// CancelOnboardingBatchWithResponse Stop all onboardings of a batch
+	//
+	// Those that have not begun are cancelled at once; those that are running undo what can be undone. Parked ones stay as they are.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/onboarding-batches/{batch_id}/cancel (the `CancelOnboardingBatch` operationId).
+	CancelOnboardingBatchWithResponse(ctx context.Context, batchId openapi_types.UUID, params *CancelOnboardingBatchParams, body CancelOnboardingBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*CancelOnboardingBatchResponse, error)
+
+	// PauseOnboardingBatchWithBodyWithResponse Begin no further machine of a batch
+	//
+	// Those that are running go on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/onboarding-batches/{batch_id}/pause (the `PauseOnboardingBatch` operationId).
+	PauseOnboardingBatchWithBodyWithResponse(ctx context.Context, batchId openapi_types.UUID, params *PauseOnboardingBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PauseOnboardingBatchResponse, error)
+
+	// PauseOnboardingBatchWithResponse Begin no further machine of a batch
+	//
+	// Those that are running go on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/onboarding-batches/{batch_id}/pause (the `PauseOnboardingBatch` operationId).
+	PauseOnboardingBatchWithResponse(ctx context.Context, batchId openapi_types.UUID, params *PauseOnboardingBatchParams, body PauseOnboardingBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*PauseOnboardingBatchResponse, error)
+
+	// ResumeOnboardingBatchWithBodyWithResponse Go on with a batch that was paused
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/onboarding-batches/{batch_id}/resume (the `ResumeOnboardingBatch` operationId).
+	ResumeOnboardingBatchWithBodyWithResponse(ctx context.Context, batchId openapi_types.UUID, params *ResumeOnboardingBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ResumeOnboardingBatchResponse, error)
+
+	// ResumeOnboardingBatchWithResponse Go on with a batch that was paused
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/onboarding-batches/{batch_id}/resume (the `ResumeOnboardingBatch` operationId).
+	ResumeOnboardingBatchWithResponse(ctx context.Context, batchId openapi_types.UUID, params *ResumeOnboardingBatchParams, body ResumeOnboardingBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*ResumeOnboardingBatchResponse, error)
+
+	// ListOnboardingStagesWithResponse List the stages of an onboarding
+	//
+	// What each looks at, does and waits for, how it fails, and what is done then.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/onboarding-stages (the `ListOnboardingStages` operationId).
+	ListOnboardingStagesWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListOnboardingStagesResponse, error)
+
+	// ListOnboardingsWithResponse List onboardings, newest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/onboardings (the `ListOnboardings` operationId).
+	ListOnboardingsWithResponse(ctx context.Context, params *ListOnboardingsParams, reqEditors ...RequestEditorFn) (*ListOnboardingsResponse, error)
+
+	// CreateOnboardingWithBodyWithResponse Onboard a machine
+	//
+	// Turns a bare server into a node that can be scheduled. Everything is checked before anything is started: host names and BMC addresses that are given twice, are being onboarded, or are in the inventory are a 409 that names each of them. RoCE addresses, retries, discovery policy and BMC credentials belong to the site and its profiles and are refused here.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/onboardings (the `CreateOnboarding` operationId).
+	CreateOnboardingWithBodyWithResponse(ctx context.Context, params *CreateOnboardingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateOnboardingResponse, error)
+
+	// CreateOnboardingWithResponse Onboard a machine
+	//
+	// Turns a bare server into a node that can be scheduled. Everything is checked before anything is started: host names and BMC addresses that are given twice, are being onboarded, or are in the inventory are a 409 that names each of them. RoCE addresses, retries, discovery policy and BMC credentials belong to the site and its profiles and are refused here.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/onboardings (the `CreateOnboarding` operationId).
+	CreateOnboardingWithResponse(ctx context.Context, params *CreateOnboardingParams, body CreateOnboardingJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateOnboardingResponse, error)
+
+	// CreateOnboardingBatchWithBodyWithResponse Onboard machines together
+	//
+	// As many at once as the profile and the site allow; one that fails does not hold up the others. Everything is checked before anything is started: host names and BMC addresses that are given twice, are being onboarded, or are in the inventory are a 409 that names each of them. RoCE addresses, retries, discovery policy and BMC credentials belong to the site and its profiles and are refused here.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/onboardings/batch (the `CreateOnboardingBatch` operationId).
+	CreateOnboardingBatchWithBodyWithResponse(ctx context.Context, params *CreateOnboardingBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateOnboardingBatchResponse, error)
+
+	// CreateOnboardingBatchWithResponse Onboard machines together
+	//
+	// As many at once as the profile and the site allow; one that fails does not hold up the others. Everything is checked before anything is started: host names and BMC addresses that are given twice, are being onboarded, or are in the inventory are a 409 that names each of them. RoCE addresses, retries, discovery policy and BMC credentials belong to the site and its profiles and are refused here.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/onboardings/batch (the `CreateOnboardingBatch` operationId).
+	CreateOnboardingBatchWithResponse(ctx context.Context, params *CreateOnboardingBatchParams, body CreateOnboardingBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateOnboardingBatchResponse, error)
+
+	// StreamOnboardingsWithResponse Follow the progress of onboardings, as server-sent events
+	//
+	// Each event is an envelope of the event stream whose payload is about one onboarding: its stage, status and what happened. Resume with Last-Event-ID, as with the feed of all events; the first event is gap when something was missed meanwhile, otherwise position. The server ends the stream from time to time; resume then.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/onboardings/feed (the `StreamOnboardings` operationId).
+	StreamOnboardingsWithResponse(ctx context.Context, params *StreamOnboardingsParams, reqEditors ...RequestEditorFn) (*StreamOnboardingsResponse, error)
+
+	// PreflightOnboardingWithBodyWithResponse Look whether machines could be onboarded, and change nothing
+	//
+	// Whatever is in the way is in the checks, each with a remedy.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/onboardings/preflight (the `PreflightOnboarding` operationId).
+	PreflightOnboardingWithBodyWithResponse(ctx context.Context, params *PreflightOnboardingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreflightOnboardingResponse, error)
+
+	// PreflightOnboardingWithResponse Look whether machines could be onboarded, and change nothing
+	//
+	// Whatever is in the way is in the checks, each with a remedy.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/onboardings/preflight (the `PreflightOnboarding` operationId).
+	PreflightOnboardingWithResponse(ctx context.Context, params *PreflightOnboardingParams, body PreflightOnboardingJSONRequestBody, reqEditors ...RequestEditorFn) (*PreflightOnboardingResponse, error)
+
+	// GetOnboardingWithResponse Read an onboarding, its newest events and what they mean
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/onboardings/{onboarding_id} (the `GetOnboarding` operationId).
+	GetOnboardingWithResponse(ctx context.Context, onboardingId openapi_types.UUID, reqEditors ...RequestEditorFn) (*GetOnboardingResponse, error)
+
+	// AdoptOnboardingWithBodyWithResponse Accept what MAAS shows, and go on from there
+	//
+	// For a machine that was brought further by hand, or that succeeded late. What cannot be proven to be this machine is not adopted. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/adopt (the `AdoptOnboarding` operationId).
+	AdoptOnboardingWithBodyWithResponse(ctx context.Context, onboardingId openapi_types.UUID, params *AdoptOnboardingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AdoptOnboardingResponse, error)
+
+	// AdoptOnboardingWithResponse Accept what MAAS shows, and go on from there
+	//
+	// For a machine that was brought further by hand, or that succeeded late. What cannot be proven to be this machine is not adopted. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/adopt (the `AdoptOnboarding` operationId).
+	AdoptOnboardingWithResponse(ctx context.Context, onboardingId openapi_types.UUID, params *AdoptOnboardingParams, body AdoptOnboardingJSONRequestBody, reqEditors ...RequestEditorFn) (*AdoptOnboardingResponse, error)
+
+	// CancelOnboardingWithBodyWithResponse Stop an onboarding and undo what can be undone
+	//
+	// A machine that is not deployed yet is released; one that is deployed is left alone and its node is quarantined. What was left is told. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/cancel (the `CancelOnboarding` operationId).
+	CancelOnboardingWithBodyWithResponse(ctx context.Context, onboardingId openapi_types.UUID, params *CancelOnboardingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CancelOnboardingResponse, error)
+
+	// CancelOnboardingWithResponse Stop an onboarding and undo what can be undone
+	//
+	// A machine that is not deployed yet is released; one that is deployed is left alone and its node is quarantined. What was left is told. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/cancel (the `CancelOnboarding` operationId).
+	CancelOnboardingWithResponse(ctx context.Context, onboardingId openapi_types.UUID, params *CancelOnboardingParams, body CancelOnboardingJSONRequestBody, reqEditors ...RequestEditorFn) (*CancelOnboardingResponse, error)
+
+	// ListOnboardingEventsWithResponse Read the ledger of an onboarding, oldest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/onboardings/{onboarding_id}/events (the `ListOnboardingEvents` operationId).
+	ListOnboardingEventsWithResponse(ctx context.Context, onboardingId openapi_types.UUID, params *ListOnboardingEventsParams, reqEditors ...RequestEditorFn) (*ListOnboardingEventsResponse, error)
+
+	// GetOnboardingExplanationWithResponse Explain how an onboarding stands, and what may be done
+	//
+	// The same facts always get the same explanation.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/onboardings/{onboarding_id}/explain (the `GetOnboardingExplanation` operationId).
+	GetOnboardingExplanationWithResponse(ctx context.Context, onboardingId openapi_types.UUID, reqEditors ...RequestEditorFn) (*GetOnboardingExplanationResponse, error)
+
+	// MarkOnboardingManualWithBodyWithResponse Stop automation on an onboarding until somebody decides
+	//
+	// What is running has no effect any more. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/mark-manual-intervention (the `MarkOnboardingManual` operationId).
+	MarkOnboardingManualWithBodyWithResponse(ctx context.Context, onboardingId openapi_types.UUID, params *MarkOnboardingManualParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*MarkOnboardingManualResponse, error)
+
+	// MarkOnboardingManualWithResponse Stop automation on an onboarding until somebody decides
+	//
+	// What is running has no effect any more. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/mark-manual-intervention (the `MarkOnboardingManual` operationId).
+	MarkOnboardingManualWithResponse(ctx context.Context, onboardingId openapi_types.UUID, params *MarkOnboardingManualParams, body MarkOnboardingManualJSONRequestBody, reqEditors ...RequestEditorFn) (*MarkOnboardingManualResponse, error)
+
+	// RerunOnboardingWithBodyWithResponse Let an onboarding go through all stages again
+	//
+	// Stages that find their work done adopt it: nothing is done twice. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/rerun (the `RerunOnboarding` operationId).
+	RerunOnboardingWithBodyWithResponse(ctx context.Context, onboardingId openapi_types.UUID, params *RerunOnboardingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RerunOnboardingResponse, error)
+
+	// RerunOnboardingWithResponse Let an onboarding go through all stages again
+	//
+	// Stages that find their work done adopt it: nothing is done twice. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/rerun (the `RerunOnboarding` operationId).
+	RerunOnboardingWithResponse(ctx context.Context, onboardingId openapi_types.UUID, params *RerunOnboardingParams, body RerunOnboardingJSONRequestBody, reqEditors ...RequestEditorFn) (*RerunOnboardingResponse, error)
+
+	// RestartOnboardingCleanWithBodyWithResponse Undo what an onboarding did, then begin again
+	//
+	// Releases the machine in MAAS, even one that is deployed: DESTROYS what is on it. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/restart-clean (the `RestartOnboardingClean` operationId).
+	RestartOnboardingCleanWithBodyWithResponse(ctx context.Context, onboardingId openapi_types.UUID, params *RestartOnboardingCleanParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RestartOnboardingCleanResponse, error)
+
+	// RestartOnboardingCleanWithResponse Undo what an onboarding did, then begin again
+	//
+	// Releases the machine in MAAS, even one that is deployed: DESTROYS what is on it. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/restart-clean (the `RestartOnboardingClean` operationId).
+	RestartOnboardingCleanWithResponse(ctx context.Context, onboardingId openapi_types.UUID, params *RestartOnboardingCleanParams, body RestartOnboardingCleanJSONRequestBody, reqEditors ...RequestEditorFn) (*RestartOnboardingCleanResponse, error)
+
+	// ResumeOnboardingWithBodyWithResponse Let an onboarding go on from its last safe checkpoint
+	//
+	// Best after something outside was put right, or after a passing trouble. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/resume (the `ResumeOnboarding` operationId).
+	ResumeOnboardingWithBodyWithResponse(ctx context.Context, onboardingId openapi_types.UUID, params *ResumeOnboardingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ResumeOnboardingResponse, error)
+
+	// ResumeOnboardingWithResponse Let an onboarding go on from its last safe checkpoint
+	//
+	// Best after something outside was put right, or after a passing trouble. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/resume (the `ResumeOnboarding` operationId).
+	ResumeOnboardingWithResponse(ctx context.Context, onboardingId openapi_types.UUID, params *ResumeOnboardingParams, body ResumeOnboardingJSONRequestBody, reqEditors ...RequestEditorFn) (*ResumeOnboardingResponse, error)
+
+	// RetryOnboardingWithBodyWithResponse Run the failed stage of an onboarding again
+	//
+	// Nothing but this stage is repeated. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/retry (the `RetryOnboarding` operationId).
+	RetryOnboardingWithBodyWithResponse(ctx context.Context, onboardingId openapi_types.UUID, params *RetryOnboardingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RetryOnboardingResponse, error)
+
+	// RetryOnboardingWithResponse Run the failed stage of an onboarding again
+	//
+	// Nothing but this stage is repeated. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/retry (the `RetryOnboarding` operationId).
+	RetryOnboardingWithResponse(ctx context.Context, onboardingId openapi_types.UUID, params *RetryOnboardingParams, body RetryOnboardingJSONRequestBody, reqEditors ...RequestEditorFn) (*RetryOnboardingResponse, error)
 
 	// ListFailedOutboxEventsWithResponse List outbox events that failed for good, newest first
 	//
@@ -19297,6 +22962,2400 @@ func (r CreateTerminalTokenResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r CreateTerminalTokenResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListOnboardingBatchesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *OnboardingBatchViewList
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListOnboardingBatchesResponse) GetJSON200() *OnboardingBatchViewList {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ListOnboardingBatchesResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ListOnboardingBatchesResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ListOnboardingBatchesResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r ListOnboardingBatchesResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ListOnboardingBatchesResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ListOnboardingBatchesResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ListOnboardingBatchesResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r ListOnboardingBatchesResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r ListOnboardingBatchesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListOnboardingBatchesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListOnboardingBatchesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListOnboardingBatchesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetOnboardingBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *OnboardingBatchView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetOnboardingBatchResponse) GetJSON200() *OnboardingBatchView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r GetOnboardingBatchResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r GetOnboardingBatchResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r GetOnboardingBatchResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r GetOnboardingBatchResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r GetOnboardingBatchResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r GetOnboardingBatchResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r GetOnboardingBatchResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r GetOnboardingBatchResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r GetOnboardingBatchResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r GetOnboardingBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetOnboardingBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetOnboardingBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetOnboardingBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CancelOnboardingBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *OnboardingBatchView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r CancelOnboardingBatchResponse) GetJSON202() *OnboardingBatchView {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r CancelOnboardingBatchResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r CancelOnboardingBatchResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r CancelOnboardingBatchResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r CancelOnboardingBatchResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r CancelOnboardingBatchResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r CancelOnboardingBatchResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r CancelOnboardingBatchResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r CancelOnboardingBatchResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r CancelOnboardingBatchResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r CancelOnboardingBatchResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r CancelOnboardingBatchResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r CancelOnboardingBatchResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r CancelOnboardingBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CancelOnboardingBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CancelOnboardingBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CancelOnboardingBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PauseOnboardingBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *OnboardingBatchView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r PauseOnboardingBatchResponse) GetJSON202() *OnboardingBatchView {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r PauseOnboardingBatchResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r PauseOnboardingBatchResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r PauseOnboardingBatchResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r PauseOnboardingBatchResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r PauseOnboardingBatchResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r PauseOnboardingBatchResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r PauseOnboardingBatchResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r PauseOnboardingBatchResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r PauseOnboardingBatchResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r PauseOnboardingBatchResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r PauseOnboardingBatchResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r PauseOnboardingBatchResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r PauseOnboardingBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PauseOnboardingBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PauseOnboardingBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PauseOnboardingBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ResumeOnboardingBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *OnboardingBatchView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r ResumeOnboardingBatchResponse) GetJSON202() *OnboardingBatchView {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ResumeOnboardingBatchResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ResumeOnboardingBatchResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ResumeOnboardingBatchResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r ResumeOnboardingBatchResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r ResumeOnboardingBatchResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r ResumeOnboardingBatchResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r ResumeOnboardingBatchResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r ResumeOnboardingBatchResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ResumeOnboardingBatchResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ResumeOnboardingBatchResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ResumeOnboardingBatchResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r ResumeOnboardingBatchResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r ResumeOnboardingBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ResumeOnboardingBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ResumeOnboardingBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ResumeOnboardingBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListOnboardingStagesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *OnboardingStageViewList
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListOnboardingStagesResponse) GetJSON200() *OnboardingStageViewList {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ListOnboardingStagesResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ListOnboardingStagesResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ListOnboardingStagesResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r ListOnboardingStagesResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ListOnboardingStagesResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ListOnboardingStagesResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ListOnboardingStagesResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r ListOnboardingStagesResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r ListOnboardingStagesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListOnboardingStagesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListOnboardingStagesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListOnboardingStagesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListOnboardingsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *OnboardingViewList
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListOnboardingsResponse) GetJSON200() *OnboardingViewList {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ListOnboardingsResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ListOnboardingsResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ListOnboardingsResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r ListOnboardingsResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ListOnboardingsResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ListOnboardingsResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ListOnboardingsResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r ListOnboardingsResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r ListOnboardingsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListOnboardingsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListOnboardingsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListOnboardingsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateOnboardingResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *OnboardingNewView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r CreateOnboardingResponse) GetJSON202() *OnboardingNewView {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r CreateOnboardingResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r CreateOnboardingResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r CreateOnboardingResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r CreateOnboardingResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r CreateOnboardingResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r CreateOnboardingResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r CreateOnboardingResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r CreateOnboardingResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r CreateOnboardingResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r CreateOnboardingResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r CreateOnboardingResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateOnboardingResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateOnboardingResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateOnboardingResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateOnboardingResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateOnboardingBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *OnboardingNewBatchView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r CreateOnboardingBatchResponse) GetJSON202() *OnboardingNewBatchView {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r CreateOnboardingBatchResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r CreateOnboardingBatchResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r CreateOnboardingBatchResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r CreateOnboardingBatchResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r CreateOnboardingBatchResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r CreateOnboardingBatchResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r CreateOnboardingBatchResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r CreateOnboardingBatchResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r CreateOnboardingBatchResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r CreateOnboardingBatchResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r CreateOnboardingBatchResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateOnboardingBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateOnboardingBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateOnboardingBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateOnboardingBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type StreamOnboardingsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r StreamOnboardingsResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r StreamOnboardingsResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r StreamOnboardingsResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r StreamOnboardingsResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r StreamOnboardingsResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r StreamOnboardingsResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r StreamOnboardingsResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r StreamOnboardingsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r StreamOnboardingsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r StreamOnboardingsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r StreamOnboardingsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PreflightOnboardingResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *OnboardingPreflightView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PreflightOnboardingResponse) GetJSON200() *OnboardingPreflightView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r PreflightOnboardingResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r PreflightOnboardingResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r PreflightOnboardingResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r PreflightOnboardingResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r PreflightOnboardingResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r PreflightOnboardingResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r PreflightOnboardingResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r PreflightOnboardingResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r PreflightOnboardingResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r PreflightOnboardingResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r PreflightOnboardingResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r PreflightOnboardingResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PreflightOnboardingResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PreflightOnboardingResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PreflightOnboardingResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetOnboardingResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *OnboardingDetailView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetOnboardingResponse) GetJSON200() *OnboardingDetailView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r GetOnboardingResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r GetOnboardingResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r GetOnboardingResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r GetOnboardingResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r GetOnboardingResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r GetOnboardingResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r GetOnboardingResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r GetOnboardingResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r GetOnboardingResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r GetOnboardingResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetOnboardingResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetOnboardingResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetOnboardingResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type AdoptOnboardingResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *OnboardingView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r AdoptOnboardingResponse) GetJSON202() *OnboardingView {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r AdoptOnboardingResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r AdoptOnboardingResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r AdoptOnboardingResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r AdoptOnboardingResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r AdoptOnboardingResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r AdoptOnboardingResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r AdoptOnboardingResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r AdoptOnboardingResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r AdoptOnboardingResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r AdoptOnboardingResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r AdoptOnboardingResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r AdoptOnboardingResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r AdoptOnboardingResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r AdoptOnboardingResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r AdoptOnboardingResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r AdoptOnboardingResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CancelOnboardingResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *OnboardingView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r CancelOnboardingResponse) GetJSON202() *OnboardingView {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r CancelOnboardingResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r CancelOnboardingResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r CancelOnboardingResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r CancelOnboardingResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r CancelOnboardingResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r CancelOnboardingResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r CancelOnboardingResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r CancelOnboardingResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r CancelOnboardingResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r CancelOnboardingResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r CancelOnboardingResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r CancelOnboardingResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r CancelOnboardingResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CancelOnboardingResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CancelOnboardingResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CancelOnboardingResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListOnboardingEventsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *OnboardingEventViewList
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListOnboardingEventsResponse) GetJSON200() *OnboardingEventViewList {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ListOnboardingEventsResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ListOnboardingEventsResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ListOnboardingEventsResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r ListOnboardingEventsResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r ListOnboardingEventsResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ListOnboardingEventsResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ListOnboardingEventsResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ListOnboardingEventsResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r ListOnboardingEventsResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r ListOnboardingEventsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListOnboardingEventsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListOnboardingEventsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListOnboardingEventsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetOnboardingExplanationResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *OnboardingExplanation
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetOnboardingExplanationResponse) GetJSON200() *OnboardingExplanation {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r GetOnboardingExplanationResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r GetOnboardingExplanationResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r GetOnboardingExplanationResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r GetOnboardingExplanationResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r GetOnboardingExplanationResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r GetOnboardingExplanationResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r GetOnboardingExplanationResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r GetOnboardingExplanationResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r GetOnboardingExplanationResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r GetOnboardingExplanationResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetOnboardingExplanationResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetOnboardingExplanationResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetOnboardingExplanationResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type MarkOnboardingManualResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *OnboardingView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r MarkOnboardingManualResponse) GetJSON202() *OnboardingView {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r MarkOnboardingManualResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r MarkOnboardingManualResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r MarkOnboardingManualResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r MarkOnboardingManualResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r MarkOnboardingManualResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r MarkOnboardingManualResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r MarkOnboardingManualResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r MarkOnboardingManualResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r MarkOnboardingManualResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r MarkOnboardingManualResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r MarkOnboardingManualResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r MarkOnboardingManualResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r MarkOnboardingManualResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r MarkOnboardingManualResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r MarkOnboardingManualResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r MarkOnboardingManualResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RerunOnboardingResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *OnboardingView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r RerunOnboardingResponse) GetJSON202() *OnboardingView {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r RerunOnboardingResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r RerunOnboardingResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r RerunOnboardingResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r RerunOnboardingResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r RerunOnboardingResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r RerunOnboardingResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r RerunOnboardingResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r RerunOnboardingResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r RerunOnboardingResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r RerunOnboardingResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r RerunOnboardingResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r RerunOnboardingResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r RerunOnboardingResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RerunOnboardingResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RerunOnboardingResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RerunOnboardingResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RestartOnboardingCleanResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *OnboardingView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r RestartOnboardingCleanResponse) GetJSON202() *OnboardingView {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r RestartOnboardingCleanResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r RestartOnboardingCleanResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r RestartOnboardingCleanResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r RestartOnboardingCleanResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r RestartOnboardingCleanResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r RestartOnboardingCleanResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r RestartOnboardingCleanResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r RestartOnboardingCleanResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r RestartOnboardingCleanResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r RestartOnboardingCleanResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r RestartOnboardingCleanResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r RestartOnboardingCleanResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r RestartOnboardingCleanResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RestartOnboardingCleanResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RestartOnboardingCleanResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RestartOnboardingCleanResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ResumeOnboardingResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *OnboardingView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r ResumeOnboardingResponse) GetJSON202() *OnboardingView {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ResumeOnboardingResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ResumeOnboardingResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ResumeOnboardingResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r ResumeOnboardingResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r ResumeOnboardingResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r ResumeOnboardingResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r ResumeOnboardingResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r ResumeOnboardingResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ResumeOnboardingResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ResumeOnboardingResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ResumeOnboardingResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r ResumeOnboardingResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r ResumeOnboardingResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ResumeOnboardingResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ResumeOnboardingResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ResumeOnboardingResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RetryOnboardingResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *OnboardingView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r RetryOnboardingResponse) GetJSON202() *OnboardingView {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r RetryOnboardingResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r RetryOnboardingResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r RetryOnboardingResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r RetryOnboardingResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r RetryOnboardingResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r RetryOnboardingResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r RetryOnboardingResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r RetryOnboardingResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r RetryOnboardingResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r RetryOnboardingResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r RetryOnboardingResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r RetryOnboardingResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r RetryOnboardingResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RetryOnboardingResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RetryOnboardingResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RetryOnboardingResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -26364,6 +32423,502 @@ func (c *ClientWithResponses) CreateTerminalTokenWithResponse(ctx context.Contex
 	return ParseCreateTerminalTokenResponse(rsp)
 }
 
+// ListOnboardingBatchesWithResponse List batches of onboardings, newest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/onboarding-batches (the `ListOnboardingBatches` operationId).
+func (c *ClientWithResponses) ListOnboardingBatchesWithResponse(ctx context.Context, params *ListOnboardingBatchesParams, reqEditors ...RequestEditorFn) (*ListOnboardingBatchesResponse, error) {
+	rsp, err := c.ListOnboardingBatches(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListOnboardingBatchesResponse(rsp)
+}
+
+// GetOnboardingBatchWithResponse Read how a batch of onboardings stands
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/onboarding-batches/{batch_id} (the `GetOnboardingBatch` operationId).
+func (c *ClientWithResponses) GetOnboardingBatchWithResponse(ctx context.Context, batchId openapi_types.UUID, reqEditors ...RequestEditorFn) (*GetOnboardingBatchResponse, error) {
+	rsp, err := c.GetOnboardingBatch(ctx, batchId, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetOnboardingBatchResponse(rsp)
+}
+
+// CancelOnboardingBatchWithBodyWithResponse Stop all onboardings of a batch
+//
+// Those that have not begun are cancelled at once; those that are running undo what can be undone. Parked ones stay as they are.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/onboarding-batches/{batch_id}/cancel (the `CancelOnboardingBatch` operationId).
+func (c *ClientWithResponses) CancelOnboardingBatchWithBodyWithResponse(ctx context.Context, batchId openapi_types.UUID, params *CancelOnboardingBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CancelOnboardingBatchResponse, error) {
+	rsp, err := c.CancelOnboardingBatchWithBody(ctx, batchId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCancelOnboardingBatchResponse(rsp)
+}
+
+// CancelOnboardingBatchWithResponse Stop all onboardings of a batch
+//
+// Those that have not begun are cancelled at once; those that are running undo what can be undone. Parked ones stay as they are.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/onboarding-batches/{batch_id}/cancel (the `CancelOnboardingBatch` operationId).
+func (c *ClientWithResponses) CancelOnboardingBatchWithResponse(ctx context.Context, batchId openapi_types.UUID, params *CancelOnboardingBatchParams, body CancelOnboardingBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*CancelOnboardingBatchResponse, error) {
+	rsp, err := c.CancelOnboardingBatch(ctx, batchId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCancelOnboardingBatchResponse(rsp)
+}
+
+// PauseOnboardingBatchWithBodyWithResponse Begin no further machine of a batch
+//
+// Those that are running go on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/onboarding-batches/{batch_id}/pause (the `PauseOnboardingBatch` operationId).
+func (c *ClientWithResponses) PauseOnboardingBatchWithBodyWithResponse(ctx context.Context, batchId openapi_types.UUID, params *PauseOnboardingBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PauseOnboardingBatchResponse, error) {
+	rsp, err := c.PauseOnboardingBatchWithBody(ctx, batchId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePauseOnboardingBatchResponse(rsp)
+}
+
+// PauseOnboardingBatchWithResponse Begin no further machine of a batch
+//
+// Those that are running go on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/onboarding-batches/{batch_id}/pause (the `PauseOnboardingBatch` operationId).
+func (c *ClientWithResponses) PauseOnboardingBatchWithResponse(ctx context.Context, batchId openapi_types.UUID, params *PauseOnboardingBatchParams, body PauseOnboardingBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*PauseOnboardingBatchResponse, error) {
+	rsp, err := c.PauseOnboardingBatch(ctx, batchId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePauseOnboardingBatchResponse(rsp)
+}
+
+// ResumeOnboardingBatchWithBodyWithResponse Go on with a batch that was paused
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/onboarding-batches/{batch_id}/resume (the `ResumeOnboardingBatch` operationId).
+func (c *ClientWithResponses) ResumeOnboardingBatchWithBodyWithResponse(ctx context.Context, batchId openapi_types.UUID, params *ResumeOnboardingBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ResumeOnboardingBatchResponse, error) {
+	rsp, err := c.ResumeOnboardingBatchWithBody(ctx, batchId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResumeOnboardingBatchResponse(rsp)
+}
+
+// ResumeOnboardingBatchWithResponse Go on with a batch that was paused
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/onboarding-batches/{batch_id}/resume (the `ResumeOnboardingBatch` operationId).
+func (c *ClientWithResponses) ResumeOnboardingBatchWithResponse(ctx context.Context, batchId openapi_types.UUID, params *ResumeOnboardingBatchParams, body ResumeOnboardingBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*ResumeOnboardingBatchResponse, error) {
+	rsp, err := c.ResumeOnboardingBatch(ctx, batchId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResumeOnboardingBatchResponse(rsp)
+}
+
+// ListOnboardingStagesWithResponse List the stages of an onboarding
+//
+// What each looks at, does and waits for, how it fails, and what is done then.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/onboarding-stages (the `ListOnboardingStages` operationId).
+func (c *ClientWithResponses) ListOnboardingStagesWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListOnboardingStagesResponse, error) {
+	rsp, err := c.ListOnboardingStages(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListOnboardingStagesResponse(rsp)
+}
+
+// ListOnboardingsWithResponse List onboardings, newest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/onboardings (the `ListOnboardings` operationId).
+func (c *ClientWithResponses) ListOnboardingsWithResponse(ctx context.Context, params *ListOnboardingsParams, reqEditors ...RequestEditorFn) (*ListOnboardingsResponse, error) {
+	rsp, err := c.ListOnboardings(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListOnboardingsResponse(rsp)
+}
+
+// CreateOnboardingWithBodyWithResponse Onboard a machine
+//
+// Turns a bare server into a node that can be scheduled. Everything is checked before anything is started: host names and BMC addresses that are given twice, are being onboarded, or are in the inventory are a 409 that names each of them. RoCE addresses, retries, discovery policy and BMC credentials belong to the site and its profiles and are refused here.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/onboardings (the `CreateOnboarding` operationId).
+func (c *ClientWithResponses) CreateOnboardingWithBodyWithResponse(ctx context.Context, params *CreateOnboardingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateOnboardingResponse, error) {
+	rsp, err := c.CreateOnboardingWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateOnboardingResponse(rsp)
+}
+
+// CreateOnboardingWithResponse Onboard a machine
+//
+// Turns a bare server into a node that can be scheduled. Everything is checked before anything is started: host names and BMC addresses that are given twice, are being onboarded, or are in the inventory are a 409 that names each of them. RoCE addresses, retries, discovery policy and BMC credentials belong to the site and its profiles and are refused here.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/onboardings (the `CreateOnboarding` operationId).
+func (c *ClientWithResponses) CreateOnboardingWithResponse(ctx context.Context, params *CreateOnboardingParams, body CreateOnboardingJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateOnboardingResponse, error) {
+	rsp, err := c.CreateOnboarding(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateOnboardingResponse(rsp)
+}
+
+// CreateOnboardingBatchWithBodyWithResponse Onboard machines together
+//
+// As many at once as the profile and the site allow; one that fails does not hold up the others. Everything is checked before anything is started: host names and BMC addresses that are given twice, are being onboarded, or are in the inventory are a 409 that names each of them. RoCE addresses, retries, discovery policy and BMC credentials belong to the site and its profiles and are refused here.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/onboardings/batch (the `CreateOnboardingBatch` operationId).
+func (c *ClientWithResponses) CreateOnboardingBatchWithBodyWithResponse(ctx context.Context, params *CreateOnboardingBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateOnboardingBatchResponse, error) {
+	rsp, err := c.CreateOnboardingBatchWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateOnboardingBatchResponse(rsp)
+}
+
+// CreateOnboardingBatchWithResponse Onboard machines together
+//
+// As many at once as the profile and the site allow; one that fails does not hold up the others. Everything is checked before anything is started: host names and BMC addresses that are given twice, are being onboarded, or are in the inventory are a 409 that names each of them. RoCE addresses, retries, discovery policy and BMC credentials belong to the site and its profiles and are refused here.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/onboardings/batch (the `CreateOnboardingBatch` operationId).
+func (c *ClientWithResponses) CreateOnboardingBatchWithResponse(ctx context.Context, params *CreateOnboardingBatchParams, body CreateOnboardingBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateOnboardingBatchResponse, error) {
+	rsp, err := c.CreateOnboardingBatch(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateOnboardingBatchResponse(rsp)
+}
+
+// StreamOnboardingsWithResponse Follow the progress of onboardings, as server-sent events
+//
+// Each event is an envelope of the event stream whose payload is about one onboarding: its stage, status and what happened. Resume with Last-Event-ID, as with the feed of all events; the first event is gap when something was missed meanwhile, otherwise position. The server ends the stream from time to time; resume then.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/onboardings/feed (the `StreamOnboardings` operationId).
+func (c *ClientWithResponses) StreamOnboardingsWithResponse(ctx context.Context, params *StreamOnboardingsParams, reqEditors ...RequestEditorFn) (*StreamOnboardingsResponse, error) {
+	rsp, err := c.StreamOnboardings(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseStreamOnboardingsResponse(rsp)
+}
+
+// PreflightOnboardingWithBodyWithResponse Look whether machines could be onboarded, and change nothing
+//
+// Whatever is in the way is in the checks, each with a remedy.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/onboardings/preflight (the `PreflightOnboarding` operationId).
+func (c *ClientWithResponses) PreflightOnboardingWithBodyWithResponse(ctx context.Context, params *PreflightOnboardingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreflightOnboardingResponse, error) {
+	rsp, err := c.PreflightOnboardingWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreflightOnboardingResponse(rsp)
+}
+
+// PreflightOnboardingWithResponse Look whether machines could be onboarded, and change nothing
+//
+// Whatever is in the way is in the checks, each with a remedy.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/onboardings/preflight (the `PreflightOnboarding` operationId).
+func (c *ClientWithResponses) PreflightOnboardingWithResponse(ctx context.Context, params *PreflightOnboardingParams, body PreflightOnboardingJSONRequestBody, reqEditors ...RequestEditorFn) (*PreflightOnboardingResponse, error) {
+	rsp, err := c.PreflightOnboarding(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreflightOnboardingResponse(rsp)
+}
+
+// GetOnboardingWithResponse Read an onboarding, its newest events and what they mean
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/onboardings/{onboarding_id} (the `GetOnboarding` operationId).
+func (c *ClientWithResponses) GetOnboardingWithResponse(ctx context.Context, onboardingId openapi_types.UUID, reqEditors ...RequestEditorFn) (*GetOnboardingResponse, error) {
+	rsp, err := c.GetOnboarding(ctx, onboardingId, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetOnboardingResponse(rsp)
+}
+
+// AdoptOnboardingWithBodyWithResponse Accept what MAAS shows, and go on from there
+//
+// For a machine that was brought further by hand, or that succeeded late. What cannot be proven to be this machine is not adopted. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/adopt (the `AdoptOnboarding` operationId).
+func (c *ClientWithResponses) AdoptOnboardingWithBodyWithResponse(ctx context.Context, onboardingId openapi_types.UUID, params *AdoptOnboardingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AdoptOnboardingResponse, error) {
+	rsp, err := c.AdoptOnboardingWithBody(ctx, onboardingId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAdoptOnboardingResponse(rsp)
+}
+
+// AdoptOnboardingWithResponse Accept what MAAS shows, and go on from there
+//
+// For a machine that was brought further by hand, or that succeeded late. What cannot be proven to be this machine is not adopted. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/adopt (the `AdoptOnboarding` operationId).
+func (c *ClientWithResponses) AdoptOnboardingWithResponse(ctx context.Context, onboardingId openapi_types.UUID, params *AdoptOnboardingParams, body AdoptOnboardingJSONRequestBody, reqEditors ...RequestEditorFn) (*AdoptOnboardingResponse, error) {
+	rsp, err := c.AdoptOnboarding(ctx, onboardingId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAdoptOnboardingResponse(rsp)
+}
+
+// CancelOnboardingWithBodyWithResponse Stop an onboarding and undo what can be undone
+//
+// A machine that is not deployed yet is released; one that is deployed is left alone and its node is quarantined. What was left is told. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/cancel (the `CancelOnboarding` operationId).
+func (c *ClientWithResponses) CancelOnboardingWithBodyWithResponse(ctx context.Context, onboardingId openapi_types.UUID, params *CancelOnboardingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CancelOnboardingResponse, error) {
+	rsp, err := c.CancelOnboardingWithBody(ctx, onboardingId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCancelOnboardingResponse(rsp)
+}
+
+// CancelOnboardingWithResponse Stop an onboarding and undo what can be undone
+//
+// A machine that is not deployed yet is released; one that is deployed is left alone and its node is quarantined. What was left is told. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/cancel (the `CancelOnboarding` operationId).
+func (c *ClientWithResponses) CancelOnboardingWithResponse(ctx context.Context, onboardingId openapi_types.UUID, params *CancelOnboardingParams, body CancelOnboardingJSONRequestBody, reqEditors ...RequestEditorFn) (*CancelOnboardingResponse, error) {
+	rsp, err := c.CancelOnboarding(ctx, onboardingId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCancelOnboardingResponse(rsp)
+}
+
+// ListOnboardingEventsWithResponse Read the ledger of an onboarding, oldest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/onboardings/{onboarding_id}/events (the `ListOnboardingEvents` operationId).
+func (c *ClientWithResponses) ListOnboardingEventsWithResponse(ctx context.Context, onboardingId openapi_types.UUID, params *ListOnboardingEventsParams, reqEditors ...RequestEditorFn) (*ListOnboardingEventsResponse, error) {
+	rsp, err := c.ListOnboardingEvents(ctx, onboardingId, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListOnboardingEventsResponse(rsp)
+}
+
+// GetOnboardingExplanationWithResponse Explain how an onboarding stands, and what may be done
+//
+// The same facts always get the same explanation.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/onboardings/{onboarding_id}/explain (the `GetOnboardingExplanation` operationId).
+func (c *ClientWithResponses) GetOnboardingExplanationWithResponse(ctx context.Context, onboardingId openapi_types.UUID, reqEditors ...RequestEditorFn) (*GetOnboardingExplanationResponse, error) {
+	rsp, err := c.GetOnboardingExplanation(ctx, onboardingId, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetOnboardingExplanationResponse(rsp)
+}
+
+// MarkOnboardingManualWithBodyWithResponse Stop automation on an onboarding until somebody decides
+//
+// What is running has no effect any more. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/mark-manual-intervention (the `MarkOnboardingManual` operationId).
+func (c *ClientWithResponses) MarkOnboardingManualWithBodyWithResponse(ctx context.Context, onboardingId openapi_types.UUID, params *MarkOnboardingManualParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*MarkOnboardingManualResponse, error) {
+	rsp, err := c.MarkOnboardingManualWithBody(ctx, onboardingId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseMarkOnboardingManualResponse(rsp)
+}
+
+// MarkOnboardingManualWithResponse Stop automation on an onboarding until somebody decides
+//
+// What is running has no effect any more. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/mark-manual-intervention (the `MarkOnboardingManual` operationId).
+func (c *ClientWithResponses) MarkOnboardingManualWithResponse(ctx context.Context, onboardingId openapi_types.UUID, params *MarkOnboardingManualParams, body MarkOnboardingManualJSONRequestBody, reqEditors ...RequestEditorFn) (*MarkOnboardingManualResponse, error) {
+	rsp, err := c.MarkOnboardingManual(ctx, onboardingId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseMarkOnboardingManualResponse(rsp)
+}
+
+// RerunOnboardingWithBodyWithResponse Let an onboarding go through all stages again
+//
+// Stages that find their work done adopt it: nothing is done twice. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/rerun (the `RerunOnboarding` operationId).
+func (c *ClientWithResponses) RerunOnboardingWithBodyWithResponse(ctx context.Context, onboardingId openapi_types.UUID, params *RerunOnboardingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RerunOnboardingResponse, error) {
+	rsp, err := c.RerunOnboardingWithBody(ctx, onboardingId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRerunOnboardingResponse(rsp)
+}
+
+// RerunOnboardingWithResponse Let an onboarding go through all stages again
+//
+// Stages that find their work done adopt it: nothing is done twice. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/rerun (the `RerunOnboarding` operationId).
+func (c *ClientWithResponses) RerunOnboardingWithResponse(ctx context.Context, onboardingId openapi_types.UUID, params *RerunOnboardingParams, body RerunOnboardingJSONRequestBody, reqEditors ...RequestEditorFn) (*RerunOnboardingResponse, error) {
+	rsp, err := c.RerunOnboarding(ctx, onboardingId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRerunOnboardingResponse(rsp)
+}
+
+// RestartOnboardingCleanWithBodyWithResponse Undo what an onboarding did, then begin again
+//
+// Releases the machine in MAAS, even one that is deployed: DESTROYS what is on it. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/restart-clean (the `RestartOnboardingClean` operationId).
+func (c *ClientWithResponses) RestartOnboardingCleanWithBodyWithResponse(ctx context.Context, onboardingId openapi_types.UUID, params *RestartOnboardingCleanParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RestartOnboardingCleanResponse, error) {
+	rsp, err := c.RestartOnboardingCleanWithBody(ctx, onboardingId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRestartOnboardingCleanResponse(rsp)
+}
+
+// RestartOnboardingCleanWithResponse Undo what an onboarding did, then begin again
+//
+// Releases the machine in MAAS, even one that is deployed: DESTROYS what is on it. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/restart-clean (the `RestartOnboardingClean` operationId).
+func (c *ClientWithResponses) RestartOnboardingCleanWithResponse(ctx context.Context, onboardingId openapi_types.UUID, params *RestartOnboardingCleanParams, body RestartOnboardingCleanJSONRequestBody, reqEditors ...RequestEditorFn) (*RestartOnboardingCleanResponse, error) {
+	rsp, err := c.RestartOnboardingClean(ctx, onboardingId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRestartOnboardingCleanResponse(rsp)
+}
+
+// ResumeOnboardingWithBodyWithResponse Let an onboarding go on from its last safe checkpoint
+//
+// Best after something outside was put right, or after a passing trouble. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/resume (the `ResumeOnboarding` operationId).
+func (c *ClientWithResponses) ResumeOnboardingWithBodyWithResponse(ctx context.Context, onboardingId openapi_types.UUID, params *ResumeOnboardingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ResumeOnboardingResponse, error) {
+	rsp, err := c.ResumeOnboardingWithBody(ctx, onboardingId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResumeOnboardingResponse(rsp)
+}
+
+// ResumeOnboardingWithResponse Let an onboarding go on from its last safe checkpoint
+//
+// Best after something outside was put right, or after a passing trouble. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/resume (the `ResumeOnboarding` operationId).
+func (c *ClientWithResponses) ResumeOnboardingWithResponse(ctx context.Context, onboardingId openapi_types.UUID, params *ResumeOnboardingParams, body ResumeOnboardingJSONRequestBody, reqEditors ...RequestEditorFn) (*ResumeOnboardingResponse, error) {
+	rsp, err := c.ResumeOnboarding(ctx, onboardingId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResumeOnboardingResponse(rsp)
+}
+
+// RetryOnboardingWithBodyWithResponse Run the failed stage of an onboarding again
+//
+// Nothing but this stage is repeated. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/retry (the `RetryOnboarding` operationId).
+func (c *ClientWithResponses) RetryOnboardingWithBodyWithResponse(ctx context.Context, onboardingId openapi_types.UUID, params *RetryOnboardingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RetryOnboardingResponse, error) {
+	rsp, err := c.RetryOnboardingWithBody(ctx, onboardingId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRetryOnboardingResponse(rsp)
+}
+
+// RetryOnboardingWithResponse Run the failed stage of an onboarding again
+//
+// Nothing but this stage is repeated. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/onboardings/{onboarding_id}/retry (the `RetryOnboarding` operationId).
+func (c *ClientWithResponses) RetryOnboardingWithResponse(ctx context.Context, onboardingId openapi_types.UUID, params *RetryOnboardingParams, body RetryOnboardingJSONRequestBody, reqEditors ...RequestEditorFn) (*RetryOnboardingResponse, error) {
+	rsp, err := c.RetryOnboarding(ctx, onboardingId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRetryOnboardingResponse(rsp)
+}
+
 // ListFailedOutboxEventsWithResponse List outbox events that failed for good, newest first
 //
 // Each waits for an operator, who requeues or discards it.
@@ -31221,6 +37776,2085 @@ func ParseCreateTerminalTokenResponse(rsp *http.Response) (*CreateTerminalTokenR
 			return nil, err
 		}
 		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListOnboardingBatchesResponse parses an HTTP response from a ListOnboardingBatchesWithResponse call
+func ParseListOnboardingBatchesResponse(rsp *http.Response) (*ListOnboardingBatchesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListOnboardingBatchesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest OnboardingBatchViewList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetOnboardingBatchResponse parses an HTTP response from a GetOnboardingBatchWithResponse call
+func ParseGetOnboardingBatchResponse(rsp *http.Response) (*GetOnboardingBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetOnboardingBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest OnboardingBatchView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCancelOnboardingBatchResponse parses an HTTP response from a CancelOnboardingBatchWithResponse call
+func ParseCancelOnboardingBatchResponse(rsp *http.Response) (*CancelOnboardingBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CancelOnboardingBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest OnboardingBatchView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePauseOnboardingBatchResponse parses an HTTP response from a PauseOnboardingBatchWithResponse call
+func ParsePauseOnboardingBatchResponse(rsp *http.Response) (*PauseOnboardingBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PauseOnboardingBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest OnboardingBatchView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseResumeOnboardingBatchResponse parses an HTTP response from a ResumeOnboardingBatchWithResponse call
+func ParseResumeOnboardingBatchResponse(rsp *http.Response) (*ResumeOnboardingBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ResumeOnboardingBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest OnboardingBatchView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListOnboardingStagesResponse parses an HTTP response from a ListOnboardingStagesWithResponse call
+func ParseListOnboardingStagesResponse(rsp *http.Response) (*ListOnboardingStagesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListOnboardingStagesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest OnboardingStageViewList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListOnboardingsResponse parses an HTTP response from a ListOnboardingsWithResponse call
+func ParseListOnboardingsResponse(rsp *http.Response) (*ListOnboardingsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListOnboardingsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest OnboardingViewList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateOnboardingResponse parses an HTTP response from a CreateOnboardingWithResponse call
+func ParseCreateOnboardingResponse(rsp *http.Response) (*CreateOnboardingResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateOnboardingResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest OnboardingNewView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateOnboardingBatchResponse parses an HTTP response from a CreateOnboardingBatchWithResponse call
+func ParseCreateOnboardingBatchResponse(rsp *http.Response) (*CreateOnboardingBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateOnboardingBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest OnboardingNewBatchView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseStreamOnboardingsResponse parses an HTTP response from a StreamOnboardingsWithResponse call
+func ParseStreamOnboardingsResponse(rsp *http.Response) (*StreamOnboardingsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &StreamOnboardingsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePreflightOnboardingResponse parses an HTTP response from a PreflightOnboardingWithResponse call
+func ParsePreflightOnboardingResponse(rsp *http.Response) (*PreflightOnboardingResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PreflightOnboardingResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest OnboardingPreflightView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetOnboardingResponse parses an HTTP response from a GetOnboardingWithResponse call
+func ParseGetOnboardingResponse(rsp *http.Response) (*GetOnboardingResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetOnboardingResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest OnboardingDetailView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseAdoptOnboardingResponse parses an HTTP response from a AdoptOnboardingWithResponse call
+func ParseAdoptOnboardingResponse(rsp *http.Response) (*AdoptOnboardingResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &AdoptOnboardingResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest OnboardingView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCancelOnboardingResponse parses an HTTP response from a CancelOnboardingWithResponse call
+func ParseCancelOnboardingResponse(rsp *http.Response) (*CancelOnboardingResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CancelOnboardingResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest OnboardingView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListOnboardingEventsResponse parses an HTTP response from a ListOnboardingEventsWithResponse call
+func ParseListOnboardingEventsResponse(rsp *http.Response) (*ListOnboardingEventsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListOnboardingEventsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest OnboardingEventViewList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetOnboardingExplanationResponse parses an HTTP response from a GetOnboardingExplanationWithResponse call
+func ParseGetOnboardingExplanationResponse(rsp *http.Response) (*GetOnboardingExplanationResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetOnboardingExplanationResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest OnboardingExplanation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseMarkOnboardingManualResponse parses an HTTP response from a MarkOnboardingManualWithResponse call
+func ParseMarkOnboardingManualResponse(rsp *http.Response) (*MarkOnboardingManualResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &MarkOnboardingManualResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest OnboardingView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRerunOnboardingResponse parses an HTTP response from a RerunOnboardingWithResponse call
+func ParseRerunOnboardingResponse(rsp *http.Response) (*RerunOnboardingResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RerunOnboardingResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest OnboardingView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRestartOnboardingCleanResponse parses an HTTP response from a RestartOnboardingCleanWithResponse call
+func ParseRestartOnboardingCleanResponse(rsp *http.Response) (*RestartOnboardingCleanResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RestartOnboardingCleanResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest OnboardingView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseResumeOnboardingResponse parses an HTTP response from a ResumeOnboardingWithResponse call
+func ParseResumeOnboardingResponse(rsp *http.Response) (*ResumeOnboardingResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ResumeOnboardingResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest OnboardingView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRetryOnboardingResponse parses an HTTP response from a RetryOnboardingWithResponse call
+func ParseRetryOnboardingResponse(rsp *http.Response) (*RetryOnboardingResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RetryOnboardingResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest OnboardingView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
 		var dest Problem

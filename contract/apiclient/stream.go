@@ -30,6 +30,9 @@ type StreamRequest struct {
 	Type string
 	// After is the position to continue after; empty for only what is new.
 	After string
+	// Open, when set, opens another stream of the same form than that of all events; after is
+	// nil at its beginning.
+	Open func(ctx context.Context, after *string, edit RequestEditorFn) (*http.Response, error)
 	// Interrupted, when set, is told why the stream is opened again and after which pause.
 	Interrupted func(why error, pause time.Duration)
 	// Silence is how long nothing may arrive before the connection counts as dead.
@@ -154,14 +157,15 @@ func (s *follower) follow(ctx context.Context) error {
 }
 
 func (s *follower) open(ctx context.Context) (*http.Response, error) {
-	params := &StreamEventsParams{}
-	if s.request.Type != "" {
-		params.Type = &s.request.Type
-	}
+	var after *string
 	if s.last != "" {
-		params.LastEventID = &s.last
+		after = &s.last
 	}
-	resp, err := s.client.StreamEvents(ctx, params, func(_ context.Context, req *http.Request) error {
+	open := s.request.Open
+	if open == nil {
+		open = s.all
+	}
+	resp, err := open(ctx, after, func(_ context.Context, req *http.Request) error {
 		req.Header.Set("Accept", streamType)
 		return nil
 	})
@@ -174,6 +178,15 @@ func (s *follower) open(ctx context.Context) (*http.Response, error) {
 	}
 	s.opened = true
 	return resp, nil
+}
+
+// all opens the stream of all events.
+func (s *follower) all(ctx context.Context, after *string, edit RequestEditorFn) (*http.Response, error) {
+	params := &StreamEventsParams{LastEventID: after}
+	if s.request.Type != "" {
+		params.Type = &s.request.Type
+	}
+	return s.client.StreamEvents(ctx, params, edit)
 }
 
 func (s *follower) take(m message) error {

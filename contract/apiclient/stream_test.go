@@ -135,3 +135,31 @@ func TestStreamThatNeverOpens(t *testing.T) {
 		t.Error(err, s.pauses)
 	}
 }
+
+// Another stream of the same form is followed the same way.
+func TestStreamThatIsOpenedOtherwise(t *testing.T) {
+	s := &script{t: t, answers: []http.HandlerFunc{stream(mark41), stream(event("42", "node.onboarding.stage"))}}
+	client := s.client(Config{Token: canary, Attempts: 1})
+	var after []string
+	told, err := follow(t, s, StreamRequest{Open: func(ctx context.Context, last *string, edit RequestEditorFn) (*http.Response, error) {
+		if last == nil {
+			last = new(string)
+		}
+		after = append(after, *last)
+		return client.StreamOnboardings(ctx, &StreamOnboardingsParams{LastEventID: last}, edit)
+	}}, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"41 mark", "42 node.onboarding.stage"}, told); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"", "41"}, after); diff != "" {
+		t.Error(diff)
+	}
+	for _, r := range s.requests() {
+		if r.URL.Path != "/api/v1/admin/onboardings/feed" || r.Header.Get("Accept") != streamType {
+			t.Error(r.URL, r.Header)
+		}
+	}
+}

@@ -37,6 +37,13 @@ const (
 	NodeTaskQueued   Type = "node_task.queued"
 	NodeTaskFinished Type = "node_task.finished"
 
+	NodeOnboardingStarted   Type = "node.onboarding.started"
+	NodeOnboardingStage     Type = "node.onboarding.stage"
+	NodeOnboardingCompleted Type = "node.onboarding.completed"
+	NodeOnboardingFailed    Type = "node.onboarding.failed"
+	NodeOnboardingManual    Type = "node.onboarding.manual_intervention_required"
+	NodeOnboardingCancelled Type = "node.onboarding.cancelled"
+
 	SignerChanged Type = "signer.changed"
 
 	TerminalSessionOpened Type = "terminal_session.opened"
@@ -157,6 +164,24 @@ type NodeTask struct {
 	Attempt   int    `json:"attempt"`
 }
 
+// Onboarding is the payload of events about machines on their way to becoming
+// nodes.
+type Onboarding struct {
+	OnboardingID      string `json:"onboarding_id" format:"uuid"`
+	BatchID           string `json:"batch_id,omitempty" format:"uuid" doc:"the batch it was asked for with; absent: it is on its own"`
+	SiteID            string `json:"site_id" format:"uuid"`
+	NodeID            string `json:"node_id" format:"uuid" doc:"id that the node has, or will have once it is made"`
+	Hostname          string `json:"hostname"`
+	Status            string `json:"status" enum:"pending,running,completed,failed_retryable,failed_manual_intervention,cancelled,compensating,reconciled"`
+	Stage             string `json:"stage" doc:"the stage that the event is about"`
+	Attempt           int    `json:"attempt" doc:"which attempt at the stage it is"`
+	StageStatus       string `json:"stage_status,omitempty" enum:"started,succeeded,failed,skipped,compensated,action,note" doc:"how the stage is getting on"`
+	FailureClass      string `json:"failure_class,omitempty" doc:"what sort of failure it is; absent when nothing failed"`
+	ErrorCode         string `json:"error_code,omitempty"`
+	Message           string `json:"message,omitempty" doc:"what happened, for people"`
+	RecommendedAction string `json:"recommended_action,omitempty" doc:"what an operator does best now; absent when there is nothing to do"`
+}
+
 // Signer is the payload of events about the keys that tasks are signed with.
 type Signer struct {
 	SignerVersionID string `json:"signer_version_id"`
@@ -212,6 +237,12 @@ func Events() []Definition {
 		{NodeIdentityRevoked, "The certificates of a node were revoked.", Node{}},
 		{NodeTaskQueued, "A node is to do something.", NodeTask{}},
 		{NodeTaskFinished, "A task of a node came to its end.", NodeTask{}},
+		{NodeOnboardingStarted, "A machine is being onboarded.", Onboarding{}},
+		{NodeOnboardingStage, "A stage of an onboarding began, ended or has something to say.", Onboarding{}},
+		{NodeOnboardingCompleted, "A machine was onboarded: its node is active.", Onboarding{}},
+		{NodeOnboardingFailed, "An onboarding is parked; a safe way to go on exists.", Onboarding{}},
+		{NodeOnboardingManual, "An onboarding is parked; an operator must decide.", Onboarding{}},
+		{NodeOnboardingCancelled, "An onboarding was stopped on request.", Onboarding{}},
 		{SignerChanged, "A key that tasks are signed with moved to another state.", Signer{}},
 		{TerminalSessionOpened, "An interactive session on a node began.", TerminalSession{}},
 		{TerminalSessionClosed, "An interactive session on a node ended.", TerminalSession{}},

@@ -16,6 +16,8 @@ const (
 	NodeRead             Permission = "node:read"
 	NodeManage           Permission = "node:manage"
 	NodeTaskRun          Permission = "node_task:run"
+	OnboardingRead       Permission = "onboarding:read"
+	OnboardingManage     Permission = "onboarding:manage"
 	OutboxRead           Permission = "outbox:read"
 	OutboxManage         Permission = "outbox:manage"
 	ProjectCreate        Permission = "project:create"
@@ -46,11 +48,11 @@ var (
 	adminMay  = slices.Concat(memberMay, []Permission{ProjectUpdate, MemberManage, ServiceAccountManage})
 	tenantMay = slices.Concat(adminMay, []Permission{TenantUpdate, ProjectCreate, AuditRead})
 	auditMay  = []Permission{
-		AuditRead, EventRead, LifecycleRead, MemberRead, NodeRead, OutboxRead, ProjectRead, SelfCheckRead,
-		ServiceAccountRead, SignerRead, SiteRead, SKURead, SystemRead, TenantRead, UserRead,
+		AuditRead, EventRead, LifecycleRead, MemberRead, NodeRead, OnboardingRead, OutboxRead, ProjectRead,
+		SelfCheckRead, ServiceAccountRead, SignerRead, SiteRead, SKURead, SystemRead, TenantRead, UserRead,
 	}
 	platformMay = slices.Concat(tenantMay, auditMay, []Permission{
-		NodeManage, NodeTaskRun, OutboxManage, SelfCheckRun, SignerManage, SiteManage, SKUManage, TenantCreate, TerminalOpen, UserManage,
+		NodeManage, NodeTaskRun, OnboardingManage, OutboxManage, SelfCheckRun, SignerManage, SiteManage, SKUManage, TenantCreate, TerminalOpen, UserManage,
 	})
 )
 

@@ -1,0 +1,95 @@
+package onboarding
+
+import "gpuaas/controlplane/internal/durable"
+
+// causeOfCode says what is usually behind an error code. What is not listed is
+// explained by its class.
+var causeOfCode = map[string]string{
+	"site_disabled":             "Somebody disabled the site after the machine was asked for.",
+	"profile_disabled":          "Somebody disabled the profile after the machine was asked for.",
+	"sku_disabled":              "The SKU was disabled after the machine was asked for.",
+	"sku_not_found":             "The SKU was deleted after the machine was asked for.",
+	"power_credentials_missing": "The site has no default BMC credentials, and no active power override is for this machine.",
+	"site_credentials_missing":  "A credential of the site was never written, or was removed from the secrets engine.",
+	"site_token_of_other_url":   "The address of MAAS was changed and the token was not written again since.",
+
+	"maas_unreachable":        "MAAS is down, overloaded, or cut off from the control plane.",
+	"maas_token_invalid":      "The MAAS token of the site was revoked or replaced in MAAS.",
+	"maas_forbidden":          "The MAAS token of the site belongs to somebody who is not an administrator there.",
+	"maas_clock_skew":         "The clocks of MAAS and of the control plane differ by minutes, so that signed requests are refused.",
+	"maas_tls":                "The certificate of MAAS has expired, or is signed by a CA that the site does not name.",
+	"maas_not_maas":           "Something other than MAAS answers at the address of the site, such as a proxy.",
+	"maas_address_refused":    "The name of MAAS leads to an address outside the networks that the site allows.",
+	"maas_image_missing":      "The image of the profile was not imported into MAAS, or is still being imported.",
+	"maas_image_mismatch":     "MAAS would install another image than the profile names: names of custom images match by their beginning.",
+	"maas_rack_unavailable":   "The rack controller of the machine's network is down or not connected to the region.",
+	"maas_bmc_failure":        "MAAS cannot talk to the BMC: wrong address or credentials, or IPMI over LAN is off.",
+	"maas_power_uncontrolled": "MAAS has no way to switch the machine: its power settings are incomplete.",
+	"maas_machine_gone":       "Somebody deleted the machine in MAAS.",
+	"maas_machine_locked":     "Somebody locked the machine in MAAS.",
+	"maas_not_owner":          "Somebody else holds the machine in MAAS.",
+	"maas_state_conflict":     "The machine was changed in MAAS by somebody else while this was running.",
+	"maas_resurrected":        "MAAS shows a machine again that it had reported as gone.",
+	"maas_field_errors":       "MAAS refuses a value, most often a host name or address that another machine has.",
+	"machine_gone":            "Somebody deleted the machine in MAAS.",
+	"machine_in_use":          "The machine found in MAAS is deployed or held by somebody else: the wrong host name or BMC address, or a machine that was never released.",
+	"machine_bound":           "The machine in MAAS belongs to another node of the inventory.",
+	"node_conflict":           "The inventory has another node of the same name, left over from an earlier onboarding.",
+
+	"discovery_conflict":  "The host name belongs to one machine of MAAS and the BMC address to another: one of them was given wrongly, or a machine was moved.",
+	"discovery_ambiguous": "Several new machines appeared in MAAS at the same time, and nothing proves which one it is.",
+	"discovery_timeout":   "The machine never asked for a network boot: boot order, cabling, the PXE VLAN or DHCP.",
+
+	"failed_commission":         "A commissioning script failed: most often a broken disk, memory or NIC, or firmware that is too old.",
+	"failed_commission_timeout": "The machine did not boot the commissioning image: boot order, cabling, the PXE VLAN, or it hangs in the firmware.",
+	"boss_disk_not_found":       "The machine has no boot disk of the expected kind, or its controller does not show it.",
+	"boss_disk_ambiguous":       "Several disks look like the boot disk, and choosing the wrong one would destroy data.",
+	"pxe_interface_missing":     "The machine has no interface of the name that the site or profile gives as its PXE interface.",
+	"pxe_interface_unlinked":    "The PXE interface has no subnet in MAAS: the cable is in the wrong port, or the VLAN of the port is wrong.",
+
+	"deploy_failed":            "The installer failed; its log in MAAS says where.",
+	"deploy_failed_datasource": "The installed system did not reach the metadata server of MAAS at its first boot: network or DNS on the deploy interface.",
+	"deploy_timeout":           "The installation takes longer than the profile allows, or the machine hangs at its first boot.",
+
+	"ssh_no_address":          "MAAS reports no address of the deployed machine: its interface got none.",
+	"ssh_unreachable":         "Nothing answers at port 22 of the deployed machine: a firewall, the wrong interface, or the machine is still booting.",
+	"ssh_refused":             "The deploy user cannot log in: another password than when the machine was installed, or password logins are off in the image.",
+	"ssh_command_failed":      "The deploy user may not do what is needed: no sudo, or the image lacks the MAAS agent.",
+	"ssh_host_key_changed":    "The machine shows another SSH key than at first contact: it was installed anew, or something stands in between.",
+	"failed_hw_sync_seed":     "MAAS did not issue a token for the machine: hardware sync is off for this deployment.",
+	"failed_hw_sync_health":   "The timer of hardware sync does not run on the machine, or the machine cannot reach MAAS.",
+	"failed_enrollment":       "The agent cannot reach the control plane from the machine: DNS, routing, a firewall or a proxy.",
+	"site_bootstrap_failed":   "The bootstrap bundle of the site failed at the first boot; ours did not get its turn.",
+	"gpuaas_bootstrap_failed": "A layer of our first boot failed; the details name it.",
+
+	"nothing_to_adopt": "MAAS shows nothing that is provably this machine and further along.",
+	"operator_marked":  "An operator stopped automation.",
+	"stage_lost":       "The worker was killed again and again while it executed the stage, or cannot execute it.",
+}
+
+// causeOfClass says what is usually behind a class of failures.
+var causeOfClass = map[durable.FailureClass]string{
+	durable.InputConfigError:              "What was asked for, or the configuration of the site, cannot work as it is.",
+	durable.SiteCapabilityMissing:         "Something that the site must have is missing: a credential, an image, a right in MAAS.",
+	durable.UpstreamTransient:             "MAAS, the secrets engine or the network between was not available for a while.",
+	durable.BMCPowerFailure:               "The BMC does not answer or does not obey: address, credentials, IPMI over LAN, or the machine has no power.",
+	durable.PXEDiscoveryFailure:           "The machine does not boot from the network: boot order, cabling, the PXE VLAN or DHCP.",
+	durable.HardwareMismatch:              "The machine is not built as the profile expects, or a part of it is broken.",
+	durable.DeployCloudInitFailure:        "The operating system could not be installed, or its first boot failed.",
+	durable.PostDeployConnectivityFailure: "The machine is installed but cannot be reached over its deploy interface.",
+	durable.HardwareSyncFailure:           "The machine is installed but does not report its hardware to MAAS.",
+	durable.AgentEnrollmentFailure:        "The machine is installed but its agent has not reported to the control plane.",
+	durable.StateAmbiguity:                "What MAAS shows does not fit what was done here: somebody changed the machine by hand, or an answer was lost.",
+}
+
+// likelyCause is what is usually behind the failure of an onboarding; empty
+// when it did not fail.
+func likelyCause(o Onboarding) string {
+	if o.FailureClass == "" {
+		return ""
+	}
+	if cause, known := causeOfCode[o.ErrorCode]; known {
+		return cause
+	}
+	return causeOfClass[o.FailureClass]
+}

@@ -1,0 +1,228 @@
+package onboarding_test
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/testsuite"
+
+	"gpuaas/controlplane/internal/bringup"
+	"gpuaas/controlplane/internal/durable"
+	"gpuaas/controlplane/internal/fault"
+	"gpuaas/controlplane/internal/id"
+	"gpuaas/controlplane/internal/onboarding"
+)
+
+// execute runs an activity of the service, as a worker would.
+func execute(t *testing.T, fn any, args ...any) (turn durable.Turn, err error) {
+	t.Helper()
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestActivityEnvironment()
+	env.RegisterActivityWithOptions(fn, activity.RegisterOptions{Name: "it"})
+	env.SetWorkerOptions(durable.WorkerOptions(slog.New(slog.DiscardHandler), time.Second))
+	out, err := env.ExecuteActivity("it", args...)
+	if err != nil {
+		return turn, durable.FromTemporal(err)
+	}
+	return turn, out.Get(&turn)
+}
+
+// snapshot is everything that is kept of an onboarding.
+func (y *yard) snapshot(t *testing.T, o id.Onboarding) string {
+	t.Helper()
+	var row, events json.RawMessage
+	if err := y.owner.QueryRow(y.ctx, `SELECT to_jsonb(o), (SELECT jsonb_agg(to_jsonb(e)) FROM node_onboarding_events e WHERE e.onboarding_id = o.id)
+		FROM node_onboardings o WHERE id = $1`, o).Scan(&row, &events); err != nil {
+		t.Fatal(err)
+	}
+	return string(row) + string(events)
+}
+
+func callOf(o onboarding.Onboarding, stage string, attempt int) durable.StageCall {
+	return durable.StageCall{Job: o.ID.String(), Stage: stage, Attempt: attempt, Epoch: o.Epoch}
+}
+
+// A run of an older epoch, a stage that the row is not at, an attempt that is
+// over: none of them runs or writes anything.
+func TestAStaleRunCanDoNothing(t *testing.T) {
+	y := newYard(t)
+	o := y.brought(t, 1, durable.JobFailedManualIntervention, bringup.WaitForDeployed)
+	now, err := y.service.Act(y.ctx, o.ID, durable.JobRetryStage, "because")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, call := range map[string]durable.StageCall{
+		"older epoch":       callOf(o, bringup.WaitForDeployed, 1),
+		"another stage":     callOf(now, bringup.DeployViaMAAS, 1),
+		"later attempt":     callOf(now, bringup.WaitForDeployed, 3),
+		"undoing":           callOf(now, onboarding.StageCompensate, 1),
+		"adopting":          callOf(now, onboarding.StageAdopt, 1),
+		"epoch of a future": {Job: o.ID.String(), Stage: bringup.WaitForDeployed, Attempt: 1, Epoch: now.Epoch + 1},
+	} {
+		before := y.snapshot(t, o.ID)
+		if _, err := execute(t, y.service.RunStage, call); fault.CodeOf(err) != durable.CodeSuperseded {
+			t.Errorf("%s: %v", name, err)
+		}
+		if after := y.snapshot(t, o.ID); after != before {
+			t.Errorf("%s changed\n%s to\n%s", name, before, after)
+		}
+		turn, err := execute(t, y.service.LoseStage, call, durable.StageLoss{Kind: fault.Internal, Code: "lost", Message: "lost"})
+		if err != nil || turn.Do != durable.TurnRun || turn.Stage != bringup.WaitForDeployed || turn.Attempt != 1 || turn.Epoch != now.Epoch {
+			t.Errorf("%s lost: %+v %v", name, turn, err)
+		}
+	}
+	if len(y.script.called()) != 0 {
+		t.Errorf("ran %q", y.script.called())
+	}
+}
+
+// The answer to the end of a stage is lost: the stage is executed again, sees
+// that its end was recorded, and the row says how to go on.
+func TestAStageThatEndedIsNotRunAgain(t *testing.T) {
+	y := newYard(t)
+	o := y.brought(t, 1, durable.JobFailedManualIntervention, bringup.ConfigureStorage)
+	o, err := y.service.Act(y.ctx, o.ID, durable.JobRetryStage, "because")
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := callOf(o, bringup.ConfigureStorage, 1)
+	if turn, err := execute(t, y.service.RunStage, call); err != nil || turn.Stage != bringup.ApplyRoCEPhase2 || turn.Attempt != 1 {
+		t.Fatalf("%+v %v", turn, err)
+	}
+	before := y.snapshot(t, o.ID)
+	if _, err := execute(t, y.service.RunStage, call); fault.CodeOf(err) != durable.CodeSuperseded {
+		t.Errorf("again: %v", err)
+	}
+	if y.snapshot(t, o.ID) != before || len(y.script.called()) != 1 {
+		t.Errorf("it ran again: %q", y.script.called())
+	}
+	if turn, err := execute(t, y.service.NextTurn, o.ID.String()); err != nil || turn.Stage != bringup.ApplyRoCEPhase2 || turn.Attempt != 1 {
+		t.Errorf("%+v %v", turn, err)
+	}
+}
+
+// A worker that lost touch and the one that took over run the same attempt: the
+// first to end it wins, the other one writes nothing.
+func TestTwoWorkersAtOneStage(t *testing.T) {
+	y := newYard(t)
+	o := y.brought(t, 1, durable.JobFailedManualIntervention, bringup.ConfigureStorage)
+	o, err := y.service.Act(y.ctx, o.ID, durable.JobRetryStage, "because")
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := make(chan struct{})
+	var mu sync.Mutex
+	there := 0
+	y.script.on(bringup.ConfigureStorage, func(_ context.Context, w *bringup.Work, n int) (bringup.Result, error) {
+		mu.Lock()
+		if there++; there == 2 {
+			close(both)
+		}
+		mu.Unlock()
+		<-both
+		return bringup.Result{Message: "done"}, nil
+	})
+	var group sync.WaitGroup
+	var errs [2]error
+	for i := range errs {
+		group.Go(func() { _, errs[i] = execute(t, y.service.RunStage, callOf(o, bringup.ConfigureStorage, 1)) })
+	}
+	group.Wait()
+	lost := 0
+	for _, err := range errs {
+		if fault.CodeOf(err) == durable.CodeSuperseded {
+			lost++
+		} else if err != nil {
+			t.Error(err)
+		}
+	}
+	l := y.ledger(t, o.ID)
+	if lost != 1 || !slices.Equal(l[1:], []string{"configure_storage/1:started", "configure_storage/1:succeeded"}) {
+		t.Errorf("%d lost, ledger %q", lost, l)
+	}
+}
+
+// A worker dies in each stage, before it and after it: another one takes the
+// stage up, the ledger tells one attempt, and the machine becomes a node.
+func TestAWorkerThatDies(t *testing.T) {
+	y := newYard(t)
+	died := map[string]bool{}
+	die := func(call durable.StageCall, when string) error {
+		if key := call.Stage + when; !died[key] {
+			died[key] = true
+			return onboarding.ErrKilled
+		}
+		return nil
+	}
+	y.mischief.before = func(call durable.StageCall) error { return die(call, "before") }
+	y.mischief.after = func(call durable.StageCall, _ error) error { return die(call, "after") }
+	o := y.request(t, 1)
+	done := y.run(t, o.ID)
+	if done.Status != durable.JobCompleted || len(died) != 2*len(mainStages()) {
+		t.Fatalf("%+v after %d deaths", done, len(died))
+	}
+	var want []string
+	for _, s := range mainStages() {
+		want = append(want, s+"/1:started", s+"/1:succeeded")
+	}
+	if got := y.ledger(t, o.ID); !slices.Equal(got, want) {
+		t.Errorf("ledger %q", got)
+	}
+}
+
+// Mischief replaces outcomes: a stage that is not run, an answer that is lost.
+func TestMischiefReplacesOutcomes(t *testing.T) {
+	y := newYard(t)
+	y.mischief.before = func(call durable.StageCall) error {
+		if call.Stage == bringup.LoadSiteConfig && call.Attempt == 1 {
+			return fault.New(fault.Unavailable, "maas_unavailable", "away")
+		}
+		return nil
+	}
+	y.mischief.after = func(call durable.StageCall, outcome error) error {
+		if call.Stage == bringup.ConfigureStorage && call.Attempt == 1 && outcome == nil {
+			return fault.New(fault.Unavailable, "maas_unavailable", "the answer was lost")
+		}
+		return nil
+	}
+	o := y.request(t, 1)
+	done := y.run(t, o.ID)
+	l := y.ledger(t, o.ID)
+	want := []string{"load_site_config/1:started", "load_site_config/1:failed", "load_site_config/2:started", "load_site_config/2:succeeded"}
+	if done.Status != durable.JobCompleted || !slices.Equal(l[:4], want) || !slices.Contains(l, "configure_storage/1:failed") || !slices.Contains(l, "configure_storage/2:succeeded") {
+		t.Errorf("%s %q", done.Status, l)
+	}
+	if n := len(y.script.called()); n != len(mainStages())+1 {
+		t.Errorf("%d stages ran", n)
+	}
+}
+
+// What the activity cannot explain is a failure of the stage, not a job that
+// hangs.
+func TestALostStageIsRecorded(t *testing.T) {
+	y := newYard(t)
+	for i, c := range []struct {
+		loss   durable.StageLoss
+		do     durable.TurnKind
+		status durable.JobStatus
+	}{
+		{durable.StageLoss{Kind: fault.Internal, Code: "odd", Message: "odd"}, durable.TurnPark, durable.JobFailedManualIntervention},
+		{durable.StageLoss{Kind: fault.Unavailable, Code: "away", Message: "away"}, durable.TurnLater, durable.JobRunning},
+	} {
+		o := y.brought(t, i+1, durable.JobFailedManualIntervention, bringup.ConfigureStorage)
+		o, err := y.service.Act(y.ctx, o.ID, durable.JobRetryStage, "because")
+		if err != nil {
+			t.Fatal(err)
+		}
+		turn, err := execute(t, y.service.LoseStage, callOf(o, bringup.ConfigureStorage, 1), c.loss)
+		if now := y.read(t, o.ID); err != nil || turn.Do != c.do || now.Status != c.status {
+			t.Errorf("%+v %v, %+v", turn, err, now)
+		}
+	}
+}

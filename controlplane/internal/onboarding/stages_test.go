@@ -1,0 +1,72 @@
+package onboarding_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"gpuaas/controlplane/internal/bringup"
+	"gpuaas/controlplane/internal/onboarding"
+	"gpuaas/controlplane/internal/site"
+)
+
+var writeStages = flag.Bool("update-stages", false, "write the page about the stages")
+
+func TestTheTableOfStagesIsSound(t *testing.T) {
+	var names []string
+	for _, s := range onboarding.Stages() {
+		names = append(names, s.Name)
+	}
+	if len(names) != 16 {
+		t.Fatalf("%d stages", len(names))
+	}
+	for i, s := range onboarding.Stages() {
+		resume := slices.Index(names, s.Resume)
+		if resume < 0 || resume > i {
+			t.Errorf("%s resumes at %q", s.Name, s.Resume)
+		}
+		if s.Title == "" || s.Looks == "" || s.Does == "" || s.Expects == "" || s.Again == "" || s.OnCancel == "" || s.Attempts < 1 || len(s.Fails) == 0 || s.Pseudo {
+			t.Errorf("%s is incomplete: %+v", s.Name, s)
+		}
+		if s.Limit != "" && s.TimeLimit(site.DefaultPolicy()) == 0 {
+			t.Errorf("%s: no profile has the limit %s", s.Name, s.Limit)
+		}
+	}
+	if _, known := onboarding.StageOf("nothing"); known {
+		t.Error("there is a stage called nothing")
+	}
+}
+
+// What the table names, package bringup carries out, and nothing else.
+func TestEveryStageCanBeCarriedOut(t *testing.T) {
+	can := bringup.New(bringup.Config{}).Stages()
+	for _, s := range onboarding.Stages() {
+		if can[s.Name] == nil {
+			t.Errorf("nobody carries out %s", s.Name)
+		}
+		delete(can, s.Name)
+	}
+	for name := range can {
+		t.Errorf("the table does not have %s", name)
+	}
+}
+
+func TestTheStagesAreDocumented(t *testing.T) {
+	path := filepath.Join("..", "..", "..", "docs", "onboarding-stages.md")
+	if *writeStages {
+		if err := os.WriteFile(path, []byte(onboarding.Document()), 0o644); err != nil { //nolint:gosec // a page for everybody
+			t.Fatal(err)
+		}
+	}
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(page), onboarding.Document()); diff != "" {
+		t.Errorf("the page is stale (- kept, + made):\n%s", diff)
+	}
+}

@@ -1,0 +1,125 @@
+package onboarding
+
+import (
+	"errors"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"gpuaas/controlplane/internal/durable"
+	"gpuaas/controlplane/internal/id"
+)
+
+// Input says which onboarding to carry out.
+type Input struct {
+	ID id.Onboarding `json:"id"`
+}
+
+// BatchInput says which batch to carry out.
+type BatchInput struct {
+	ID id.OnboardingBatch `json:"id"`
+}
+
+// The names of the activities in the histories; those of stages are made of the
+// names of the stages.
+const (
+	nextActivity  = "NextOnboardingTurn"
+	lostActivity  = "LoseOnboardingStage"
+	admitActivity = "AdmitOnboardingBatch"
+)
+
+func stageActivity(stage string) string { return "onboarding." + stage }
+
+// Workflow carries an onboarding out, turn by turn.
+func Workflow(ctx workflow.Context, in Input) error {
+	return durable.RunJob(ctx, durable.Job{ID: in.ID.String(), Next: nextActivity, Stage: stageActivity, Lost: lostActivity})
+}
+
+const (
+	// A batch looks by itself this often: no signal is worth waiting for ever.
+	lookAgain = 15 * time.Minute
+	// How many children one run of the workflow of a batch starts, so that its
+	// history stays small.
+	childrenPerRun = 300
+)
+
+// BatchWorkflow starts the onboardings of a batch as they get places. It ends
+// when none waits for one; the onboardings live on without it.
+func BatchWorkflow(ctx workflow.Context, in BatchInput) error {
+	turn := workflow.GetSignalChannel(ctx, turnSignal)
+	for started := 0; ; {
+		var admitted Admission
+		if err := durable.Insist(ctx, func(ctx workflow.Context) error {
+			return workflow.ExecuteActivity(ctx, admitActivity, in.ID).Get(ctx, &admitted)
+		}); err != nil {
+			return err
+		}
+		if err := startChildren(ctx, in.ID, admitted); err != nil {
+			return err
+		}
+		started += len(admitted.Start)
+		switch {
+		case admitted.Waiting == 0:
+			return nil
+		case started >= childrenPerRun || workflow.GetInfo(ctx).GetContinueAsNewSuggested():
+			return workflow.NewContinueAsNewError(ctx, BatchWorkflow, in) // it looks first, so no signal is missed
+		}
+		if err := awaitTurn(ctx, turn); err != nil {
+			return err
+		}
+	}
+}
+
+// awaitTurn waits until somebody says that there may be something to do, or for
+// so long that it is worth a look.
+func awaitTurn(ctx workflow.Context, turn workflow.ReceiveChannel) error {
+	timerCtx, stop := workflow.WithCancel(ctx)
+	defer stop()
+	var err error
+	workflow.NewSelector(ctx).
+		AddReceive(turn, func(c workflow.ReceiveChannel, _ bool) { c.Receive(ctx, nil) }).
+		AddFuture(workflow.NewTimer(timerCtx, lookAgain), func(f workflow.Future) { err = f.Get(ctx, nil) }).
+		Select(ctx)
+	for turn.ReceiveAsync(nil) {
+	}
+	return err
+}
+
+// startChildren starts the workflows of onboardings and leaves them to
+// themselves. One that was started already is fine.
+func startChildren(ctx workflow.Context, batch id.OnboardingBatch, admitted Admission) error {
+	starts := make([]workflow.Future, len(admitted.Start))
+	for i, o := range admitted.Start {
+		childCtx := workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
+			WorkflowID: WorkflowID(o.ID), ParentClosePolicy: enumspb.PARENT_CLOSE_POLICY_ABANDON,
+			WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+			TypedSearchAttributes: childMarks(ctx, batch, admitted.Site, o),
+		})
+		starts[i] = workflow.ExecuteChildWorkflow(childCtx, workflowType, Input{ID: o.ID}).GetChildWorkflowExecution()
+	}
+	for _, start := range starts {
+		err := start.Get(ctx, nil)
+		var there *temporal.ChildWorkflowExecutionAlreadyStartedError
+		if err != nil && !errors.As(err, &there) {
+			return err
+		}
+	}
+	return nil
+}
+
+// childMarks are what an onboarding can be found by in Temporal; none where the
+// batch has none, because that Temporal does not know them.
+func childMarks(ctx workflow.Context, batch id.OnboardingBatch, of id.Site, o Admitted) temporal.SearchAttributes {
+	if workflow.GetTypedSearchAttributes(ctx).Size() == 0 {
+		return temporal.SearchAttributes{}
+	}
+	mark := func(name, value string) temporal.SearchAttributeUpdate {
+		return temporal.NewSearchAttributeKeyKeyword(name).ValueSet(value)
+	}
+	return temporal.NewSearchAttributes(
+		mark(durable.MarkSite, of.String()), mark(durable.MarkHostname, o.Hostname), mark(durable.MarkBatch, batch.String()),
+		mark(durable.MarkStatus, string(durable.JobPending)), mark(durable.MarkStage, firstStage()),
+	)
+}

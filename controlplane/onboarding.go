@@ -1,0 +1,88 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"time"
+
+	"golang.org/x/net/proxy"
+
+	"gpuaas/contract/agentwire"
+	"gpuaas/controlplane/internal/agentgateway"
+	"gpuaas/controlplane/internal/bmc"
+	"gpuaas/controlplane/internal/bringup"
+	"gpuaas/controlplane/internal/maas"
+	"gpuaas/controlplane/internal/onboarding"
+)
+
+// newOnboarding puts together what brings machines up.
+func (p *parts) newOnboarding() error {
+	dialer, err := p.cfg.Nodes.sshDialer()
+	if err != nil {
+		return err
+	}
+	p.bringup = bringup.New(bringup.Config{
+		DB: p.db, Sites: p.sites, Regions: p.regions, Secrets: p.secrets, Nodes: p.fleet.nodes, Bootstrap: p.fleet.renderer,
+		Bundles: bringup.BundleFolder(p.cfg.Nodes.BundleFolder), BMC: &bmc.IPMI{}, Tasks: p.fleet.tasks, Dialer: dialer, Logger: p.logger,
+		Watch: p.watch(),
+	})
+	cfg := onboarding.Config{DB: p.db, Bringup: p.bringup, Sites: p.sites, Nodes: p.fleet.nodes, Logger: p.logger}
+	if p.opts.Mischief != nil {
+		cfg.Bringup = mischief{p.bringup, p.opts.Mischief}
+	}
+	if p.opts.HurryRetries {
+		cfg.Backoff = hurried
+	}
+	p.onboardings = onboarding.New(cfg)
+	return nil
+}
+
+// sshDialer reaches freshly deployed machines.
+func (c NodesConfig) sshDialer() (bringup.Dialer, error) {
+	direct := &net.Dialer{Timeout: 10 * time.Second}
+	if c.SSHProxy == "" {
+		return direct, nil
+	}
+	u, err := url.Parse(c.SSHProxy)
+	if err != nil {
+		return nil, fmt.Errorf("read nodes.ssh_proxy: %w", err)
+	}
+	through, err := proxy.SOCKS5("tcp", u.Host, nil, direct)
+	if err != nil {
+		return nil, fmt.Errorf("use nodes.ssh_proxy: %w", err)
+	}
+	dialer, ok := through.(bringup.Dialer)
+	if !ok {
+		return nil, fmt.Errorf("use nodes.ssh_proxy: its client cannot be cancelled")
+	}
+	return dialer, nil
+}
+
+// machineTokens mints, for the agent of a node, the key of its machine to MAAS.
+type machineTokens struct{ parts *parts }
+
+// Mint implements agentgateway.Minter.
+func (m machineTokens) Mint(ctx context.Context, in agentgateway.Mint) (agentgateway.Minted, error) {
+	values, err := m.parts.bringup.MachineToken(ctx, in.Task.Node, in.Intent["system_id"])
+	return agentgateway.Minted{Values: values, ExpiresAt: time.Now().Add(15 * time.Minute)}, err
+}
+
+func (p *parts) backends() map[string]agentgateway.Backend {
+	return map[string]agentgateway.Backend{
+		agentwire.CredentialMAASMachineToken: {Minter: machineTokens{p}, TaskTypes: []string{agentwire.TypeHWSyncReseed}},
+	}
+}
+
+// watch is how often machines are looked at: as MAAS can bear it, or, where
+// machines take no time, at once.
+func (p *parts) watch() maas.WatcherConfig {
+	if !p.opts.HurryRetries {
+		return maas.WatcherConfig{}
+	}
+	return maas.WatcherConfig{
+		Pace:        func(maas.Status) (least, most time.Duration) { return 20 * time.Millisecond, 200 * time.Millisecond },
+		EventsEvery: 50 * time.Millisecond,
+	}
+}
