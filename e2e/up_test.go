@@ -37,11 +37,13 @@ func TestUp(t *testing.T) {
 	}
 	checkPrivate(t, tokenFile)
 	checkDocs(t, p)
-	if tries := p.suggestions(); len(tries) != 4 {
-		t.Errorf("gpuaas up suggests %v, want four commands", tries)
+	if tries := p.suggestions(); len(tries) != 6 {
+		t.Errorf("gpuaas up suggests %v, want six commands", tries)
 	}
 	for _, try := range p.suggestions() {
-		succeed(t, cli, try...)
+		if try[0] != "onboard" { // it needs the programs of an agent; see the test of the lab
+			succeed(t, cli, try...)
+		}
 	}
 	passed := succeed(t, cli, "self-check", "run", "--wait", "-o", "json")
 	if !strings.Contains(passed, `"passed"`) {

@@ -11,6 +11,7 @@ import (
 
 	"gpuaas/cli"
 	"gpuaas/sim/fleet/fleetcmd"
+	"gpuaas/sim/lab/labcmd"
 	"gpuaas/sim/maas/simcmd"
 	"gpuaas/sim/rack/rackcmd"
 )
@@ -29,6 +30,6 @@ func main() {
 
 func simCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "sim", Short: "Run simulators of what a control plane works with"}
-	cmd.AddCommand(simcmd.Command(), rackcmd.Command(), fleetcmd.Command())
+	cmd.AddCommand(simcmd.Command(), rackcmd.Command(), fleetcmd.Command(), labcmd.SiteCommand(cli.Client), labcmd.MachinesCommand(), labcmd.RunCommand())
 	return cmd
 }

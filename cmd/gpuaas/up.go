@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpuaas/controlplane"
+	"gpuaas/sim/lab"
 	"gpuaas/stack"
 )
 
@@ -29,6 +30,8 @@ func upCommand() *cobra.Command {
 	u.settings = addSettings(cmd)
 	cmd.Flags().StringVar(&u.state, "state", cmp.Or(os.Getenv("GPUAAS_STATE"), ".gpuaas"), "folder for everything that lasts (GPUAAS_STATE)")
 	cmd.Flags().StringVar(&u.rack, "rack", "process", "virtual machines for trying things out: lxd, process or none; see: gpuaas sim rack")
+	cmd.Flags().IntVar(&u.machines, "machines", 0, fmt.Sprintf("machines of the simulated MAAS when it is first made (%d; with --rack lxd %d)", labMachines, labMachinesLXD))
+	cmd.Flags().Float64Var(&u.speed, "hardware-speed", labSpeed, "how many times faster than servers these machines commission and deploy")
 	cmd.Flags().StringVar(&u.servers, "servers", "", "path of the gpuaas-servers program (GPUAAS_SERVERS)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		u.out = cmd.OutOrStdout()
@@ -42,6 +45,8 @@ type up struct {
 	state    string
 	servers  string
 	rack     string
+	machines int
+	speed    float64
 	out      io.Writer
 }
 
@@ -68,15 +73,23 @@ func (u *up) run(cmd *cobra.Command) error {
 		}
 		u.say("stopped; everything is kept in %s", u.state)
 	}()
-	host, closeRack, err := u.openRack(ctx)
+	machines, closeRack, err := u.openRack(ctx)
 	if err != nil {
 		return err
 	}
 	defer closeRack()
 	ready := embedded(engines.Endpoints())
-	nodeListener, err := u.awaitNodes(ctx, named.Nodes, &ready.Nodes, host)
+	nodeListener, err := u.awaitNodes(ctx, named.Nodes, &ready.Nodes, nodeHost(ctx, machines))
 	if err != nil {
 		return err
+	}
+	laboratory, closeLab, err := u.openLab(machines)
+	if err != nil {
+		return errors.Join(err, nodeListener.Close())
+	}
+	defer closeLab()
+	if laboratory != nil {
+		ready.Nodes.SSHProxy = laboratory.SSHProxy
 	}
 	cfg, problems := u.settings.load(cmd, ready)
 	if len(problems) > 0 {
@@ -94,7 +107,7 @@ func (u *up) run(cmd *cobra.Command) error {
 	u.say("control plane starting")
 	return controlplane.Run(ctx, cfg, controlplane.Options{
 		Version: version, Log: log, Listener: listener, NodeListener: nodeListener, KeepAdminToken: u.keepToken,
-		Ready: func(address string) { u.ready(engines, cfg, address, time.Since(began)) },
+		Ready: func(address string) { u.ready(engines, cfg, laboratory, address, time.Since(began)) },
 	})
 }
 
@@ -111,7 +124,7 @@ func (u *up) keepToken(token controlplane.Secret) error {
 	return os.WriteFile(u.tokenFile(), []byte(token.Reveal()+"\n"), 0o600)
 }
 
-func (u *up) ready(engines *stack.Stack, cfg controlplane.Config, address string, took time.Duration) {
+func (u *up) ready(engines *stack.Stack, cfg controlplane.Config, laboratory *lab.Lab, address string, took time.Duration) {
 	scheme := "http"
 	if cfg.TLS.CertFile != "" {
 		scheme = "https"
@@ -134,9 +147,9 @@ Try, in another terminal:
   bin/gpuaas self-check run --wait
   bin/gpuaas node add my-machine --sku h200-sxm-baremetal-8g --region lab
   bin/gpuaas audit list
-
+%s
 Ctrl-C stops everything and keeps the state.
-`, took.Seconds(), url, url, cfg.Nodes.URL, u.tokenFile(), filepath.Join(u.state, "logs"), url, u.tokenFile())
+`, took.Seconds(), url, url, cfg.Nodes.URL, u.tokenFile(), filepath.Join(u.state, "logs"), url, u.tokenFile(), u.tryLab(laboratory))
 }
 
 // external picks the services that the operator named.

@@ -9,21 +9,21 @@ import (
 	"gpuaas/sim/rack/rackcmd"
 )
 
-// openRack brings the virtual machines up and serves them to `gpuaas sim rack`.
-// It returns where nodes find this machine, and what to do in the end.
-func (u *up) openRack(ctx context.Context) (host string, closeRack func(), err error) {
+// openRack brings the virtual machines up and serves them to `gpuaas sim rack`;
+// nil where none are wanted. It returns what to do in the end.
+func (u *up) openRack(ctx context.Context) (r rack.Rack, closeRack func(), err error) {
 	switch u.rack {
 	case "none":
-		return outwardAddress(ctx), func() {}, nil
+		return nil, func() {}, nil
 	case string(rack.LXD), string(rack.Process):
 	default:
-		return "", nil, fmt.Errorf("there is no rack %q: use lxd, process or none", u.rack)
+		return nil, nil, fmt.Errorf("there is no rack %q: use lxd, process or none", u.rack)
 	}
-	r, err := rack.Open(ctx, rack.Options{
+	r, err = rack.Open(ctx, rack.Options{
 		Kind: rack.Kind(u.rack), Folder: filepath.Join(u.state, "rack-"+u.rack), Progress: func(detail string) { u.say("rack      %s", detail) },
 	})
 	if err != nil {
-		return "", nil, fmt.Errorf("bring the virtual rack up: %w", err)
+		return nil, nil, fmt.Errorf("bring the virtual rack up: %w", err)
 	}
 	serving, stop := context.WithCancel(ctx)
 	served := make(chan struct{})
@@ -33,15 +33,20 @@ func (u *up) openRack(ctx context.Context) (host string, closeRack func(), err e
 			u.say("the virtual rack is not served: %v", err)
 		}
 	}()
-	closeRack = func() {
+	return r, func() {
 		stop()
 		<-served
 		if err := r.Close(context.WithoutCancel(ctx)); err != nil {
 			u.say("could not stop the virtual rack cleanly: %v", err)
 		}
+	}, nil
+}
+
+// nodeHost is where nodes find this machine. Process machines reach any address
+// of it; those of LXD reach the bridge.
+func nodeHost(ctx context.Context, r rack.Rack) string {
+	if r == nil || r.Kind() == rack.Process {
+		return outwardAddress(ctx)
 	}
-	if r.Kind() == rack.Process {
-		return outwardAddress(ctx), closeRack, nil // its machines reach any address of this one
-	}
-	return r.HostAddress(), closeRack, nil
+	return r.HostAddress()
 }

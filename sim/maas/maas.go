@@ -1,6 +1,7 @@
 package maas
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,6 +35,10 @@ type Options struct {
 	// Settings are those an administrator would have changed, by name.
 	Settings map[string]string
 	State    string // file that the region is kept in; empty is none
+	// SaveEvery is how much of it can be lost when the process is killed; a second when 0.
+	SaveEvery time.Duration
+	// Careful loses nothing that a client was told; it costs a save for each change.
+	Careful  bool
 	Scenario *fault.Scenario
 	ListCost time.Duration
 	InFlight int
@@ -64,6 +69,7 @@ type Region struct {
 	once    sync.Once
 	done    sync.WaitGroup
 	closing error
+	saving  sync.Mutex // a file must not give way to an older one
 }
 
 // Start starts a simulator; it runs until it is closed.
@@ -90,7 +96,7 @@ func Start(o Options) (*Region, error) {
 	r.Token, r.OperatorToken = r.AdminKey(), r.OperatorKey()
 	if o.State != "" {
 		r.done.Add(1)
-		go r.keepSaving(o.Clock)
+		go r.keepSaving(o.Clock, cmp.Or(o.SaveEvery, saveEvery))
 	}
 	return r, nil
 }
@@ -136,7 +142,10 @@ func (r *Region) open(o Options, plan *fault.Plan) error {
 }
 
 func (r *Region) serve(o Options) error {
-	face := api.New(api.Options{Region: r.Region, Faults: r.Faults, ListCost: o.ListCost, InFlight: o.InFlight, Log: o.Log})
+	var face http.Handler = api.New(api.Options{Region: r.Region, Faults: r.Faults, ListCost: o.ListCost, InFlight: o.InFlight, Log: o.Log})
+	if o.Careful && o.State != "" {
+		face = r.careful(face)
+	}
 	address, err := r.listen(o.Listen, face)
 	if err != nil {
 		return err

@@ -55,6 +55,8 @@ func TestOperationsBeyondTheRecording(t *testing.T) {
 		{"POST", nic + "?op=set_default_gateway", form(), 200, `"mode": "static"`},
 		{"PUT", nic, form("name", "a-name-too-long-for-linux"), 400, "at most 15"},
 		{"PUT", nic, form("vlan", "1"), 400, "not one of the available"},
+		{"PUT", nic, form("mtu", "12"), 400, "between 552 and 65535"},
+		{"PUT", nic, form("mtu", "9000"), 200, `"effective_mtu": 9000`},
 		{"GET", nic, nil, 200, `"eno8303"`},
 		{"GET", "/nodes/" + ids[0] + "/interfaces/9999/", nil, 404, "No Interface matches"},
 		{"GET", "/nodes/" + ids[0] + "/interfaces/x/", nil, 404, "No Interface matches"},

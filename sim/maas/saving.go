@@ -12,11 +12,11 @@ import (
 	"gpuaas/sim/maas/simclock"
 )
 
-// saveEvery is how much can be lost when the process is killed.
+// saveEvery is how much can be lost when the process is killed, unless less is asked for.
 const saveEvery = time.Second
 
 // keepSaving writes the state file whenever something has changed.
-func (r *Region) keepSaving(clock simclock.Clock) {
+func (r *Region) keepSaving(clock simclock.Clock, every time.Duration) {
 	defer r.done.Done()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -28,7 +28,7 @@ func (r *Region) keepSaving(clock simclock.Clock) {
 		}
 	}()
 	var saved uint64
-	for clock.Sleep(ctx, saveEvery) == nil {
+	for clock.Sleep(ctx, every) == nil {
 		now := r.Changes()
 		if now == saved {
 			continue
@@ -41,8 +41,19 @@ func (r *Region) keepSaving(clock simclock.Clock) {
 	}
 }
 
+// Keep writes the state file now, where there is one: what follows may rely on
+// it after the process was killed.
+func (r *Region) Keep() error {
+	if r.state == "" {
+		return nil
+	}
+	return r.save()
+}
+
 // save replaces the state file in one step: a reader finds the old or the new.
 func (r *Region) save() (err error) {
+	r.saving.Lock()
+	defer r.saving.Unlock()
 	f, err := os.CreateTemp(filepath.Dir(r.state), ".maas-state-*")
 	if err != nil {
 		return fmt.Errorf("create state file: %w", err)

@@ -45,6 +45,13 @@ func carryOut(ctx context.Context, root, agentProgram string, payload []byte) er
 			return err
 		}
 	}
+	layers, err := c.layers()
+	if err != nil {
+		return err
+	}
+	if len(layers) > 0 {
+		return c.carryOutLayers(ctx, root, layers)
+	}
 	b, found, err := c.bootstrap()
 	switch {
 	case err != nil:

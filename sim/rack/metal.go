@@ -58,6 +58,11 @@ func (m *Metal) Boot(ctx context.Context, i region.Installed) error {
 	return nil
 }
 
+// Machine is where something that was installed runs, or ErrNoMachine.
+func (m *Metal) Machine(ctx context.Context, i region.Installed) (Machine, error) {
+	return m.rack.Find(ctx, m.name(i))
+}
+
 func (m *Metal) name(i region.Installed) string {
 	sum := sha256.New()
 	for _, part := range []string{i.OSystem, i.Series, i.Token, string(i.UserData)} {

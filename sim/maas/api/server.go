@@ -156,6 +156,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		plainAnswer(w, http.StatusOK, "2.0")
 	case strings.HasPrefix(path, "/MAAS/api/1.0/"):
 		plainAnswer(w, http.StatusGone, "The 1.0 API is no longer available. Please use API version 2.0.")
+	case path == runScriptsPath:
+		plainAnswer(w, http.StatusOK, runScripts)
 	case strings.HasPrefix(path, metadata):
 		s.serveMetadata(w, q)
 	default:
@@ -301,7 +303,8 @@ func (s *Server) subject(c *call) region.Ref {
 			return ref
 		}
 	}
-	return region.Ref{}
+	// A machine that is being added has no id yet.
+	return region.Ref{Hostname: c.form.Get("hostname"), BMC: c.form.Get("power_parameters_power_address")}
 }
 
 func hangUp(w http.ResponseWriter) {

@@ -32,6 +32,7 @@ func New(r *region.Region, plan *fault.Plan) http.Handler {
 	mux.HandleFunc("DELETE /faults", s.clearFaults)
 	mux.HandleFunc("DELETE /faults/{id}", s.removeFault)
 	mux.HandleFunc("POST /scenario", s.scenario)
+	mux.HandleFunc("GET /machines", s.machines)
 	mux.HandleFunc("POST /machines/{name}/{happening}", s.happen)
 	mux.HandleFunc("POST /racks/{health}", s.racks)
 	mux.HandleFunc("POST /clock/advance", s.advance)
@@ -112,6 +113,10 @@ func (s *server) scenario(w http.ResponseWriter, q *http.Request) {
 		s.region.HappenLater(time.Duration(h.After), h.Machine, h.Do)
 	}
 	answer(w, http.StatusCreated, map[string]int{"faults": len(sc.Faults), "happenings": len(sc.Happenings)})
+}
+
+func (s *server) machines(w http.ResponseWriter, _ *http.Request) {
+	answer(w, http.StatusOK, s.region.Overview())
 }
 
 func (s *server) happen(w http.ResponseWriter, q *http.Request) {

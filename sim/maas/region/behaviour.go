@@ -285,7 +285,7 @@ func (r *Region) offAfterErase(m *Machine, op int) {
 // scheduleSync reports hardware at the machine's interval for as long as it
 // stays deployed and powered.
 func (r *Region) scheduleSync(m *Machine) {
-	if r.passive || m.SyncInterval <= 0 {
+	if r.passive || m.SyncInterval <= 0 || r.machinesReport() {
 		return
 	}
 	op := m.Ops

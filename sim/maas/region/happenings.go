@@ -37,6 +37,7 @@ func (r *Region) Happen(name, what string) error {
 		m.Boots++
 		if r.startReleasing(m, Caller{}, "") {
 			m.PowerState = "off"
+			r.stopMetal(m.SystemID)
 			r.finishRelease(m)
 		}
 	case "redeploy":

@@ -86,6 +86,13 @@ func (r *Region) UpdateInterface(c Caller, systemID string, id int, f url.Values
 		}
 		i.VLAN = n
 	}
+	if m.Status != Deployed {
+		mtu, err := parseMTU(f, i.MTU)
+		if err != nil {
+			return nil, err
+		}
+		i.MTU = mtu
+	}
 	if v, given := f["tags"]; given {
 		i.Tags = strings.FieldsFunc(strings.Join(v, ","), func(c rune) bool { return c == ',' })
 	}

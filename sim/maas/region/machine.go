@@ -125,6 +125,7 @@ type Interface struct {
 	MAC        string
 	Kind       string
 	VLAN       int // 0 is none
+	MTU        int // 0 is that of the VLAN
 	Links      []*Link
 	Tags       []string
 	Vendor     string

@@ -7,7 +7,7 @@ func (r *Region) startMetal(m *Machine) {
 	if m.NodeToken != nil {
 		i.Token = m.NodeToken.String()
 	}
-	r.background(func() {
+	r.background(i.SystemID, func() {
 		if err := r.metal.Boot(r.life, i); err != nil {
 			r.log.Error("boot installed system", "machine", i.SystemID, "error", err)
 		}
@@ -15,21 +15,35 @@ func (r *Region) startMetal(m *Machine) {
 }
 
 func (r *Region) stopMetal(systemID string) {
-	r.background(func() {
+	r.background(systemID, func() {
 		if err := r.metal.PowerOff(r.life, systemID); err != nil {
 			r.log.Error("stop installed system", "machine", systemID, "error", err)
 		}
 	})
 }
 
-// background runs f beside the region; Close waits for it. The lock is held.
-func (r *Region) background(f func()) {
+// machinesReport says whether what is booted reports its hardware by itself.
+func (r *Region) machinesReport() bool {
+	metal, ok := r.metal.(Reporting)
+	return ok && metal.Reports()
+}
+
+// background runs f beside the region, after what was begun before it for the
+// same machine: a switch that goes off and on must not end off. Close waits for
+// it. The lock is held.
+func (r *Region) background(systemID string, f func()) {
 	if _, none := r.metal.(NoMetal); none || r.closed {
 		return
 	}
+	before, done := r.switching[systemID], make(chan struct{})
+	r.switching[systemID] = done
 	r.steps.Add(1)
 	go func() {
 		defer r.steps.Done()
+		defer close(done)
+		if before != nil {
+			<-before
+		}
 		f()
 	}()
 }

@@ -123,7 +123,7 @@ func (r *Region) Signal(systemID, status string) error {
 			r.fail(m, FailedEnteringRescue, "Failed to enter rescue mode.")
 		}
 	case Deployed:
-		if m.EnableHWSync {
+		if m.EnableHWSync && !r.mischief.Phase(m.ref("sync"), PhaseSync).Fail {
 			m.LastSync = r.clock.Now()
 		}
 	default:

@@ -40,6 +40,13 @@ type Metal interface {
 	Fetches() bool
 }
 
+// Reporting is a Metal whose machines may report their hardware by themselves.
+// Where they do, MAAS hears nothing of a machine that does not, and the region
+// must not speak in its place.
+type Reporting interface {
+	Reports() bool
+}
+
 // NoMetal boots nothing: the machine is only said to run.
 type NoMetal struct{}
 

@@ -52,6 +52,8 @@ type Region struct {
 	sets     map[int]*ScriptSet
 	nonces   map[string]time.Time
 	changes  uint64
+	// switching is closed when the metal of a machine has done what it was last told.
+	switching map[string]chan struct{}
 
 	life   context.Context // ends with the region; steps of machines run under it
 	end    context.CancelFunc
@@ -113,7 +115,8 @@ func blank(o Options) *Region {
 		o.Mischief = noMischief{}
 	}
 	r := &Region{
-		clock: o.Clock, timing: o.Timing.filled(), metal: o.Metal, mischief: o.Mischief, passive: o.Passive, log: o.Log,
+		switching: map[string]chan struct{}{},
+		clock:     o.Clock, timing: o.Timing.filled(), metal: o.Metal, mischief: o.Mischief, passive: o.Passive, log: o.Log,
 		rng: rand.New(rand.NewPCG(o.Seed, 0x6d616173)), //nolint:gosec // a simulation must repeat itself by its seed
 	}
 	r.life, r.end = context.WithCancel(context.Background())

@@ -91,6 +91,9 @@ func (r *Region) interfaceDoc(m *Machine, i *Interface) *InterfaceDoc {
 	if v := r.vlan(i.VLAN); v != nil {
 		d.VLAN, d.EffectiveMTU = r.vlanDoc(v), v.MTU
 	}
+	if i.MTU > 0 {
+		d.EffectiveMTU = i.MTU
+	}
 	for _, l := range i.Links {
 		link := LinkDoc{ID: l.ID, Mode: l.Mode, IP: l.IP}
 		if s := r.subnet(l.Subnet); s != nil {

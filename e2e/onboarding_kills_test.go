@@ -1,0 +1,255 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gpuaas/contract/apiclient"
+	"gpuaas/sim/lab"
+	"gpuaas/stack"
+	"gpuaas/stack/stacktest"
+)
+
+// TestABatchOutlivesEverythingThatIsKilled kills, one after the other and in the
+// middle of a batch of fifty machines, every process that takes part in it. All
+// machines become nodes without an operator, and none is deployed twice.
+func TestABatchOutlivesEverythingThatIsKilled(t *testing.T) {
+	const machines = 50
+	state := t.TempDir()
+	site := startLabProcess(t, state, machines)
+	engines := stacktest.Start(t, stack.Options{})
+	_, port, err := net.SplitHostPort(freeAddress(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := net.JoinHostPort("127.0.0.1", port)
+	env := []string{
+		"GPUAAS_NODES_LISTEN=" + address, "GPUAAS_NODES_URL=https://" + address, "GPUAAS_NODES_SSH_PROXY=" + site.record.SSHProxy,
+		"GPUAAS_NODES_AGENT_FOLDER=" + buildAgents(t), "GPUAAS_NODES_AGENT_VERSION=" + firstAgent, "GPUAAS_NODES_NEWCOMER_RATE=200",
+	}
+	api := startPlane(t, engines.Endpoints(), planeOptions{env: env, roles: "api,relay"})
+	worker := startPlane(t, engines.Endpoints(), planeOptions{env: env, roles: "worker", token: api.token})
+	list := filepath.Join(state, "lab.csv")
+	succeed(t, api.cli(t), "sim", "site", "--state", state, "--csv", list)
+	var sites struct {
+		Items []struct {
+			SiteID string `json:"site_id"`
+		}
+	}
+	api.do(t, http.MethodGet, "/api/v1/admin/maas-sites", nil, http.StatusOK, &sites)
+	var batch struct {
+		BatchID string `json:"batch_id"`
+	}
+	api.do(t, http.MethodPost, "/api/v1/admin/onboardings/batch", map[string]any{
+		"site_id": sites.Items[0].SiteID, "sku_id": "h200-sxm-baremetal-8g", "nodes": site.record.Machines,
+	}, http.StatusAccepted, &batch)
+
+	progress := func() (done, parked int, err error) {
+		var b struct {
+			Counts map[string]int `json:"counts"`
+		}
+		a, err := api.call(t.Context(), http.MethodGet, "/api/v1/admin/onboarding-batches/"+batch.BatchID, nil)
+		if err == nil {
+			err = readJSON(a, &b)
+		}
+		return b.Counts["completed"], b.Counts["failed_retryable"] + b.Counts["failed_manual_intervention"], err
+	}
+	for i, victim := range []struct {
+		name string
+		kill func()
+	}{
+		{"worker", func() {
+			worker.signal(syscall.SIGKILL)
+			<-worker.exited
+			worker = startPlane(t, engines.Endpoints(), planeOptions{env: env, roles: "worker", token: api.token, waiting: true})
+		}},
+		{"simulator", func() { site.restart(t) }},
+		{"Temporal", func() { bounce(t, engines, stack.Temporal) }},
+		{"agents", func() { killAgents(t, filepath.Join(state, "rack-process")) }},
+		{"OpenBao", func() { bounce(t, engines, stack.OpenBao) }},
+		{"PostgreSQL", func() { bounce(t, engines, stack.Postgres) }},
+		{"NATS", func() { bounce(t, engines, stack.NATS) }},
+		{"API", func() {
+			api.signal(syscall.SIGKILL)
+			<-api.exited
+			again := startPlane(t, engines.Endpoints(), planeOptions{env: env, roles: "api,relay", token: api.token})
+			api = again
+		}},
+	} {
+		enough := 3 + i*5
+		eventually(t, fmt.Sprintf("%d machines before %s is killed", enough, victim.name), 4*time.Minute, func() error {
+			done, _, err := progress()
+			if err == nil && done < enough {
+				err = fmt.Errorf("%d are done", done)
+			}
+			return err
+		})
+		t.Logf("killing %s", victim.name)
+		victim.kill()
+	}
+	eventually(t, "all machines to be nodes", 6*time.Minute, func() error {
+		done, parked, err := progress()
+		switch {
+		case err != nil:
+			return err
+		case parked > 0:
+			t.Fatalf("%d are parked:\n%s", parked, succeed(t, api.cli(t), "onboarding", "list", "--batch", batch.BatchID, "--status", "failed"))
+		case done < machines:
+			return fmt.Errorf("%d are done", done)
+		}
+		return nil
+	})
+	active := 0
+	for _, n := range all[apiclient.NodeView](t, api, "/api/v1/admin/nodes") {
+		if n.Status == "active" || n.Status == "offline" {
+			active++
+		}
+	}
+	if active != machines {
+		t.Errorf("%d nodes for %d machines", active, machines)
+	}
+	for hostname, deployments := range site.deployments(t) {
+		if deployments != 1 {
+			t.Errorf("%s was deployed %d times", hostname, deployments)
+		}
+	}
+}
+
+// bounce kills an engine and lets it come back.
+func bounce(t *testing.T, engines *stack.Stack, e stack.Engine) {
+	t.Helper()
+	if err := engines.Kill(e); err != nil {
+		t.Fatal(err)
+	}
+	if err := engines.Resume(e); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// labProcess is a lab in a process of its own, which can be killed.
+type labProcess struct {
+	*process
+	state  string
+	args   []string
+	record lab.Record
+}
+
+func startLabProcess(t *testing.T, state string, machines int) *labProcess {
+	t.Helper()
+	l := &labProcess{state: state, args: []string{
+		"sim", "lab", "--state", state, "--kind", "process", "--machines", strconv.Itoa(machines), "--hardware-speed", "400", "--careful",
+	}}
+	l.begin(t)
+	return l
+}
+
+func (l *labProcess) begin(t *testing.T) {
+	t.Helper()
+	l.process = begin(t, nil, l.args...)
+	eventually(t, "the lab to be there", time.Minute, func() error {
+		if !strings.Contains(l.output.String(), "lab of") {
+			return fmt.Errorf("it said: %s", l.output.tail(500))
+		}
+		var err error
+		l.record, err = lab.ReadRecord(lab.RecordFile(l.state))
+		return err
+	})
+}
+
+// restart kills the simulated MAAS, its machines and their agents, and switches
+// everything on again.
+func (l *labProcess) restart(t *testing.T) {
+	t.Helper()
+	l.signal(syscall.SIGKILL)
+	<-l.exited
+	l.begin(t)
+}
+
+// deployments is how often each machine was deployed, by the log of MAAS.
+func (l *labProcess) deployments(t *testing.T) map[string]int {
+	t.Helper()
+	out := map[string]int{}
+	for _, m := range labEvents(t, l.record) {
+		if m.Type == "User starting deployment" {
+			out[m.Hostname]++
+		}
+	}
+	return out
+}
+
+// killAgents kills the agents of a few machines; the rack starts them again, as
+// systemd would.
+func killAgents(t *testing.T, folder string) {
+	t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed := 0
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		line, err := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
+		if err == nil && strings.HasPrefix(string(line), folder) && strings.Contains(string(line), "gpuaas-agent") && killed < 5 {
+			if syscall.Kill(pid, syscall.SIGKILL) == nil {
+				killed++
+			}
+		}
+	}
+	if killed == 0 {
+		t.Error("no agent was found to be killed")
+	}
+}
+
+type maasEvent struct {
+	Type     string `json:"type"`
+	Hostname string `json:"hostname"`
+}
+
+// labEvents reads what MAAS has on record about each machine, over its own API.
+func labEvents(t *testing.T, r lab.Record) []maasEvent {
+	t.Helper()
+	key := strings.Split(r.Token, ":")
+	var events []maasEvent
+	for _, m := range r.Machines {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.URL+"/api/2.0/events/?op=query&level=DEBUG&limit=1000&hostname="+m.Hostname, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", fmt.Sprintf(
+			`OAuth oauth_version="1.0", oauth_signature_method="PLAINTEXT", oauth_consumer_key="%s", oauth_token="%s", oauth_signature="%%26%s", oauth_nonce="%d", oauth_timestamp="%d"`,
+			key[0], key[1], key[2], time.Now().UnixNano(), time.Now().Unix()))
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var page struct {
+			Events []maasEvent `json:"events"`
+		}
+		err = json.NewDecoder(resp.Body).Decode(&page)
+		_ = resp.Body.Close()
+		if err != nil || resp.StatusCode != http.StatusOK {
+			t.Fatalf("read events of %s: %s %v", m.Hostname, resp.Status, err)
+		}
+		events = append(events, page.Events...)
+	}
+	return events
+}
+
+func readJSON(a answer, into any) error {
+	if a.status != http.StatusOK {
+		return fmt.Errorf("answered %s", a)
+	}
+	return json.Unmarshal(a.body, into)
+}

@@ -1,0 +1,85 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"gpuaas/sim/lab"
+)
+
+// boots is what goes wrong on machines themselves, when they boot for the first
+// time, and what was seen of it.
+type boots struct {
+	mu      sync.Mutex
+	failing map[string]bool          // by host name: the first boot fails
+	held    map[string]chan struct{} // by host name: the agent is silent until it is closed
+	mute    map[string]chan struct{} // by host name: it enrols, and does not poll until it is closed
+	tokens  map[string][]string      // that agents came with
+	data    [][]byte                 // user data that was seen
+}
+
+func newBoots() *boots {
+	return &boots{failing: map[string]bool{}, held: map[string]chan struct{}{}, mute: map[string]chan struct{}{}, tokens: map[string][]string{}}
+}
+
+var errFirstBoot = errors.New("the first boot fails, as it was told to")
+
+func (b *boots) beforeEnroll(ctx context.Context, boot lab.Boot) error {
+	b.mu.Lock()
+	b.tokens[boot.Hostname] = append(b.tokens[boot.Hostname], boot.Token)
+	b.data = append(b.data, boot.UserData)
+	failing, held := b.failing[boot.Hostname], b.held[boot.Hostname]
+	b.mu.Unlock()
+	if failing {
+		return errFirstBoot
+	}
+	return waitFor(ctx, held)
+}
+
+func (b *boots) beforePoll(ctx context.Context, boot lab.Boot) {
+	b.mu.Lock()
+	mute := b.mute[boot.Hostname]
+	b.mu.Unlock()
+	_ = waitFor(ctx, mute) // a machine that is switched off polls no more
+}
+
+func waitFor(ctx context.Context, opened <-chan struct{}) error {
+	if opened == nil {
+		return nil
+	}
+	select {
+	case <-opened:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (b *boots) fail(hostname string, failing bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failing[hostname] = failing
+}
+
+// hold keeps agents from coming, or from polling once they have; the function
+// lets them.
+func (b *boots) hold(hostname string, from map[string]chan struct{}) (letGo func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	gate := make(chan struct{})
+	from[hostname] = gate
+	return sync.OnceFunc(func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		close(gate)
+		delete(from, hostname)
+	})
+}
+
+// came says whether an agent of a machine has come to enrol.
+func (b *boots) came(hostname string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.tokens[hostname]) > 0
+}

@@ -1,0 +1,128 @@
+package faults
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"slices"
+)
+
+// canaryOf is a secret that occurs nowhere by chance.
+func canaryOf(seed uint64, what string) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "canary %s %d", what, seed))
+	return "Canary" + hex.EncodeToString(sum[:12])
+}
+
+// Places are where secrets must not be: whoever runs the engines shows them.
+type Places func(ctx context.Context, show func(place string, content []byte)) error
+
+// Leak is a secret where it does not belong.
+type Leak struct{ Secret, Place string }
+
+// Search is what looking for secrets came to.
+type Search struct {
+	Secrets, Places int
+	Bytes           int64
+	Leaks           []Leak
+}
+
+// search looks for everything that only the secrets engine, the machine and
+// MAAS may know.
+func (w *World) search(ctx context.Context, places Places) (Search, error) {
+	known := w.sought()
+	out := Search{Secrets: known.count}
+	err := places(ctx, func(place string, content []byte) {
+		out.Places++
+		out.Bytes += int64(len(content))
+		for _, what := range known.in(content) {
+			if leak := (Leak{what, place}); !slices.Contains(out.Leaks, leak) {
+				out.Leaks = append(out.Leaks, leak)
+			}
+		}
+	})
+	if err != nil {
+		err = fmt.Errorf("look for secrets: %w", err)
+	}
+	return out, err
+}
+
+// head is how many bytes of a secret it is recognised by at first.
+const head = 8
+
+type form struct {
+	what string
+	text []byte
+}
+
+// sought are secrets, by the first bytes of each form that they can have.
+type sought struct {
+	count int
+	forms map[uint64][]form
+}
+
+// add seeks a secret as it may be written: plain, in base64, and as databases
+// show bytes.
+func (s *sought) add(what string, secret []byte) {
+	s.count++
+	for form, text := range map[string][]byte{
+		"": secret, " in base64": []byte(base64.RawStdEncoding.EncodeToString(secret[:len(secret)/3*3])), " as bytes": []byte(hex.EncodeToString(secret)),
+	} {
+		s.one(what+form, text)
+	}
+}
+
+func (s *sought) one(what string, text []byte) {
+	if len(text) < 2*head {
+		return // too short to be told from chance
+	}
+	key := binary.LittleEndian.Uint64(text)
+	s.forms[key] = append(s.forms[key], form{what, text})
+}
+
+func (s *sought) in(content []byte) []string {
+	var out []string
+	for i := 0; i+head <= len(content); i++ {
+		for _, f := range s.forms[binary.LittleEndian.Uint64(content[i:])] {
+			if bytes.HasPrefix(content[i:], f.text) {
+				out = append(out, f.what)
+			}
+		}
+	}
+	return out
+}
+
+// passwordHash is that of the deploy user, as first boots have it.
+var passwordHash = regexp.MustCompile(`\$2[aby]\$[0-9]{2}\$[./A-Za-z0-9]{53}`)
+
+// piece is how much of user data is looked for.
+const piece = 63
+
+func (w *World) sought() *sought {
+	s := &sought{forms: map[uint64][]form{}}
+	w.mu.Lock()
+	for what, secret := range w.canary {
+		s.add(what, []byte(secret))
+	}
+	w.mu.Unlock()
+	w.boots.mu.Lock()
+	defer w.boots.mu.Unlock()
+	for hostname, tokens := range w.boots.tokens {
+		for _, t := range tokens {
+			s.add("enrolment token of "+hostname, []byte(t))
+		}
+	}
+	for _, data := range w.boots.data {
+		if hash := passwordHash.Find(data); hash != nil {
+			s.add("hash of the deploy password", hash)
+		}
+		if middle := len(data) / 2 / 3 * 3; middle > piece {
+			s.add("rendered user data", data[middle:middle+piece])
+		}
+	}
+	return s
+}

@@ -1,0 +1,129 @@
+package faults
+
+import (
+	"slices"
+	"strings"
+)
+
+// Kind is a way in which a stage goes wrong.
+type Kind string
+
+// The kinds.
+const (
+	Before    Kind = "fails_before_effect"
+	After     Kind = "fails_after_effect"
+	Ambiguous Kind = "ambiguous_timeout"
+	ErrorKind Kind = "provider_error_state"
+	Lies      Kind = "provider_lies"
+	Killed    Kind = "worker_killed"
+	Twice     Kind = "duplicate_delivery"
+	OutOfBand Kind = "out_of_band_change"
+	// Takeover is no failure: an operator takes the job away from a stage that
+	// goes on all the same.
+	Takeover Kind = "operator_takes_over"
+)
+
+// Kinds lists them in the order of the report.
+var Kinds = []Kind{Before, After, Ambiguous, ErrorKind, Lies, Killed, Twice, OutOfBand, Takeover}
+
+// Stages are those of an onboarding, in their order.
+var Stages = []string{
+	loadSite, resolvePower, findMachine, commission, waitReady, storage, roce, pxeLink, render, deploy, waitDeployed, classify, recoverRetry,
+	seedSync, waitSync, waitAgent,
+}
+
+const (
+	loadSite     = "load_site_config"
+	resolvePower = "resolve_power_credentials"
+	findMachine  = "create_or_find_in_maas"
+	commission   = "commission_node"
+	waitReady    = "wait_for_ready"
+	storage      = "configure_storage"
+	roce         = "apply_roce_phase2"
+	pxeLink      = "ensure_pxe_interface_auto"
+	render       = "render_cloud_init"
+	deploy       = "deploy_via_maas"
+	waitDeployed = "wait_for_deployed"
+	classify     = "classify_deploy_failure"
+	recoverRetry = "recover_for_datasource_retry"
+	seedSync     = "ensure_hardware_sync_configured"
+	waitSync     = "wait_for_hardware_sync_healthy"
+	waitAgent    = "wait_for_agent_enrollment"
+)
+
+// Case is one stage going wrong in one way.
+type Case struct {
+	Stage string
+	Kind  Kind
+	// What happens, and what an operator puts right before acting; both for people.
+	What, Mend string
+	// NotApplicable is why the combination cannot exist; empty: it can.
+	NotApplicable string
+
+	wish func(*wish)
+	set  func(*run)
+	slow bool // it waits for a time limit
+}
+
+// Name is what the case is called: stage/kind.
+func (c Case) Name() string { return c.Stage + "/" + string(c.Kind) }
+
+// Catalogue is every stage in every way, also those that cannot be.
+func Catalogue() []Case {
+	var out []Case
+	for _, stage := range Stages {
+		for _, kind := range Kinds {
+			c := cases[stage][kind]
+			c.Stage, c.Kind = stage, kind
+			if c.set == nil && c.NotApplicable == "" {
+				c = usual(stage, kind)
+			}
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// Choice narrows the catalogue; a zero field does not narrow.
+type Choice struct{ Stage, Kind, Case string }
+
+// Choose picks cases; in error, the choice fits nothing.
+func Choose(all []Case, by Choice) []Case {
+	return slices.DeleteFunc(slices.Clone(all), func(c Case) bool {
+		return by.Stage != "" && c.Stage != by.Stage || by.Kind != "" && string(c.Kind) != by.Kind || by.Case != "" && !strings.Contains(c.Name(), by.Case)
+	})
+}
+
+// usual is what goes wrong with every stage in the same way, whatever it does.
+func usual(stage string, kind Kind) Case {
+	c := Case{Stage: stage, Kind: kind}
+	switch kind {
+	case Before:
+		c.What, c.Mend = "what the stage needs is away; it has done nothing", "bring it back"
+		c.set = func(r *run) { r.until(mishapUnavailable) }
+	case After:
+		c.What = "the stage had its effect; the answer was lost on the way"
+		c.set = func(r *run) { r.after = once(mishapUnavailable) }
+	case Ambiguous:
+		c.What = "the time is up, and nobody knows whether it happened"
+		c.set = func(r *run) {
+			if r.coin() {
+				r.before = once(mishapAmbiguous)
+			} else {
+				r.after = once(mishapAmbiguous)
+			}
+		}
+	case Killed:
+		c.What = "the worker dies after the effect, before anything is recorded"
+		c.set = func(r *run) { r.after = once(mishapKilled) }
+	case Twice:
+		c.What = "the stage is delivered twice; the second time knows nothing of the first"
+		c.set = func(r *run) { r.before = once(mishapTwice) }
+	case Takeover:
+		c.What = "an operator stops the job while the stage is about to act; the stage goes on"
+		c.set = func(r *run) { r.takeOver() }
+	case ErrorKind, Lies, OutOfBand:
+		c.NotApplicable = "not described"
+	}
+	return c
+}

@@ -1,0 +1,229 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"gpuaas/contract/apiclient"
+)
+
+// Result is how a case came out.
+type Result string
+
+// The results.
+const (
+	HealedItself  Result = "healed by itself"
+	Recovered     Result = "recovered"
+	Unresolved    Result = "not resolved"
+	NotApplicable Result = "not applicable"
+)
+
+// Stop is a place where a job was parked, and what was done about it.
+type Stop struct{ Stage, Class, Code, Action string }
+
+// Outcome is what became of a case.
+type Outcome struct {
+	Case
+	Result Result
+	Stops  []Stop
+	Took   time.Duration
+	Broken []string // what must hold and did not
+	Why    string   // of a case that was not resolved
+}
+
+// First says whether the case was resolved by itself or by the first action that
+// was recommended.
+func (o Outcome) First() bool {
+	return o.Result == HealedItself || o.Result == Recovered && len(o.Stops) == 1
+}
+
+const (
+	mostActions = 3
+	// patience is for one way from an action to the next stop.
+	patience = 150 * time.Second
+	// look is how long to believe that nothing happened because nothing was heard.
+	look = 5 * time.Second
+)
+
+// try carries a case out from the request to its end.
+func (w *World) try(ctx context.Context, seed uint64, number int, c Case) Outcome {
+	out := Outcome{Case: c, Result: NotApplicable}
+	if c.NotApplicable != "" {
+		return out
+	}
+	began := time.Now()
+	r := w.newRun(seed, number, c)
+	err := r.begin(ctx)
+	for err == nil {
+		var v *apiclient.OnboardingDetailView
+		if v, err = r.settled(ctx); err != nil {
+			break
+		}
+		if ended(string(v.Status)) {
+			r.checkEnd(ctx, v)
+			break
+		}
+		r.checkStop(ctx, v)
+		var stop Stop
+		stop, err = r.recover(ctx, v)
+		out.Stops = append(out.Stops, stop)
+	}
+	r.end()
+	if err == nil && r.unstruck() > 0 {
+		r.trouble(fmt.Errorf("%d faults were prepared and met nothing", r.unstruck()))
+	}
+	r.trouble(err)
+	out.Took, out.Broken, out.Result = time.Since(began), r.broken, Recovered
+	switch {
+	case len(r.problems) > 0:
+		out.Result, out.Why = Unresolved, fmt.Sprint(r.problems)
+	case len(out.Stops) == 0:
+		out.Result = HealedItself
+	}
+	return out
+}
+
+func ended(status string) bool {
+	return slices.Contains([]string{"completed", "reconciled", "cancelled"}, status)
+}
+
+func parked(status string) bool {
+	return slices.Contains([]string{"failed_retryable", "failed_manual_intervention"}, status)
+}
+
+// begin asks for the onboarding.
+func (r *run) begin(ctx context.Context) error {
+	if err := r.world.furnish(ctx, r); err != nil {
+		return err
+	}
+	r.set(r)
+	made, err := r.world.api.CreateOnboardingWithResponse(ctx, &apiclient.CreateOnboardingParams{}, apiclient.OnboardingNewBody{
+		SiteId: r.site, ProfileId: &r.profile, SkuId: sku, Hostname: r.hostname, IpmiIp: r.bmc,
+	})
+	if _, err := apiclient.Read(made, err); err != nil {
+		return fmt.Errorf("ask for the onboarding: %w", err)
+	}
+	r.job = made.JSON202.OnboardingId
+	r.world.Trap.set(r.job.String(), r)
+	if r.reached == nil {
+		return nil
+	}
+	return r.interrupt(ctx)
+}
+
+// interrupt is the operator who takes the job away from a stage.
+func (r *run) interrupt(ctx context.Context) error {
+	defer close(r.letGo)
+	select {
+	case <-r.reached:
+	case <-time.After(patience):
+		return errors.New("the stage was not reached")
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	r.acted()
+	return r.act(ctx, "mark_manual_intervention_required", "somebody is working on the machine")
+}
+
+// settled waits until the job has ended or is parked.
+func (r *run) settled(ctx context.Context) (*apiclient.OnboardingDetailView, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	news := r.world.newsOf(r.job.String())
+	for {
+		v, err := r.world.view(ctx, r.job)
+		if err != nil {
+			return nil, err
+		}
+		if ended(string(v.Status)) || parked(string(v.Status)) {
+			return v, nil
+		}
+		again := time.NewTimer(look)
+		select {
+		case <-news:
+		case <-again.C:
+		case <-ctx.Done():
+			again.Stop()
+			return nil, fmt.Errorf("it neither ended nor stopped in %s: %s", patience, v.Explanation.Summary)
+		}
+		again.Stop()
+	}
+}
+
+// recover puts right what went wrong and takes the action that is recommended.
+func (r *run) recover(ctx context.Context, v *apiclient.OnboardingDetailView) (Stop, error) {
+	e := v.Explanation
+	stop := Stop{Stage: v.CurrentStage}
+	if e.FailureClass != nil && e.ErrorCode != nil {
+		stop.Class, stop.Code = *e.FailureClass, *e.ErrorCode
+	}
+	if len(e.Actions) == 0 {
+		return stop, errors.New("nothing is recommended")
+	}
+	stop.Action = string(e.Actions[0].Action)
+	if r.actions >= mostActions {
+		return stop, fmt.Errorf("%d actions did not resolve it: %s", mostActions, e.Summary)
+	}
+	if !r.isMended() {
+		if err := r.repair(ctx); err != nil {
+			return stop, err
+		}
+	}
+	r.acted()
+	if err := r.act(ctx, stop.Action, "a simulated fault was put right"); err != nil {
+		return stop, err
+	}
+	return stop, nil
+}
+
+func (r *run) repair(ctx context.Context) error {
+	r.lift()
+	if err := r.mend(ctx); err != nil {
+		return fmt.Errorf("put right: %w", err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mended = true
+	return nil
+}
+
+func (r *run) end() { r.lift() }
+
+// act takes an action of operators.
+func (r *run) act(ctx context.Context, action, reason string) error {
+	r.mu.Lock()
+	r.actions++
+	r.mu.Unlock()
+	body := apiclient.OnboardingActionBody{Reason: reason}
+	api, job := r.world.api, r.job
+	do, known := map[string]func() (apiclient.Answer, error){
+		"retry_stage": func() (apiclient.Answer, error) {
+			return api.RetryOnboardingWithResponse(ctx, job, &apiclient.RetryOnboardingParams{}, body)
+		},
+		"resume": func() (apiclient.Answer, error) {
+			return api.ResumeOnboardingWithResponse(ctx, job, &apiclient.ResumeOnboardingParams{}, body)
+		},
+		"rerun": func() (apiclient.Answer, error) {
+			return api.RerunOnboardingWithResponse(ctx, job, &apiclient.RerunOnboardingParams{}, body)
+		},
+		"restart_clean": func() (apiclient.Answer, error) {
+			return api.RestartOnboardingCleanWithResponse(ctx, job, &apiclient.RestartOnboardingCleanParams{}, body)
+		},
+		"adopt_observed_state": func() (apiclient.Answer, error) {
+			return api.AdoptOnboardingWithResponse(ctx, job, &apiclient.AdoptOnboardingParams{}, body)
+		},
+		"mark_manual_intervention_required": func() (apiclient.Answer, error) {
+			return api.MarkOnboardingManualWithResponse(ctx, job, &apiclient.MarkOnboardingManualParams{}, body)
+		},
+	}[action]
+	if !known {
+		return fmt.Errorf("the action %s does not lead on", action)
+	}
+	if _, err := apiclient.Read(do()); err != nil {
+		return fmt.Errorf("%s: %w", action, err)
+	}
+	return nil
+}

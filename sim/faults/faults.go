@@ -1,0 +1,139 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Options say what to try.
+type Options struct {
+	Seed     uint64
+	Parallel int
+	Cases    []Case
+	// Places are searched for secrets at the end; nil: none are.
+	Places Places
+	// Tell is called for each case that has come to its end; nil: nobody is told.
+	Tell func(done, all int, o Outcome)
+}
+
+// Report is what came of a run over the catalogue.
+type Report struct {
+	Seed     uint64
+	Parallel int
+	Took     time.Duration
+	Outcomes []Outcome
+	Search   Search
+}
+
+// share is how much of the catalogue must be resolved by itself or by the first
+// action that is recommended.
+const share = 0.9
+
+// Run tries all cases, those that take long first.
+func (w *World) Run(ctx context.Context, o Options) (Report, error) {
+	began := time.Now()
+	out := Report{Seed: o.Seed, Parallel: o.Parallel, Outcomes: make([]Outcome, len(o.Cases))}
+	order := make([]int, len(o.Cases))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return weight(o.Cases[b]) - weight(o.Cases[a]) })
+	var mu sync.Mutex
+	var working sync.WaitGroup
+	done := 0
+	for range max(o.Parallel, 1) {
+		working.Go(func() {
+			for {
+				mu.Lock()
+				if len(order) == 0 || ctx.Err() != nil {
+					mu.Unlock()
+					return
+				}
+				next := order[0]
+				order = order[1:]
+				mu.Unlock()
+				result := w.try(ctx, o.Seed, next+1, o.Cases[next])
+				mu.Lock()
+				done++
+				out.Outcomes[next] = result
+				if o.Tell != nil {
+					o.Tell(done, len(o.Cases), result)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	working.Wait()
+	if ctx.Err() != nil {
+		return out, fmt.Errorf("try the catalogue: %w", ctx.Err())
+	}
+	var err error
+	if o.Places != nil {
+		out.Search, err = w.search(ctx, o.Places)
+	}
+	out.Took = time.Since(began)
+	return out, err
+}
+
+func weight(c Case) int {
+	if c.slow {
+		return 1
+	}
+	return 0
+}
+
+// Count is how many cases came out in a way.
+func (r Report) Count(results ...Result) int {
+	n := 0
+	for _, o := range r.Outcomes {
+		if slices.Contains(results, o.Result) {
+			n++
+		}
+	}
+	return n
+}
+
+// First is how many were resolved by themselves or by the first recommended
+// action.
+func (r Report) First() int {
+	n := 0
+	for _, o := range r.Outcomes {
+		if o.First() {
+			n++
+		}
+	}
+	return n
+}
+
+// Tried is how many cases could be tried.
+func (r Report) Tried() int { return len(r.Outcomes) - r.Count(NotApplicable) }
+
+// Verdict is nil when everything held that must hold.
+func (r Report) Verdict() error {
+	var problems []string
+	for _, o := range r.Outcomes {
+		for _, b := range o.Broken {
+			problems = append(problems, o.Name()+": "+b)
+		}
+	}
+	for _, l := range r.Search.Leaks {
+		problems = append(problems, fmt.Sprintf("%s was found in %s", l.Secret, l.Place))
+	}
+	if tried := r.Tried(); float64(r.First()) < share*float64(tried) {
+		problems = append(problems, fmt.Sprintf("%d of %d cases were resolved by themselves or by the first recommended action, and %.0f %% must be", r.First(), tried, share*100))
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	return &BrokenError{Problems: problems}
+}
+
+// BrokenError is what did not hold.
+type BrokenError struct{ Problems []string }
+
+func (e *BrokenError) Error() string {
+	return fmt.Sprintf("%d things that must hold did not: %v", len(e.Problems), e.Problems)
+}

@@ -1,0 +1,130 @@
+package faults
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// titles are the kinds for people.
+var titles = map[Kind]string{
+	Before: "fails before its effect", After: "fails after its effect (answer lost)", Ambiguous: "ambiguous time-out", ErrorKind: "provider reports an error state",
+	Lies: "provider lies (says done, is not)", Killed: "worker is killed", Twice: "delivered twice", OutOfBand: "changed out of band", Takeover: "operator takes over",
+}
+
+// said is how a case came out, in one line.
+func (o Outcome) said() string {
+	switch o.Result {
+	case NotApplicable:
+		return "not applicable: " + o.Case.NotApplicable
+	case HealedItself:
+		return "healed by itself"
+	case Recovered, Unresolved:
+	}
+	var parts []string
+	for _, s := range o.Stops {
+		at := ""
+		if s.Stage != o.Stage {
+			at = " at " + s.Stage
+		}
+		parts = append(parts, fmt.Sprintf("parked%s as %s (%s) → %s", at, s.Class, s.Code, s.Action))
+	}
+	if o.Result == Unresolved {
+		return strings.Join(append(parts, "NOT RESOLVED: "+o.Why), " → ")
+	}
+	return strings.Join(append(parts, "completed"), " → ")
+}
+
+const preamble = `# What goes wrong, and what becomes of it
+
+This page is written by ` + "`gpuaas sim faults --report docs/fault-catalogue.md`" + `, which tries every stage of an onboarding in
+every way that stages fail: on real engines, against a simulated data centre, through the public API. Where a stage talks
+to MAAS, it is the simulated MAAS that fails; where it does not, the stage is stopped from outside. When an onboarding is
+parked, the explanation is read, what went wrong is put right as the last column says, and the **first** recommended action
+is taken.
+
+The same seed makes the same things go wrong: ` + "`gpuaas sim faults --seed %d --case deploy_via_maas/provider_lies`" + ` repeats
+one case.
+
+`
+
+// WriteMarkdown writes the report as the page of the documentation.
+func (r Report) WriteMarkdown(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, preamble, r.Seed)
+	r.totals(&b)
+	for _, stage := range Stages {
+		heading := false
+		for _, o := range r.Outcomes {
+			if o.Stage != stage {
+				continue
+			}
+			if !heading {
+				fmt.Fprintf(&b, "\n## %s\n\n| kind | what happens | what becomes of it | what the operator puts right |\n| --- | --- | --- | --- |\n", stage)
+				heading = true
+			}
+			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", titles[o.Kind], cell(o.What), cell(o.said()), cell(o.Mend))
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func cell(s string) string { return strings.ReplaceAll(strings.ReplaceAll(s, "|", "\\|"), "\n", " ") }
+
+func (r Report) totals(b *strings.Builder) {
+	tried := r.Tried()
+	held := "yes"
+	broken := 0
+	for _, o := range r.Outcomes {
+		broken += len(o.Broken)
+	}
+	if broken > 0 {
+		held = fmt.Sprintf("no: %d violations", broken)
+	}
+	fmt.Fprintf(b, "| | |\n| --- | --- |\n")
+	for _, row := range [][2]string{
+		{"cases", fmt.Sprintf("%d, of which %d cannot exist", len(r.Outcomes), r.Count(NotApplicable))},
+		{"healed by themselves", fmt.Sprint(r.Count(HealedItself))},
+		{"parked, and completed by the first recommended action", fmt.Sprint(r.First() - r.Count(HealedItself))},
+		{"parked, and completed by more than one action", fmt.Sprint(r.Count(HealedItself, Recovered) - r.First())},
+		{"not resolved", fmt.Sprint(r.Count(Unresolved))},
+		{"resolved without an operator or by the first recommended action", fmt.Sprintf("%.1f %% (at least %.0f %%)", 100*float64(r.First())/float64(max(tried, 1)), share*100)},
+		{"no double deployment, nothing after a takeover, no node active too early, always a legal action", held},
+		{"secrets looked for, and found where they do not belong", fmt.Sprintf("%d in %d places (%d MB), %d found", r.Search.Secrets, r.Search.Places, r.Search.Bytes>>20, len(r.Search.Leaks))},
+		{"seed, cases at a time, seconds", fmt.Sprintf("%d, %d, %.0f", r.Seed, r.Parallel, r.Took.Seconds())},
+	} {
+		fmt.Fprintf(b, "| %s | %s |\n", row[0], row[1])
+	}
+}
+
+// WriteText writes the report for a terminal.
+func (r Report) WriteText(w io.Writer) error {
+	var b strings.Builder
+	for _, o := range r.Outcomes {
+		b.WriteString(o.Line() + "\n")
+	}
+	b.WriteString("\n")
+	r.totals(&b)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// Line is one case for a terminal.
+func (o Outcome) Line() string {
+	mark := "✓"
+	switch {
+	case o.Result == NotApplicable:
+		mark = "–"
+	case len(o.Broken) > 0 || o.Result == Unresolved:
+		mark = "✗"
+	case !o.First():
+		mark = "!"
+	}
+	line := fmt.Sprintf("%s %-58s %5.1fs  %s", mark, o.Name(), o.Took.Round(100*time.Millisecond).Seconds(), o.said())
+	for _, broken := range o.Broken {
+		line += "\n    BROKEN: " + broken
+	}
+	return line
+}

@@ -1,0 +1,128 @@
+package faults
+
+import (
+	"context"
+	"sync"
+)
+
+// Point is an attempt at a stage of an onboarding.
+type Point struct {
+	Job, Stage string
+	Attempt    int
+	Epoch      int64
+}
+
+// What can go wrong at a point, by the names that control planes know.
+const (
+	mishapNone        = ""
+	mishapUnavailable = "unavailable"
+	mishapAmbiguous   = "ambiguous"
+	mishapKilled      = "killed"
+	mishapTwice       = "twice"
+)
+
+// Trap is where stages come by before and after they act.
+type Trap struct {
+	mu    sync.Mutex
+	runs  map[string]*run
+	known map[string]chan struct{} // closed once the run of a job is known
+}
+
+// NewTrap makes a trap that lets everything pass until a case is run.
+func NewTrap() *Trap {
+	return &Trap{runs: map[string]*run{}, known: map[string]chan struct{}{}}
+}
+
+// Before says what goes wrong before a stage acts.
+func (t *Trap) Before(ctx context.Context, at Point) string {
+	if r := t.await(ctx, at.Job); r != nil {
+		return r.meet(ctx, at, true)
+	}
+	return mishapNone
+}
+
+// After says what goes wrong when a stage has acted and nothing is recorded yet.
+func (t *Trap) After(ctx context.Context, at Point) string {
+	if r := t.await(ctx, at.Job); r != nil {
+		return r.meet(ctx, at, false)
+	}
+	return mishapNone
+}
+
+func (t *Trap) knownOf(job string) chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.known[job] == nil {
+		t.known[job] = make(chan struct{})
+	}
+	return t.known[job]
+}
+
+// await finds the run of a job. A workflow may begin before whoever asked for it
+// has heard its id.
+func (t *Trap) await(ctx context.Context, job string) *run {
+	select {
+	case <-t.knownOf(job):
+	case <-ctx.Done():
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.runs[job]
+}
+
+func (t *Trap) set(job string, r *run) {
+	known := t.knownOf(job)
+	t.mu.Lock()
+	t.runs[job] = r
+	t.mu.Unlock()
+	close(known)
+}
+
+// action is what happens at one of the two sides of a stage; n counts how often
+// it was come by, from 1.
+type action func(ctx context.Context, n int) string
+
+func once(mishap string) action {
+	return func(_ context.Context, n int) string {
+		if n == 1 {
+			return mishap
+		}
+		return mishapNone
+	}
+}
+
+// meet is a stage that comes by.
+func (r *run) meet(ctx context.Context, at Point, before bool) string {
+	r.mu.Lock()
+	if before && at.Epoch > r.epoch {
+		r.epoch = at.Epoch
+		r.mu.Unlock()
+		r.checkTakeover()
+		r.mu.Lock()
+	}
+	do := r.after
+	switch {
+	case at.Stage == r.Stage && before:
+		do = r.before
+	case at.Stage != r.Stage:
+		do = nil
+		if before {
+			do = r.elsewhere[at.Stage]
+		}
+	}
+	n := 0
+	if do != nil {
+		key := at.Stage
+		if !before {
+			key += "/after"
+		}
+		r.met[key]++
+		n = r.met[key]
+	}
+	r.mu.Unlock()
+	if do == nil {
+		return mishapNone
+	}
+	return do(ctx, n)
+}

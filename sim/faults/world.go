@@ -1,0 +1,244 @@
+package faults
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+
+	"github.com/oapi-codegen/runtime/types"
+
+	"gpuaas/contract/apiclient"
+	"gpuaas/contract/eventwire"
+	"gpuaas/sim/lab"
+	"gpuaas/sim/maas"
+	"gpuaas/sim/maas/fleet"
+	"gpuaas/sim/maas/region"
+)
+
+// What cases go by. Time limits are the least that a profile may have.
+const (
+	sku       = "h200-sxm-baremetal-8g"
+	leastTime = int32(60)
+	regionFor = "faults"
+	prefix    = "gpu"
+)
+
+var admin = region.Caller{User: &region.User{Name: "admin", Admin: true}}
+
+// World is a data centre in which things go wrong, and the control plane that
+// works in it.
+type World struct {
+	Lab  *lab.Lab
+	Trap *Trap
+	// BMCPassword is given to MAAS for every server, and nobody else may learn it.
+	BMCPassword string
+	// Forget makes the secrets engine lose what it has at a path.
+	Forget func(ctx context.Context, path string) error
+
+	api   *apiclient.ClientWithResponses
+	boots *boots
+	known int // machines that MAAS knows from the start
+
+	mu      sync.Mutex
+	news    map[string]chan struct{} // of onboardings, by id: something has been settled
+	canary  map[string]string        // what must be found nowhere, by what it is
+	next    int
+	unknown int
+}
+
+// OpenWorld opens a data centre for a number of cases. MAAS has less patience
+// there than elsewhere: what an hour is to others is a minute to it.
+func OpenWorld(seed uint64, cases int) (*World, error) {
+	w := &World{
+		Trap: NewTrap(), boots: newBoots(), known: cases, news: map[string]chan struct{}{}, canary: map[string]string{},
+		BMCPassword: canaryOf(seed, "bmc"),
+	}
+	l, err := lab.Open(lab.Options{
+		Region: maas.Options{
+			Seed: seed, Fleet: fleet.Options{Machines: cases, Unknown: cases, Stage: "new", Prefix: prefix},
+			Timing: region.Timing{Pace: region.PaceZero, Speed: 60}, Settings: map[string]string{"node_timeout": "5", "upstream_dns": "1.1.1.1 8.8.8.8"},
+		},
+		DeployPassword: canaryOf(seed, "deploy"), WaitSeconds: 20,
+		BeforeEnroll: w.boots.beforeEnroll, BeforePoll: w.boots.beforePoll,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open data centre: %w", err)
+	}
+	w.Lab = l
+	w.canary["deploy password"], w.canary["BMC password"] = l.DeployPassword, w.BMCPassword
+	return w, nil
+}
+
+// Connect lets the world be worked in by a control plane. It follows what
+// happens there until the context ends.
+func (w *World) Connect(ctx context.Context, api *apiclient.ClientWithResponses) <-chan error {
+	w.api = api
+	ended := make(chan error, 1)
+	go func() {
+		ended <- apiclient.Stream(ctx, api, apiclient.StreamRequest{Type: string(eventwire.NodeOnboardingCompleted[:len("node.onboarding")])}, w.hear)
+	}()
+	return ended
+}
+
+// hear tells whoever waits for an onboarding that it was settled.
+func (w *World) hear(item apiclient.StreamItem) error {
+	if item.Event == nil || item.Event.EventType == string(eventwire.NodeOnboardingStage) {
+		return nil
+	}
+	payload, err := json.Marshal(item.Event.Payload)
+	if err != nil {
+		return fmt.Errorf("read event: %w", err)
+	}
+	var o eventwire.Onboarding
+	if err := json.Unmarshal(payload, &o); err != nil {
+		return fmt.Errorf("read event: %w", err)
+	}
+	select {
+	case w.newsOf(o.OnboardingID) <- struct{}{}:
+	default: // they have not looked since the last time
+	}
+	return nil
+}
+
+func (w *World) newsOf(job string) chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.news[job] == nil {
+		w.news[job] = make(chan struct{}, 1)
+	}
+	return w.news[job]
+}
+
+func (w *World) keep(what, secret string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.canary[what] = secret
+}
+
+// machine gives a case its machine: one that MAAS knows, or one that only
+// stands in the rack.
+func (w *World) machine(unknown bool) (hostname, bmc string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if unknown {
+		w.unknown++
+		return fmt.Sprintf("bare-%05d", w.unknown), fleet.BMCAddress(w.known + w.unknown)
+	}
+	w.next++
+	return fmt.Sprintf("%s-%05d", prefix, w.next), fleet.BMCAddress(w.next)
+}
+
+// wish is how the site of a case differs from others.
+type wish struct {
+	unknown        bool   // MAAS does not know the machine
+	noPower        bool   // the site has no BMC credentials
+	deployPassword string // another one than machines have
+	image          string
+	bundle         string
+	pxeIface       string
+	addresses      bool // for RoCE
+}
+
+// furnish makes the site of a run, with a profile of its own.
+func (w *World) furnish(ctx context.Context, r *run) error {
+	iface, parallel := lab.PXEIface, int32(10)
+	made, err := w.api.CreateMaasSiteWithResponse(ctx, &apiclient.CreateMaasSiteParams{}, apiclient.SiteNewBody{
+		Name: "faults-" + strconv.Itoa(r.number), RegionCode: regionFor, ApiBaseUrl: w.Lab.URL, PxeIface: "eth0", NodePxeIface: iface,
+		DeployUser: &w.Lab.DeployUser, DeploySshIface: &iface, MaxParallel: &parallel,
+	})
+	if _, err := apiclient.Read(made, err); err != nil {
+		return fmt.Errorf("create site: %w", err)
+	}
+	r.site = made.JSON201.SiteId
+	if err := w.admit(ctx, r); err != nil {
+		return err
+	}
+	least, ttl, interval := leastTime, int32(3600), "15m"
+	body := apiclient.SiteNewProfileBody{
+		Name: "faults", DiscoveryTimeoutSeconds: &least, CommissionTimeoutSeconds: &least, DeployTimeoutSeconds: &least, HwSyncSeedTimeoutSeconds: &least,
+		HwSyncHealthTimeoutSeconds: &least, EnrollmentTimeoutSeconds: &least, ReleaseTimeoutSeconds: &least, EnrollmentTokenTtlSeconds: &ttl,
+		HardwareSyncInterval: &interval,
+	}
+	for field, value := range map[**string]string{&body.DistroSeries: r.wish.image, &body.SiteBootstrapBundleRef: r.wish.bundle, &body.NodePxeIface: r.wish.pxeIface} {
+		if value != "" {
+			*field = &value
+		}
+	}
+	profile, err := w.api.CreateSiteProfileWithResponse(ctx, r.site, &apiclient.CreateSiteProfileParams{}, body)
+	if _, err := apiclient.Read(profile, err); err != nil {
+		return fmt.Errorf("create profile: %w", err)
+	}
+	r.profile = profile.JSON201.ProfileId
+	if !r.wish.addresses {
+		return nil
+	}
+	row := apiclient.SiteAssignmentRow{Hostname: r.hostname, Interface: roceIface, Ipv4Cidr: fmt.Sprintf("172.30.%d.%d/31", r.number/128, r.number%128*2)}
+	_, err = apiclient.Read(w.api.UpsertRoceAssignmentsWithResponse(ctx, r.site, &apiclient.UpsertRoceAssignmentsParams{}, apiclient.SiteAssignmentsBody{Items: []apiclient.SiteAssignmentRow{row}}))
+	if err != nil {
+		return fmt.Errorf("assign RoCE address: %w", err)
+	}
+	return nil
+}
+
+const roceIface = "ens38np0"
+
+// admit gives the site of a run its credentials: a key of its own to MAAS, so
+// that it can be taken away from it alone.
+func (w *World) admit(ctx context.Context, r *run) error {
+	token, err := w.newToken(r)
+	if err != nil {
+		return err
+	}
+	password := w.Lab.DeployPassword
+	if r.wish.deployPassword != "" {
+		password = r.wish.deployPassword
+	}
+	body := apiclient.SiteCredentialsBody{ApiToken: &token, DeployPassword: &password}
+	if !r.wish.noPower {
+		body.Power = &apiclient.SitePowerBody{User: lab.BMCUser, Pass: &w.BMCPassword}
+	}
+	return w.credentials(ctx, r, body)
+}
+
+func (w *World) credentials(ctx context.Context, r *run, body apiclient.SiteCredentialsBody) error {
+	if _, err := apiclient.Read(w.api.SetMaasSiteCredentialsWithResponse(ctx, r.site, &apiclient.SetMaasSiteCredentialsParams{}, body)); err != nil {
+		return fmt.Errorf("set credentials of site: %w", err)
+	}
+	return nil
+}
+
+// newToken makes a key of the administrator.
+func (w *World) newToken(r *run) (string, error) {
+	made, ok := w.Lab.CreateToken(admin, r.Name()).(map[string]string)
+	if !ok {
+		return "", errors.New("make API key: MAAS has another form")
+	}
+	r.tokenKey = made["token_key"]
+	w.keep(fmt.Sprintf("API key of MAAS for site %d (%s)", r.number, made["token_key"][:4]), made["token_secret"])
+	return made["consumer_key"] + ":" + made["token_key"] + ":" + made["token_secret"], nil
+}
+
+// change changes the profile of a run.
+func (w *World) change(ctx context.Context, r *run, body apiclient.SiteProfileChangeBody) error {
+	now, err := w.api.GetSiteProfileWithResponse(ctx, r.site, r.profile)
+	if _, err := apiclient.Read(now, err); err != nil {
+		return fmt.Errorf("read profile: %w", err)
+	}
+	match := strconv.Quote(strconv.FormatInt(now.JSON200.Version, 10))
+	if _, err := apiclient.Read(w.api.UpdateSiteProfileWithResponse(ctx, r.site, r.profile, &apiclient.UpdateSiteProfileParams{IfMatch: match}, body)); err != nil {
+		return fmt.Errorf("change profile: %w", err)
+	}
+	return nil
+}
+
+// view reads an onboarding.
+func (w *World) view(ctx context.Context, job types.UUID) (*apiclient.OnboardingDetailView, error) {
+	answer, err := w.api.GetOnboardingWithResponse(ctx, job)
+	if _, err := apiclient.Read(answer, err); err != nil {
+		return nil, fmt.Errorf("read onboarding: %w", err)
+	}
+	return answer.JSON200, nil
+}

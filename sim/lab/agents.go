@@ -1,0 +1,209 @@
+package lab
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"gpuaas/contract/agentwire"
+	"gpuaas/sim/fleet"
+	"gpuaas/sim/maas/region"
+	"gpuaas/sim/rack"
+)
+
+// agents runs installed systems as agents of this process: one goroutine and
+// one connection each.
+type agents struct {
+	lab          *Lab
+	waitSeconds  int
+	beforeEnroll func(context.Context, Boot) error
+	beforePoll   func(context.Context, Boot)
+	working      sync.WaitGroup
+
+	mu    sync.Mutex
+	homes map[string]*home // by system id
+
+	trust sync.Mutex
+	pools map[[sha256.Size]byte]*x509.CertPool // fleets share one CA
+}
+
+// home is what an installation leaves on a machine: it is there after a reboot.
+type home struct {
+	identity string
+	disk     *memoryDisk
+	retry    chan struct{}
+
+	mu    sync.Mutex
+	off   context.CancelFunc // nil when the machine is off
+	ended chan struct{}
+	agent *fleet.Agent // nil until it has enrolled
+}
+
+func newAgents(l *Lab, o Options) *agents {
+	g := &agents{
+		lab: l, waitSeconds: o.WaitSeconds, beforeEnroll: o.BeforeEnroll, beforePoll: o.BeforePoll,
+		pools: map[[sha256.Size]byte]*x509.CertPool{}, homes: map[string]*home{},
+	}
+	if g.beforeEnroll == nil {
+		g.beforeEnroll = func(context.Context, Boot) error { return nil }
+	}
+	if g.beforePoll == nil {
+		g.beforePoll = func(context.Context, Boot) {}
+	}
+	return g
+}
+
+func (g *agents) fetches() bool { return false }
+
+func (g *agents) close() { g.working.Wait() } // the life of the lab has ended
+
+func (g *agents) boot(_ context.Context, i region.Installed, h *host) error {
+	identity := string(g.lab.identity(i))
+	g.mu.Lock()
+	there := g.homes[i.SystemID]
+	if there == nil || there.identity != identity {
+		there.stop()
+		there = &home{identity: identity, disk: &memoryDisk{}, retry: make(chan struct{}, 1)}
+		g.homes[i.SystemID] = there
+	}
+	g.mu.Unlock()
+	h.disk = there.disk
+	h.again = func(context.Context) error {
+		select {
+		case there.retry <- struct{}{}:
+		default: // it is about to begin anyway
+		}
+		return nil
+	}
+	there.start(g, i, h)
+	return nil
+}
+
+func (g *agents) powerOff(_ context.Context, systemID string) error {
+	g.mu.Lock()
+	there := g.homes[systemID]
+	g.mu.Unlock()
+	there.stop()
+	return nil
+}
+
+// start begins a life of the agent, unless one runs.
+func (a *home) start(g *agents, i region.Installed, h *host) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.off != nil {
+		return
+	}
+	ctx, off := context.WithCancel(g.lab.life)
+	ended := make(chan struct{})
+	a.off, a.ended = off, ended
+	g.working.Go(func() {
+		defer close(ended)
+		defer off()
+		if err := a.live(ctx, g, i, h); err != nil && ctx.Err() == nil {
+			g.lab.log.Warn("agent of machine ended", "machine", i.SystemID, "error", err)
+		}
+	})
+}
+
+func (a *home) stop() {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.off == nil {
+		return
+	}
+	a.off()
+	<-a.ended
+	a.off = nil
+}
+
+// live is the first boot, until it succeeds, and then the work of the agent.
+func (a *home) live(ctx context.Context, g *agents, i region.Installed, h *host) error {
+	for a.agent == nil {
+		agent, err := g.enroll(ctx, i, h)
+		if errors.Is(err, errNoBootstrap) || ctx.Err() != nil {
+			return err
+		}
+		if noted := a.note(err); noted != nil {
+			return noted
+		}
+		if a.agent = agent; err == nil {
+			break
+		}
+		g.lab.log.Warn("first boot of machine failed", "machine", i.SystemID, "error", err)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-a.retry:
+		}
+	}
+	return a.agent.Run(ctx)
+}
+
+var errNoBootstrap = errors.New("the payload makes no node of the machine")
+
+func (g *agents) enroll(ctx context.Context, i region.Installed, h *host) (*fleet.Agent, error) {
+	b, found, err := rack.ReadBootstrap(i.UserData)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNoBootstrap, err)
+	}
+	if !found {
+		return nil, errNoBootstrap
+	}
+	roots, err := g.pool(b.CA)
+	if err != nil {
+		return nil, err
+	}
+	o := fleet.Options{URL: b.URL, Roots: roots, WaitSeconds: g.waitSeconds, Received: func(e agentwire.Envelope, _ time.Time) {
+		if e.Type == agentwire.TypeHWSyncReseed {
+			_ = h.report() // as a unit that is started: it fails by itself
+		}
+	}}
+	boot := Boot{SystemID: i.SystemID, Hostname: i.Hostname, Token: b.Token, UserData: i.UserData}
+	if err := g.beforeEnroll(ctx, boot); err != nil {
+		return nil, fmt.Errorf("enrol machine %s: %w", i.SystemID, err)
+	}
+	agent, err := o.Enroll(ctx, b.Token, i.Hostname)
+	if err != nil {
+		return nil, fmt.Errorf("enrol machine %s: %w", i.SystemID, err)
+	}
+	g.beforePoll(ctx, boot)
+	return agent, nil
+}
+
+func (g *agents) pool(ca []byte) (*x509.CertPool, error) {
+	sum := sha256.Sum256(ca)
+	g.trust.Lock()
+	defer g.trust.Unlock()
+	if p := g.pools[sum]; p != nil {
+		return p, nil
+	}
+	p := x509.NewCertPool()
+	if !p.AppendCertsFromPEM(ca) {
+		return nil, errors.New("read CA of the control plane: there is no certificate in it")
+	}
+	g.pools[sum] = p
+	return p, nil
+}
+
+// note leaves the record of the layer that makes a node of the machine.
+func (a *home) note(problem error) error {
+	now := time.Now().UTC().Format(time.RFC3339)
+	record := map[string]any{"layer": "agent-bootstrap", "version": "1", "state": "succeeded", "started_at": now, "ended_at": now, "exit_code": 0, "step": "", "reason": ""}
+	if problem != nil {
+		record["state"], record["exit_code"], record["step"], record["reason"] = "failed", 1, "enrol", problem.Error()
+	}
+	content, err := json.Marshal(record)
+	if err != nil {
+		return fmt.Errorf("write record of layer: %w", err)
+	}
+	return a.disk.write(rack.FirstBootFolder+"/"+agentRecord, append(content, '\n'))
+}

@@ -1,0 +1,202 @@
+package lab
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"gpuaas/sim/maas"
+	"gpuaas/sim/rack"
+)
+
+// Kind says what the machines of a lab are once they are deployed.
+type Kind string
+
+// The kinds: those of a rack, and agents inside this process.
+const (
+	LXD     = Kind(rack.LXD)
+	Process = Kind(rack.Process)
+	Agents  = Kind("agents")
+)
+
+// What the servers of a lab are like.
+const (
+	Image       = "ubuntu/noble" // every region has it
+	PXEIface    = "eno8303"      // the interface that servers boot from
+	BMCUser     = "root"
+	BMCPassword = "calvin"
+)
+
+// Options say what lab to open.
+type Options struct {
+	// Region is the MAAS to simulate. The lab decides what its machines run on
+	// and, where it has a folder, where it listens and is kept.
+	Region maas.Options
+	// Rack is what machines run on; nil: they are agents of this process, which
+	// a new process knows nothing of.
+	Rack rack.Rack
+	// Folder keeps what outlives the process; empty: nothing does.
+	Folder string
+	// DeployUser and DeployPassword open machines over SSH; made up when empty.
+	DeployUser, DeployPassword string
+	// WaitSeconds is how long a poll of an agent of this process is held; the
+	// default of the protocol when 0.
+	WaitSeconds int
+	// BeforeEnroll is asked before an agent of this process enrols; an error makes
+	// the first boot of its machine fail. BeforePoll is asked once it has enrolled,
+	// and holds its first poll back for as long as it takes. Both may be nil.
+	BeforeEnroll func(ctx context.Context, b Boot) error
+	BeforePoll   func(ctx context.Context, b Boot)
+	Log          *slog.Logger
+}
+
+// Boot is the first boot of a machine. What it holds is secret.
+type Boot struct {
+	SystemID, Hostname string
+	Token              string // that the agent enrols with
+	UserData           []byte
+}
+
+// Lab is a data centre that runs.
+type Lab struct {
+	*maas.Region
+	Kind Kind
+	// SSHProxy is the proxy that leads to the machines: socks5://host:port.
+	SSHProxy string
+	// DeployUser and DeployPassword open machines over SSH.
+	DeployUser, DeployPassword string
+
+	log     *slog.Logger
+	metal   *metal
+	proxy   *proxy
+	proxyAt string          // where it was before
+	life    context.Context //nolint:containedctx // machines outlive the call that starts them
+	end     context.CancelFunc
+	nonces  atomic.Int64
+
+	watching sync.WaitGroup
+	closed   sync.Once
+	result   error
+}
+
+// Open starts a lab; it runs until it is closed.
+func Open(o Options) (*Lab, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	l := &Lab{Kind: Agents, log: o.Log, DeployUser: o.DeployUser, DeployPassword: o.DeployPassword}
+	if o.Rack != nil {
+		l.Kind = Kind(o.Rack.Kind())
+	}
+	l.life, l.end = context.WithCancel(context.Background())
+	l.metal = newMetal(l, o)
+	ro, err := l.regionOptions(o)
+	if err != nil {
+		return nil, err
+	}
+	if l.Region, err = maas.Start(ro); err != nil {
+		l.end()
+		return nil, fmt.Errorf("start MAAS of the lab: %w", err)
+	}
+	err = l.furnish(o)
+	close(l.metal.ready) // also after a failure: whoever waits must not do so for ever
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// regionOptions completes what was asked for with what an earlier process
+// remembered: whoever knows the address of the lab must find it there again.
+func (l *Lab) regionOptions(o Options) (maas.Options, error) {
+	ro := o.Region
+	ro.Metal = l.metal
+	if ro.Log == nil {
+		ro.Log = o.Log
+	}
+	if ro.Seed == 0 {
+		ro.Seed = randomSeed()
+	}
+	if ro.Settings == nil {
+		ro.Settings = map[string]string{"upstream_dns": "1.1.1.1 8.8.8.8"}
+	}
+	host := "127.0.0.1"
+	if l.Kind == LXD {
+		host = o.Rack.HostAddress() // machines must reach it, too
+	}
+	if ro.Listen == "" {
+		ro.Listen = net.JoinHostPort(host, "0")
+	}
+	if o.Folder == "" {
+		return ro, nil
+	}
+	m, err := readMemory(o.Folder)
+	if err != nil {
+		return ro, err
+	}
+	ro.State = filepath.Join(o.Folder, "maas.state")
+	if m.Listen != "" {
+		ro.Listen = m.Listen
+		l.metal.askMetadata("http://" + m.Listen + "/MAAS")
+	}
+	l.proxyAt, l.DeployUser, l.DeployPassword = m.Proxy, m.DeployUser, m.DeployPassword
+	return ro, nil
+}
+
+// randomSeed makes keys that nobody can guess, and after a restart others than
+// those that were given out before.
+func randomSeed() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return binary.LittleEndian.Uint64(b[:])
+}
+
+// furnish adds what a region alone does not have.
+func (l *Lab) furnish(o Options) error {
+	l.metal.askMetadata(l.URL)
+	if l.DeployUser == "" {
+		l.DeployUser = "hpcadmin"
+	}
+	if l.DeployPassword == "" {
+		b := make([]byte, 16)
+		_, _ = rand.Read(b) // never fails
+		l.DeployPassword = hex.EncodeToString(b)
+	}
+	var err error
+	if l.proxy, err = startProxy(l.life, cmp.Or(l.proxyAt, "127.0.0.1:0"), l.connect, l.log); err != nil {
+		return err
+	}
+	if o.Folder != "" {
+		if err := l.remember(o.Folder); err != nil {
+			return err
+		}
+	}
+	l.SSHProxy = "socks5://" + l.proxy.address()
+	if l.Kind == Process {
+		l.watching.Go(func() { l.metal.watch(l.life) })
+	}
+	return nil
+}
+
+// Close stops the lab. Machines of a rack go on until the rack is closed.
+func (l *Lab) Close() error {
+	l.closed.Do(func() {
+		l.end()
+		if l.proxy != nil {
+			l.proxy.close()
+		}
+		l.result = l.Region.Close()
+		l.metal.close()
+		l.watching.Wait()
+	})
+	return l.result
+}

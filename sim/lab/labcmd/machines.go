@@ -1,0 +1,121 @@
+package labcmd
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gpuaas/sim/maas/fault"
+)
+
+// MachinesCommand is `machines`, to be mounted below the command that gathers simulators.
+func MachinesCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "machines", Short: "Look at the machines of the lab of gpuaas up, and let things happen to them",
+		Long: `What happens here happens past the API of MAAS, as when somebody else works in
+the same data centre: a control plane has to notice. Machines are named by system
+id, host name or BMC address.`,
+	}
+	state := addState(c)
+	c.AddCommand(listCommand(state), failCommand(state), healCommand(state))
+	for _, h := range []struct{ word, happening, short string }{
+		{"release", "release", "Release a machine behind the back of its owner"},
+		{"redeploy", "redeploy", "Install something else on a machine"},
+		{"delete", "delete", "Delete a machine from MAAS; it goes on running"},
+		{"recreate", "recreate", "Delete a machine from MAAS and add it again under another system id"},
+		{"disown", "disown", "Take the owner of a machine away"},
+		{"power-on", "power_on", "Switch a machine on at its button"},
+		{"power-off", "power_off", "Switch a machine off at its button"},
+		{"change-ip", "change_ip", "Give a machine other addresses"},
+	} {
+		c.AddCommand(&cobra.Command{
+			Use: h.word + " MACHINE", Short: h.short, Args: cobra.ExactArgs(1),
+			RunE: func(c *cobra.Command, args []string) error {
+				r, err := record(*state)
+				if err != nil {
+					return err
+				}
+				return control(c.Context(), r, http.MethodPost, "/machines/"+url.PathEscape(args[0])+"/"+h.happening, nil, nil)
+			},
+		})
+	}
+	return c
+}
+
+func listCommand(state *string) *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List the machines", Aliases: []string{"ls"}, Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			r, err := record(*state)
+			if err != nil {
+				return err
+			}
+			all, err := machines(c.Context(), r)
+			if err != nil {
+				return err
+			}
+			w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+			_, _ = fmt.Fprintln(w, "HOSTNAME\tSYSTEM ID\tSTATUS\tPOWER\tBMC\tADDRESS\tOWNER\tLAST SYNC")
+			for _, m := range all {
+				heard := "-"
+				if m.LastSync != nil {
+					heard = m.LastSync.Local().Format(time.TimeOnly)
+				}
+				_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.Hostname, m.SystemID, m.Status, m.Power, cmp.Or(m.BMC, "-"),
+					cmp.Or(strings.Join(m.Addresses, " "), "-"), cmp.Or(m.Owner, "-"), heard)
+			}
+			return w.Flush()
+		},
+	}
+}
+
+// failures are what can be made to go wrong, in the words of people.
+var failures = map[string]fault.Kind{
+	"commissioning": fault.FailCommissioning, "testing": fault.FailTesting, "deploy": fault.FailDeploy, "datasource": fault.Datasource,
+	"erase": fault.FailErase, "sync": fault.NoSync, "token": fault.NoToken, "bmc": fault.BMCFailure, "release": fault.StuckOff,
+}
+
+func failCommand(state *string) *cobra.Command {
+	var count int
+	words := []string{"commissioning", "testing", "deploy", "datasource", "token", "sync", "bmc", "erase", "release"}
+	c := &cobra.Command{
+		Use: "fail MACHINE WHAT", Short: "Let something of a machine fail from now on: " + strings.Join(words, ", "), Args: cobra.ExactArgs(2), ValidArgs: words,
+		RunE: func(c *cobra.Command, args []string) error {
+			kind, known := failures[args[1]]
+			if !known {
+				return fmt.Errorf("%q cannot fail: use one of %s", args[1], strings.Join(words, ", "))
+			}
+			r, err := record(*state)
+			if err != nil {
+				return err
+			}
+			var added struct{ ID int }
+			if err := control(c.Context(), r, http.MethodPost, "/faults", fault.Rule{Machine: args[0], Fault: kind, Count: count}, &added); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "%s of %s fails from now on; mend everything with: gpuaas sim machines heal\n", args[1], args[0])
+			return err
+		},
+	}
+	c.Flags().IntVar(&count, "count", 0, "so many times; always when 0")
+	return c
+}
+
+func healCommand(state *string) *cobra.Command {
+	return &cobra.Command{
+		Use: "heal", Short: "Let nothing fail any more", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			r, err := record(*state)
+			if err != nil {
+				return err
+			}
+			return control(c.Context(), r, http.MethodDelete, "/faults", nil, nil)
+		},
+	}
+}
