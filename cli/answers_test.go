@@ -69,7 +69,7 @@ func cannedAnswers() map[string]http.HandlerFunc {
 		}
 	}
 	shown := answer(http.StatusCreated, `{"token":"`+newToken+`",`+tokenPart+`}`)
-	return terminalAnswers(nodeAnswers(map[string]http.HandlerFunc{
+	return onboardingAnswers(terminalAnswers(nodeAnswers(map[string]http.HandlerFunc{
 		"create-tenant": answer(201, tenantJSON), "list-tenants": pageOf(tenantJSON), "get-tenant": answer(200, tenantJSON), "update-tenant": answer(200, tenantJSON),
 		"create-project": answer(201, projectJSON), "list-projects": pageOf(projectJSON), "get-project": answer(200, projectJSON), "update-project": answer(200, projectJSON),
 		"list-tenant-members": pageOf(memberJSON), "put-tenant-member": answer(200, memberJSON), "remove-tenant-member": nothing,
@@ -94,5 +94,5 @@ func cannedAnswers() map[string]http.HandlerFunc {
 		"upsert-roce-assignments": answer(200, `{"created":1,"updated":1,"unchanged":0}`), "list-roce-assignments": pageOf(roceJSON), "delete-roce-assignment": nothing,
 		"list-auth-methods":  answer(200, `{"methods":["token","oidc"],"issuer":"https://id.example.com"}`),
 		"start-oidc-sign-in": answer(500, `{}`), "finish-oidc-sign-in": answer(200, `{"token":"`+canary+`","expires_at":"2026-03-05T05:06:07Z"}`),
-	}))
+	})))
 }

@@ -44,7 +44,7 @@ func run(ctx context.Context, p Program, around surroundings) int {
 	if p.Args == nil {
 		root.SetArgs([]string{}) // cobra would read the arguments of the process instead
 	}
-	err := root.ExecuteContext(ctx)
+	err := root.ExecuteContext(a.within(ctx))
 	if err == nil {
 		return exitOK
 	}
@@ -109,7 +109,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(
 		a.loginCommand(), a.logoutCommand(), a.whoamiCommand(), a.contextCommand(), a.authCommand(),
 		a.tenantCommand(), a.projectCommand(), a.memberCommand(), a.userCommand(), a.serviceAccountCommand(), a.tokenCommand(),
-		a.nodeCommand(), a.terminalCommand(), a.terminalSessionCommand(), a.skuCommand(), a.signerCommand(), a.siteCommand(),
+		a.onboardCommand(), a.onboardingCommand(), a.nodeCommand(), a.terminalCommand(), a.terminalSessionCommand(), a.skuCommand(), a.signerCommand(), a.siteCommand(),
 		a.auditCommand(), a.eventsCommand(), a.outboxCommand(), a.selfCheckCommand(), a.systemCommand(), a.lifecycleCommand(),
 		a.versionCommand(), exitCodesTopic(), environmentTopic(),
 	)

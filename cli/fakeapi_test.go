@@ -69,7 +69,18 @@ func contractRoutes(t testing.TB) []route {
 			out = append(out, route{id: op.OperationID, method: strings.ToUpper(method), parts: strings.Split(path, "/")})
 		}
 	}
+	// A path that is spelled out comes before one with a parameter in its place.
+	slices.SortStableFunc(out, func(a, b route) int { return a.parameters() - b.parameters() })
 	return out
+}
+
+func (r route) parameters() (n int) {
+	for _, p := range r.parts {
+		if strings.HasPrefix(p, "{") {
+			n++
+		}
+	}
+	return n
 }
 
 func (r route) matches(req *http.Request) bool {

@@ -271,14 +271,7 @@ func (s *session) showProbe(probe object[apiclient.SiteProbeView]) error {
 	}
 	var b strings.Builder
 	for _, c := range probe.value.Checks {
-		sign := "✓"
-		if !c.Ok {
-			sign = "✗"
-		}
-		b.WriteString(sign + " " + harmless(string(c.Name)+": "+c.Detail) + "\n")
-		if remedy := text(c.Remedy); remedy != "" {
-			b.WriteString("    " + harmless(remedy+" ("+text(c.Code)+")") + "\n")
-		}
+		b.WriteString(checkText(c.Ok, string(c.Name), c.Detail, text(c.Remedy), text(c.Code)))
 	}
 	return write(s.program.Out, b.String())
 }

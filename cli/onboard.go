@@ -1,0 +1,233 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/oapi-codegen/runtime/types"
+	"github.com/spf13/cobra"
+
+	"gpuaas/contract/apiclient"
+)
+
+// onboardFlags are those of gpuaas onboard.
+type onboardFlags struct {
+	ipmiIP, csv, site, sku, profile string
+	disks, dryRun                   bool
+	watching                        *watching
+}
+
+func (a *app) onboardCommand() *cobra.Command {
+	return a.verb(verb{
+		use: "onboard [HOSTNAME]", short: "Turn bare servers into nodes", group: groupMachines,
+		args: cobra.MaximumNArgs(1),
+		operations: []string{
+			"create-onboarding", "create-onboarding-batch", "preflight-onboarding", "get-onboarding", "list-onboardings", "stream-onboardings", "list-onboarding-stages",
+		},
+		long: "Onboards one server, or all of a CSV file, through the MAAS of a site: from a machine that MAAS may\n" +
+			"not even know to a node that can be scheduled. The file has the columns hostname and ipmi_ip, in any\n" +
+			"order, named in its first line; all rows are checked before anything is sent. FILE - is standard input.\n\n" +
+			"With --dry-run every prerequisite is looked at and nothing is changed; exit code 8 when something is in\n" +
+			"the way. With --watch it shows how each machine is getting on and returns when all have ended or need\n" +
+			"an operator: exit code 0 when all became nodes, otherwise 8.\n\n" +
+			"--initialize-disks DESTROYS ALL DATA on every disk but the root disk of each machine.",
+		example: "  gpuaas onboard c07u43 --ipmi-ip 10.176.16.128 --site dc1 --sku h200-sxm-baremetal-8g --watch\n" +
+			"  gpuaas onboard --csv machines.csv --site dc1 --sku h200-sxm-baremetal-8g --dry-run",
+		flags: func(cmd *cobra.Command) action {
+			v := &onboardFlags{}
+			f := cmd.Flags()
+			f.StringVar(&v.ipmiIP, "ipmi-ip", "", "address of the BMC of the server")
+			f.StringVar(&v.csv, "csv", "", "onboard all servers of this CSV file, - for standard input")
+			f.StringVar(&v.site, "site", "", "the site, by name or id")
+			f.StringVar(&v.sku, "sku", "", "which kind of machine it is; see: gpuaas sku list")
+			f.StringVar(&v.profile, "profile", "", "a profile of the site, by name or id (default \"default\")")
+			f.BoolVar(&v.disks, "initialize-disks", false, "DESTROY ALL DATA on every disk but the root disk: format them at the first boot")
+			f.BoolVar(&v.dryRun, "dry-run", false, "only look whether it could be done; nothing is changed")
+			_ = cmd.MarkFlagFilename("csv") // it was defined above
+			v.watching = addWatchingFlags(cmd)
+			return func(s *session, args []string) error { return s.onboard(v, args) }
+		},
+	})
+}
+
+func (s *session) onboard(v *onboardFlags, args []string) error {
+	if err := s.checkOnboard(v, args); err != nil {
+		return err
+	}
+	var machines []apiclient.OnboardingBatchMachineBody
+	if v.csv != "" {
+		var err error
+		if machines, err = s.machinesOf(v.csv); err != nil {
+			return err
+		}
+	}
+	site, profile, err := s.siteAndProfile(v.site, v.profile)
+	if err != nil {
+		return err
+	}
+	disks := given(s, "initialize-disks", &v.disks)
+	if v.dryRun {
+		body := apiclient.OnboardingPreflightBody{SiteId: site, ProfileId: profile, SkuId: v.sku, InitializeDisks: disks}
+		if v.csv != "" {
+			body.Nodes = &machines
+		} else {
+			body.Hostname, body.IpmiIp = &args[0], &v.ipmiIP
+		}
+		return s.preflight(body)
+	}
+	if v.csv != "" {
+		return s.onboardAll(v, apiclient.OnboardingNewBatchBody{SiteId: site, ProfileId: profile, SkuId: v.sku, InitializeDisks: disks, Nodes: machines})
+	}
+	return s.onboardOne(v, apiclient.OnboardingNewBody{
+		SiteId: site, ProfileId: profile, SkuId: v.sku, InitializeDisks: disks, Hostname: args[0], IpmiIp: v.ipmiIP,
+	})
+}
+
+func (s *session) checkOnboard(v *onboardFlags, args []string) error {
+	switch {
+	case v.csv == "" && len(args) == 0:
+		return usage(s.cmd, "name the server, or a file with --csv")
+	case v.csv != "" && (len(args) > 0 || v.ipmiIP != ""):
+		return usage(s.cmd, "with --csv the servers are in the file: give neither HOSTNAME nor --ipmi-ip")
+	case v.csv == "" && v.ipmiIP == "":
+		return usage(s.cmd, "--ipmi-ip is required")
+	case v.dryRun && v.watching.any():
+		return usage(s.cmd, "--dry-run starts nothing that could be waited for")
+	}
+	return s.require("site", "sku")
+}
+
+// siteAndProfile resolves a site and, when one is named, its profile.
+func (s *session) siteAndProfile(siteName, profileName string) (types.UUID, *types.UUID, error) {
+	if profileName == "" {
+		site, err := s.siteID(siteName)
+		return site, nil, err
+	}
+	site, profile, err := s.profile(siteName, profileName)
+	return site, &profile.ProfileId, err
+}
+
+func (s *session) preflight(body apiclient.OnboardingPreflightBody) error {
+	raw, err := apiclient.Read(s.api.PreflightOnboardingWithResponse(s.ctx, &apiclient.PreflightOnboardingParams{}, body))
+	if err != nil {
+		return err
+	}
+	found, err := decode[apiclient.OnboardingPreflightView](raw)
+	if err != nil {
+		return err
+	}
+	format, err := s.format()
+	if err != nil {
+		return err
+	}
+	if format != formatTable {
+		err = printRaw(s.program.Out, format, raw)
+	} else {
+		var b strings.Builder
+		for _, c := range found.value.Checks {
+			b.WriteString(checkText(c.Ok, c.Name, c.Detail, text(c.Remedy), text(c.Code)))
+		}
+		err = write(s.program.Out, b.String())
+	}
+	if err == nil && !found.value.Ok {
+		return fail(exitUnsuccessful, "preflight_failed", "follow the remedies above, then look again", "something is in the way; nothing was started")
+	}
+	return err
+}
+
+// checkText is one check for people, with what to do when it is not well.
+func checkText(ok bool, name, detail, remedy, code string) string {
+	sign := "✓"
+	if !ok {
+		sign = "✗"
+	}
+	line := sign + " " + harmless(name+": "+detail) + "\n"
+	if remedy != "" {
+		line += "    " + harmless(remedy+" ("+code+")") + "\n"
+	}
+	return line
+}
+
+func (s *session) onboardOne(v *onboardFlags, body apiclient.OnboardingNewBody) error {
+	s.warnOfDisks(v, 1)
+	raw, err := apiclient.Read(s.api.CreateOnboardingWithResponse(s.ctx, &apiclient.CreateOnboardingParams{}, body))
+	if err != nil {
+		return err
+	}
+	made, err := decode[apiclient.OnboardingNewView](raw)
+	if err != nil {
+		return err
+	}
+	if v.watching.any() {
+		return s.watchOnboardings(v.watching, watchScope{onboarding: &made.value.OnboardingId})
+	}
+	if err := printOne(s.app, newOnboardingColumns(), raw); err != nil {
+		return err
+	}
+	s.note("follow it with: gpuaas onboarding watch %s", made.value.OnboardingId)
+	return nil
+}
+
+func (s *session) onboardAll(v *onboardFlags, body apiclient.OnboardingNewBatchBody) error {
+	s.warnOfDisks(v, len(body.Nodes))
+	raw, err := apiclient.Read(s.api.CreateOnboardingBatchWithResponse(s.ctx, &apiclient.CreateOnboardingBatchParams{}, body))
+	if err != nil {
+		return err
+	}
+	made, err := decode[apiclient.OnboardingNewBatchView](raw)
+	if err != nil {
+		return err
+	}
+	if v.watching.any() {
+		s.note("batch %s: %s", made.value.BatchId, plural(len(made.value.Onboardings), "machine"))
+		return s.watchOnboardings(v.watching, watchScope{batch: &made.value.BatchId})
+	}
+	format, err := s.format()
+	if err != nil {
+		return err
+	}
+	if format != formatTable {
+		return printRaw(s.program.Out, format, raw)
+	}
+	objects := make([]object[apiclient.OnboardingNewBatchItem], len(made.value.Onboardings))
+	for i, o := range made.value.Onboardings {
+		objects[i].value = o
+	}
+	if err := printTable(s.program.Out, newBatchColumns(), objects, !s.flags.noHeaders); err != nil {
+		return err
+	}
+	s.note("batch %s: %s; follow with: gpuaas onboarding watch --batch %[1]s", made.value.BatchId, plural(len(objects), "machine"))
+	return nil
+}
+
+func (s *session) warnOfDisks(v *onboardFlags, machines int) {
+	if v.disks {
+		s.note("warning: ALL DATA on every disk but the root disk of %s will be DESTROYED at the first boot", plural(machines, "machine"))
+	}
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+func newOnboardingColumns() []column[apiclient.OnboardingNewView] {
+	type made = apiclient.OnboardingNewView
+	return []column[made]{
+		{title: "ID", text: func(v made) string { return v.OnboardingId.String() }},
+		{title: "STATUS", text: func(v made) string { return string(v.Status) }},
+		{title: "NODE", text: func(v made) string { return v.NodeId.String() }},
+		{title: "WORKFLOW", text: func(v made) string { return v.WorkflowId }},
+	}
+}
+
+func newBatchColumns() []column[apiclient.OnboardingNewBatchItem] {
+	type made = apiclient.OnboardingNewBatchItem
+	return []column[made]{
+		{title: "HOSTNAME", text: func(v made) string { return v.Hostname }},
+		{title: "ID", text: func(v made) string { return v.OnboardingId.String() }},
+		{title: "NODE", text: func(v made) string { return v.NodeId.String() }},
+	}
+}

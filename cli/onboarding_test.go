@@ -1,0 +1,255 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+const onboardFlagsText = " --site dc1 --sku h200-sxm-baremetal-8g"
+
+func TestOnboardSends(t *testing.T) {
+	selectors := `"site_id":"` + siteID + `","sku_id":"h200-sxm-baremetal-8g"`
+	for args, want := range map[string]string{
+		"onboard c07u43 --ipmi-ip 10.176.16.128":                                      `{"hostname":"c07u43","ipmi_ip":"10.176.16.128",` + selectors + `}`,
+		"onboard c07u43 --ipmi-ip 10.176.16.128 --profile default --initialize-disks": `{"hostname":"c07u43","initialize_disks":true,"ipmi_ip":"10.176.16.128","profile_id":"` + profileID + `",` + selectors + `}`,
+		"onboard --csv testdata/onboard/machines.csv":                                 `{"nodes":[{"hostname":"c07u43","ipmi_ip":"10.176.16.128"},{"hostname":"c07u44","ipmi_ip":"10.176.16.129"}],` + selectors + `}`,
+		"onboard --csv testdata/onboard/machines.csv --dry-run":                       `{"nodes":[{"hostname":"c07u43","ipmi_ip":"10.176.16.128"},{"hostname":"c07u44","ipmi_ip":"10.176.16.129"}],` + selectors + `}`,
+		"onboard c07u43 --ipmi-ip 10.176.16.128 --dry-run":                            `{"hostname":"c07u43","ipmi_ip":"10.176.16.128",` + selectors + `}`,
+	} {
+		f := newFakeAPI(t)
+		got := signedIn(t, f).run(strings.Fields(args + onboardFlagsText)...)
+		calls := f.received()
+		last := calls[len(calls)-1]
+		if got.exit != exitOK && !strings.Contains(args, "dry-run") || last.body != want {
+			t.Errorf("%s: sent %s, want %s (%+v)", args, last.body, want, got)
+		}
+		if strings.Contains(args, "dry-run") != (last.operation == "preflight-onboarding") {
+			t.Errorf("%s calls %s", args, last.operation)
+		}
+		if strings.Contains(args, "initialize-disks") != strings.Contains(got.err, "will be DESTROYED") {
+			t.Errorf("%s says %s", args, got.err)
+		}
+	}
+}
+
+func TestOnboardMisused(t *testing.T) {
+	for args, want := range map[string]string{
+		"onboard" + onboardFlagsText:                                       "name the server",
+		"onboard a" + onboardFlagsText:                                     "--ipmi-ip is required",
+		"onboard a --ipmi-ip 10.0.0.1 --sku x":                             "--site is required",
+		"onboard a --ipmi-ip 10.0.0.1 --site dc1":                          "--sku is required",
+		"onboard a --csv x" + onboardFlagsText:                             "the servers are in the file",
+		"onboard a b" + onboardFlagsText:                                   "accepts at most 1 arg",
+		"onboard a --ipmi-ip 10.0.0.1 --dry-run --wait" + onboardFlagsText: "nothing that could be waited for",
+		"onboard --csv testdata/onboard/none.csv" + onboardFlagsText:       "read CSV",
+		"onboarding retry c07u43":                                          "--reason is required",
+		"onboarding watch c07u43 --batch " + batchID:                       "not both",
+		"onboarding batch show nonsense":                                   "is not the id of a batch",
+	} {
+		f := newFakeAPI(t)
+		got := signedIn(t, f).run(strings.Fields(args)...)
+		if got.exit != exitUsage || !strings.Contains(got.err, want) {
+			t.Errorf("%s: %+v", args, got)
+		}
+		for _, c := range f.received() {
+			if !strings.HasPrefix(c.operation, "list-") {
+				t.Errorf("%s called %s", args, c.operation)
+			}
+		}
+	}
+}
+
+// Every bad row is named by its line, and nothing is sent.
+func TestBadRowsAreReported(t *testing.T) {
+	for name, c := range map[string]struct {
+		csv  string
+		want []string
+	}{
+		"empty":         {"", []string{"no line with the names"}},
+		"no rows":       {"hostname,ipmi_ip\n", []string{"it has no rows"}},
+		"missing":       {"hostname\nc1\n", []string{"line 1: the column ipmi_ip is missing"}},
+		"twice":         {"hostname,ipmi_ip,hostname\na,10.0.0.1,b\n", []string{"line 1: the column hostname is there twice"}},
+		"other columns": {"hostname,ipmi_ip,pxe_mac,roce_ip0,colour\n", []string{`the column "pxe_mac" cannot be used: it is observed`, `"roce_ip0" cannot be used: RoCE addresses belong to the site`, `"colour" cannot be used`}},
+		"positional":    {"c07u43,10.176.16.128\n", []string{`line 1: the column "c07u43" cannot be used`}},
+		"bad rows": {
+			"hostname,ipmi_ip\nok1,10.0.0.1\nbad name,10.0.0.2\nok2,nonsense\nok3,127.0.0.1\nok4,224.0.0.1\nok5,169.254.1.1\nok1,10.0.0.9\nok6,::ffff:10.0.0.1\nok7\n",
+			[]string{
+				`line 3: "bad name" is not a host name`, `line 4: "nonsense" is not an IP address`, "line 5: 127.0.0.1 is not an address", "line 6: 224.0.0.1",
+				"line 7: 169.254.1.1", "line 8: ok1 is in line 2 already", "line 9: 10.0.0.1 is in line 2 already", "line 10: has 1 columns, not 2",
+			},
+		},
+		"too many": {"hostname,ipmi_ip\n" + manyRows(mostMachines+1), []string{"divide it into files of at most 1000"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeAPI(t)
+			b := signedIn(t, f)
+			b.in = c.csv
+			got := b.run(strings.Fields("onboard --csv -" + onboardFlagsText)...)
+			for _, want := range c.want {
+				if got.exit != exitUsage || !strings.Contains(got.err, want) {
+					t.Errorf("no %q in %+v", want, got)
+				}
+			}
+			if len(f.received()) > 0 {
+				t.Errorf("called %v", f.received())
+			}
+		})
+	}
+}
+
+func manyRows(n int) string {
+	var b strings.Builder
+	for i := range n {
+		b.WriteString("n" + string(rune('a'+i%26)) + strings.Repeat("x", i/26) + ",10." + octet(i/60000) + "." + octet(i/250%250) + "." + octet(i%250+1) + "\n")
+	}
+	return b.String()
+}
+
+func octet(n int) string {
+	const digits = "0123456789"
+	if n < 10 {
+		return digits[n : n+1]
+	}
+	return octet(n/10) + digits[n%10:n%10+1]
+}
+
+func TestBatchIsWatchedOnATerminal(t *testing.T) {
+	f := newFakeAPI(t)
+	f.on("stream-onboardings", feedOf(
+		onboardingEvent("42", "05:07:07", "stage", "running", "wait_for_agent_enrollment", `the machine boots \u001b[31m`),
+		onboardingEvent("43", "05:06:00", "stage", "running", "load_site_config", "of long ago"),
+		onboardingEvent("44", "05:08:07", "completed", "completed", "wait_for_agent_enrollment", "the agent has polled")))
+	b := signedIn(t, f)
+	b.around.terminal = func(io.Writer) bool { return true }
+	got := b.run("onboarding", "watch", "--batch", batchID)
+	screens := strings.Split(got.stdout, clearScreen)
+	last := screens[len(screens)-1]
+	if got.exit != exitOK || !strings.Contains(screens[1], "█████░░░░░░░░░░░  5/16  running") || !strings.Contains(last, strings.Repeat("█", 16)+" 16/16  completed") ||
+		!strings.Contains(last, "1 machine, 1 completed") || !strings.Contains(last, "8m") {
+		t.Errorf("%+v", got)
+	}
+	if strings.Contains(got.stdout, "of long ago") || strings.Contains(strings.ReplaceAll(got.stdout, clearScreen, ""), "\x1b") {
+		t.Errorf("shown: %q", got.stdout)
+	}
+	for _, c := range f.received() {
+		if (c.operation == "stream-onboardings" || c.operation == "list-onboardings") && !strings.Contains(c.query, "batch_id="+batchID) {
+			t.Errorf("%s asks %s", c.operation, c.query)
+		}
+	}
+}
+
+func TestManyRowsFitATerminal(t *testing.T) {
+	var rows []string
+	for i := range 60 {
+		row := onboardingRunning
+		if i == 50 {
+			row = onboardingParked
+		}
+		id := "0190b2f4-7c1e-7d3a-8f5b-0000000001" + octet(i/10) + octet(i%10)
+		rows = append(rows, strings.NewReplacer(onboardingID, id, "c07u43", "node"+octet(i)).Replace(row))
+	}
+	f := newFakeAPI(t)
+	f.on("list-onboardings", pageOf(rows...))
+	f.on("stream-onboardings", feedOf(), refuse(401, "token_revoked", "revoked", ""))
+	b := signedIn(t, f)
+	b.around.terminal = func(io.Writer) bool { return true }
+	got := b.run("onboarding", "watch", "--batch", batchID)
+	screen := strings.Split(got.stdout, clearScreen)[1]
+	if !strings.HasPrefix(screen, "60 machines, 59 running, 1 failed_manual_intervention\n\nnode50") || !strings.HasSuffix(screen, "… and 20 more\n") || strings.Count(screen, "\n") != mostLines+3 {
+		t.Errorf("shown:\n%s", screen)
+	}
+	if got.exit != exitUnauthenticated {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A feed that breaks is taken up again where it broke, and the rows are read anew: what
+// happened meanwhile is not lost.
+func TestWatchSurvivesABrokenFeed(t *testing.T) {
+	f := newFakeAPI(t)
+	f.on("stream-onboardings", feedOf(onboardingEvent("42", "05:07:07", "stage", "running", "wait_for_ready", "still commissioning")),
+		refuse(503, "server_shutting_down", "bye", ""), feedOf())
+	f.on("list-onboardings", pageOf(onboardingRunning), pageOf(onboardingParked))
+	got := signedIn(t, f).run("onboarding", "watch", "--batch", batchID)
+	if got.exit != exitUnsuccessful || !strings.Contains(got.stdout, "still commissioning") || !strings.Contains(got.err, "gpuaas onboarding explain c07u43") ||
+		!strings.Contains(got.err, "1 of 1 need an operator: c07u43 (failed_commission)") {
+		t.Errorf("%+v", got)
+	}
+	var after []string
+	for _, c := range f.received() {
+		if c.operation == "stream-onboardings" {
+			after = append(after, c.header.Get("Last-Event-ID"))
+		}
+	}
+	if strings.Join(after, " ") != " 42 42" {
+		t.Errorf("resumed after %q", after)
+	}
+}
+
+func TestWatchWithoutAFeedLooksAgain(t *testing.T) {
+	f := newFakeAPI(t)
+	f.on("stream-onboardings", refuse(503, "nats_unavailable", "NATS does not answer", ""))
+	f.on("list-onboardings", pageOf(onboardingRunning), pageOf(onboardingRunning), pageOf(onboardingParked))
+	got := signedIn(t, f).run("onboarding", "watch", "--batch", batchID)
+	if got.exit != exitUnsuccessful || !strings.Contains(got.err, "there is no live feed") || strings.Count(got.stdout, "\n") != 2 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestNothingToWatch(t *testing.T) {
+	f := newFakeAPI(t)
+	f.on("list-onboardings", pageOf())
+	if got := signedIn(t, f).run("onboarding", "watch"); got.exit != exitOK || !strings.Contains(got.err, "nothing is being onboarded") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestCancelledIsNoSuccess(t *testing.T) {
+	f := newFakeAPI(t)
+	f.on("stream-onboardings", feedOf(onboardingEvent("42", "05:07:07", "cancelled", "cancelled", "wait_for_ready", "undone")))
+	if got := signedIn(t, f).run("onboarding", "watch", "--batch", batchID); got.exit != exitUnsuccessful || !strings.Contains(got.err, "were cancelled: c07u43") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// held is a feed that says nothing more until its reader leaves.
+func held(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	_, _ = io.WriteString(w, feedBegins)
+	_ = http.NewResponseController(w).Flush()
+	<-r.Context().Done()
+}
+
+func TestWatchIsInterruptedOrTakesTooLong(t *testing.T) {
+	f := newFakeAPI(t)
+	f.on("stream-onboardings", held)
+	b := signedIn(t, f)
+	if got := b.run("onboarding", "watch", "--batch", batchID, "--timeout", "50ms"); got.exit != exitUnavailable || !strings.Contains(got.err, "within 50ms") {
+		t.Errorf("%+v", got)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if got := b.runContext(ctx, "onboarding", "watch", "--batch", batchID); got.exit != exitInterrupted || !strings.Contains(got.err, "it goes on") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestOnboardingByName(t *testing.T) {
+	f := newFakeAPI(t)
+	b := signedIn(t, f)
+	if got := b.run("onboarding", "explain", "C07U43"); got.exit != exitOK || !strings.Contains(got.stdout, "DESTROYS DATA: starts from nothing") ||
+		strings.Contains(got.stdout, "mark-manual-intervention") {
+		t.Errorf("%+v", got)
+	}
+	if got := b.run("onboarding", "explain", "c07u4"); got.exit != exitNotFound || !strings.Contains(got.err, "was ever onboarded") {
+		t.Errorf("%+v", got)
+	}
+	f.on("retry-onboarding", refuse(409, "action_not_allowed", "the onboarding of c07u43 is running", "possible now: cancel"))
+	if got := b.run("onboarding", "retry", "c07u43", "--reason", "x"); got.exit != exitConflict || !strings.Contains(got.err, "possible now: cancel") {
+		t.Errorf("%+v", got)
+	}
+}

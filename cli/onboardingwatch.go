@@ -1,0 +1,254 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/oapi-codegen/runtime/types"
+	"github.com/spf13/cobra"
+
+	"gpuaas/contract/apiclient"
+	"gpuaas/contract/eventwire"
+)
+
+// watching is how a command waits for onboardings, which take as long as hardware does.
+type watching struct {
+	wait, watch       bool
+	interval, timeout time.Duration
+}
+
+func (w *watching) any() bool { return w.wait || w.watch }
+
+func addWatchingFlags(cmd *cobra.Command) *watching {
+	w := &watching{}
+	cmd.Flags().BoolVar(&w.wait, "wait", false, "wait until all have ended or need an operator")
+	addWatchFlags(cmd, &w.watch, &w.interval)
+	cmd.Flags().Lookup("watch").Usage = "the same, and show how each is getting on"
+	cmd.Flags().Lookup("interval").Usage = "how often to look when there is no live feed"
+	cmd.Flags().DurationVar(&w.timeout, "timeout", 0, "how long to wait, exit code 7 when that was not enough; 0: as long as it takes")
+	return w
+}
+
+func (a *app) onboardingWatchCommand() *cobra.Command {
+	return a.verb(verb{
+		use: "watch [ONBOARDING]", short: "Show live how onboardings are getting on", args: cobra.MaximumNArgs(1),
+		operations: []string{"get-onboarding", "list-onboardings", "stream-onboardings", "list-onboarding-stages"},
+		long: "Follows one onboarding, those of a batch, or all that are in progress, and returns when all of them\n" +
+			"have ended or need an operator: exit code 0 when all became nodes, otherwise 8.",
+		flags: func(cmd *cobra.Command) action {
+			w := &watching{watch: true}
+			batch := cmd.Flags().String("batch", "", "those of this batch, by id")
+			cmd.Flags().DurationVar(&w.interval, "interval", 2*time.Second, "how often to look when there is no live feed")
+			cmd.Flags().DurationVar(&w.timeout, "timeout", 0, "how long to wait, exit code 7 when that was not enough; 0: as long as it takes")
+			return func(s *session, args []string) error {
+				if len(args) > 0 && *batch != "" {
+					return usage(s.cmd, "name an onboarding or --batch, not both")
+				}
+				var scope watchScope
+				var err error
+				if scope.batch, err = optionalID(*batch, func(b string) (types.UUID, error) { return s.idOf("a batch", b) }); err != nil {
+					return err
+				}
+				if len(args) > 0 {
+					if scope.onboarding, err = optionalID(args[0], s.onboardingID); err != nil {
+						return err
+					}
+				}
+				return s.watchOnboardings(w, scope)
+			}
+		},
+	})
+}
+
+// watchScope is what to watch; neither: all that are in progress.
+type watchScope struct{ batch, onboarding *types.UUID }
+
+// refreshEvery is how often the rows are read although the feed is live: events may be late.
+const refreshEvery = 20 * time.Second
+
+var errSettled = errors.New("nothing more will happen by itself")
+
+// onboardingWatch follows onboardings by the live feed, or by looking again and again when
+// there is none.
+type onboardingWatch struct {
+	*session
+	scope watchScope
+	board
+
+	mu sync.Mutex // on the board; the clock of the display works beside the feed
+}
+
+// watchOnboardings returns when nothing more will happen by itself.
+func (s *session) watchOnboardings(w *watching, scope watchScope) error {
+	format, err := s.format()
+	if err != nil {
+		return err
+	}
+	o := &onboardingWatch{session: s, scope: scope}
+	o.board = board{
+		silent: !w.watch, format: format, inPlace: format == formatTable && w.watch && s.terminal(s.program.Out),
+		out: s.program.Out, now: s.now, zone: s.zone, rows: map[string]*watchedRow{},
+	}
+	raws, err := s.stages()
+	if err != nil {
+		return err
+	}
+	if err := o.learn(raws); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(s.ctx)
+	defer cancel()
+	if w.timeout > 0 {
+		ctx, cancel = context.WithTimeout(ctx, w.timeout)
+		defer cancel()
+	}
+	err = o.follow(ctx, cancel)
+	if err != nil && s.failureOf(s.ctx, err).exit == exitUnavailable {
+		s.note("there is no live feed (%v); looking every %s instead", err, w.interval)
+		err = o.poll(ctx, w.interval)
+	}
+	return o.outcome(ctx, w, err)
+}
+
+// outcome says how it ended.
+func (o *onboardingWatch) outcome(ctx context.Context, w *watching, err error) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	goesOn := "it goes on; see it with: gpuaas onboarding list"
+	switch {
+	case err != nil && !errors.Is(err, errSettled):
+		return err
+	case o.settled():
+		return o.verdict(o.session, o.scope)
+	case o.ctx.Err() == nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return fail(exitUnavailable, "wait_timeout", goesOn, "not all have ended within %s", w.timeout)
+	}
+	return fail(exitInterrupted, "interrupted", goesOn, "interrupted before all have ended")
+}
+
+// follow takes what the feed tells until all is settled.
+func (o *onboardingWatch) follow(ctx context.Context, cancel context.CancelFunc) error {
+	var clock sync.WaitGroup
+	ticking, stop := context.WithCancel(ctx)
+	defer clock.Wait()
+	defer stop()
+	clock.Go(func() { o.tick(ticking, cancel) })
+	return apiclient.Stream(ctx, o.api, apiclient.StreamRequest{Wait: o.wait, Open: o.open}, o.take)
+}
+
+func (o *onboardingWatch) open(ctx context.Context, after *string, edit apiclient.RequestEditorFn) (*http.Response, error) {
+	return o.api.StreamOnboardings(ctx, &apiclient.StreamOnboardingsParams{
+		LastEventID: after, BatchId: o.scope.batch, OnboardingId: o.scope.onboarding,
+	}, edit)
+}
+
+// take shows what happened. Where the feed begins anew, or has a gap, the rows are read.
+func (o *onboardingWatch) take(item apiclient.StreamItem) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var err error
+	switch {
+	case item.Event == nil:
+		err = o.refresh()
+	case o.format != formatTable && !o.silent:
+		err = printLine(o.program.Out, o.format, item.Raw)
+	}
+	if err == nil && item.Event != nil {
+		err = o.happened(item)
+	}
+	if err == nil && o.settled() {
+		return errSettled
+	}
+	return err
+}
+
+func (o *onboardingWatch) happened(item apiclient.StreamItem) error {
+	var envelope eventwire.Envelope
+	if err := json.Unmarshal(item.Raw, &envelope); err != nil {
+		return nil //nolint:nilerr // not for this version of the program
+	}
+	var e eventwire.Onboarding
+	if json.Unmarshal(envelope.Payload, &e) != nil {
+		return nil
+	}
+	return o.apply(e, envelope.OccurredAt)
+}
+
+// tick keeps the times on a terminal running, and reads the rows now and then.
+func (o *onboardingWatch) tick(ctx context.Context, settled context.CancelFunc) {
+	second := time.NewTicker(time.Second)
+	defer second.Stop()
+	for elapsed := time.Duration(0); ; elapsed += time.Second {
+		select {
+		case <-ctx.Done():
+			return
+		case <-second.C:
+		}
+		o.mu.Lock()
+		if elapsed%refreshEvery == refreshEvery-time.Second {
+			_ = o.refresh() // the feed will say if the control plane is away
+		} else {
+			_ = o.draw() // likewise
+		}
+		if o.settled() {
+			settled()
+		}
+		o.mu.Unlock()
+	}
+}
+
+// poll looks again and again.
+func (o *onboardingWatch) poll(ctx context.Context, interval time.Duration) error {
+	return o.again(interval, func() (bool, error) {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if err := o.refresh(); err != nil {
+			return false, err
+		}
+		return o.settled() || ctx.Err() != nil, nil
+	})
+}
+
+// refresh reads how the onboardings stand.
+func (o *onboardingWatch) refresh() error {
+	raws, err := o.read()
+	if err != nil {
+		return err
+	}
+	for i := len(raws) - 1; i >= 0; i-- { // the oldest first
+		v, err := decode[apiclient.OnboardingView](raws[i])
+		if err != nil {
+			return err
+		}
+		if err := o.see(v.value); err != nil {
+			return err
+		}
+	}
+	o.loaded = true
+	return o.draw()
+}
+
+func (o *onboardingWatch) read() ([]json.RawMessage, error) {
+	if o.scope.onboarding != nil {
+		raw, err := apiclient.Read(o.api.GetOnboardingWithResponse(o.ctx, *o.scope.onboarding))
+		return []json.RawMessage{raw}, err
+	}
+	params := apiclient.ListOnboardingsParams{BatchId: o.scope.batch}
+	limit := 0
+	switch {
+	case o.scope.batch != nil:
+	case !o.loaded:
+		params.Status = &[]string{"pending", "running", "compensating"}
+	default: // what has ended meanwhile is among the newest
+		limit = mostMachines
+	}
+	raws, _, err := collect(func(p page) (apiclient.Answer, error) {
+		params.Cursor, params.PageSize = p.cursor, p.size
+		return o.api.ListOnboardingsWithResponse(o.ctx, &params)
+	}, limit)
+	return raws, err
+}
