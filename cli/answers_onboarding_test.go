@@ -45,7 +45,7 @@ func stageJSON(number, name, expects string) string {
 func onboardingEvent(position, at, kind, status, stage, message string) string {
 	return "id: " + position + "\nevent: event\ndata: {\"event_id\":\"" + eventID + "\",\"event_type\":\"node.onboarding." + kind + "\",\"occurred_at\":\"2026-03-04T" + at +
 		"Z\",\"version\":\"1.0\",\"correlation_id\":\"0190-corr\",\"payload\":{\"onboarding_id\":\"" + onboardingID + "\",\"batch_id\":\"" + batchID + "\",\"site_id\":\"" + siteID +
-		"\",\"node_id\":\"" + nodeID + "\",\"hostname\":\"c07u43\",\"status\":\"" + status + "\",\"stage\":\"" + stage + "\",\"attempt\":1,\"message\":\"" + message + "\"}}\n\n"
+		"\",\"node_id\":\"" + nodeID + "\",\"hostname\":\"c07u43\",\"status\":\"" + status + "\",\"stage\":\"" + stage + "\",\"attempt\":1,\"stage_status\":\"succeeded\",\"message\":\"" + message + "\"}}\n\n"
 }
 
 const feedBegins = "id: 41\nevent: position\ndata: {\"position\":41}\n\n"
@@ -65,7 +65,7 @@ func onboardingAnswers(into map[string]http.HandlerFunc) map[string]http.Handler
 		"list-onboardings": pageOf(onboardingRunning), "list-onboarding-events": pageOf(onboardingEventJSON),
 		"get-onboarding":             answer(200, `{`+onboardingParkedPart+`,"facts":{},"events":[`+onboardingEventJSON+`],"explanation":`+onboardingExplanation+`}`),
 		"get-onboarding-explanation": answer(200, onboardingExplanation),
-		"list-onboarding-stages":     pageOf(stageJSON("1", "load_site_config", "the site is active"), stageJSON("5", "wait_for_ready", "MAAS shows the machine as Ready"),
+		"list-onboarding-stages": pageOf(stageJSON("1", "load_site_config", "the site is active"), stageJSON("5", "wait_for_ready", "MAAS shows the machine as Ready"),
 			stageJSON("16", "wait_for_agent_enrollment", "the agent has polled")),
 		"stream-onboardings": feedOf(
 			onboardingEvent("42", "05:07:07", "stage", "running", "wait_for_ready", "Ready after 5 min"),

@@ -242,13 +242,13 @@ func (a *app) explanationText(e apiclient.OnboardingExplanation) string {
 	b.WriteString(harmless(e.Summary) + "\n\n")
 	line := func(title, value string) {
 		if value != "" {
-			b.WriteString(fmt.Sprintf("%-14s %s\n", title, harmless(value)))
+			_, _ = fmt.Fprintf(&b, "%-14s %s\n", title, harmless(value)) // a builder takes everything
 		}
 	}
 	line("expected", e.Expected)
 	line("observed", e.Observed)
 	line("seen so since", a.whenever(e.ObservedSince))
-	line("since", a.whenever(e.WaitingSince))
+	line("waiting since", a.whenever(e.WaitingSince))
 	if class := text(e.FailureClass); class != "" {
 		line("failure", class+prefixed(", ", text(e.ErrorCode)))
 	}

@@ -19,7 +19,6 @@ type watchedRow struct {
 	attempt                                    int64
 	begun, ended                               time.Time
 	updated                                    time.Time
-	shown                                      string // the last line about it
 }
 
 func (r *watchedRow) parked() bool { return strings.HasPrefix(r.status, "failed_") }
@@ -43,7 +42,8 @@ type board struct {
 	out                     io.Writer
 	now                     func() time.Time
 	zone                    *time.Location
-	numbers                 map[string]int // of stages, by name
+	numbers                 map[string]int    // of stages, by name
+	after                   map[string]string // the stage that usually follows
 	total                   int
 	rows                    map[string]*watchedRow
 	order                   []string
@@ -52,10 +52,18 @@ type board struct {
 // learn takes the stages, so that events can be placed among them.
 func (b *board) learn(raws []json.RawMessage) error {
 	stages, err := decodeAll[apiclient.OnboardingStageView](raws)
-	b.numbers = map[string]int{}
+	b.numbers, b.after = map[string]int{}, map[string]string{}
+	var unfollowed []string
 	for _, s := range stages {
 		b.numbers[s.value.Name] = int(s.value.Number)
 		b.total = max(b.total, int(s.value.Number))
+		if !s.value.Detour {
+			for _, before := range unfollowed {
+				b.after[before] = s.value.Name
+			}
+			unfollowed = nil
+		}
+		unfollowed = append(unfollowed, s.value.Name)
 	}
 	return err
 }
@@ -76,6 +84,7 @@ func (b *board) see(v apiclient.OnboardingView) error {
 		return nil // of long ago
 	}
 	r := b.row(id, v.Hostname)
+	changed := r.status != string(v.Status) || r.stage != v.CurrentStage
 	r.status, r.stage, r.attempt, r.updated, r.begun = string(v.Status), v.CurrentStage, v.CurrentAttempt, v.UpdatedAt, v.RequestedAt
 	r.ended, r.code = time.Time{}, ""
 	switch {
@@ -87,7 +96,10 @@ func (b *board) see(v apiclient.OnboardingView) error {
 	if v.Failure != nil {
 		r.code, r.message = v.Failure.ErrorCode, v.Failure.ErrorMessage
 	}
-	return b.tell(r)
+	if !changed {
+		return nil
+	}
+	return b.tell(r, r.status)
 }
 
 // apply takes what an event says, unless the row is known to be further.
@@ -101,23 +113,30 @@ func (b *board) apply(e eventwire.Onboarding, at time.Time) error {
 	if r.settled() {
 		r.ended = at
 	}
-	if err := b.tell(r); err != nil {
+	word := r.status
+	if r.status == "running" && e.StageStatus != "" {
+		word = e.StageStatus
+	}
+	if err := b.tell(r, word); err != nil {
 		return err
+	}
+	// The next stage is under way by now; what is told of it is its end.
+	if next := b.after[e.Stage]; next != "" && (e.StageStatus == "succeeded" || e.StageStatus == "skipped") && r.status == "running" {
+		r.stage, r.attempt = next, 1
 	}
 	return b.draw()
 }
 
-// tell prints a line about a row that has changed, where the board is not drawn in place.
-func (b *board) tell(r *watchedRow) error {
-	what := strings.Join([]string{r.hostname, b.place(r), r.status, r.message}, "  ")
-	if r.attempt > 1 {
-		what += fmt.Sprintf("  (attempt %d)", r.attempt)
-	}
-	if b.silent || b.inPlace || b.format != formatTable || what == r.shown {
+// tell prints a line about a row, where the board is not drawn in place.
+func (b *board) tell(r *watchedRow, word string) error {
+	if b.silent || b.inPlace || b.format != formatTable {
 		return nil
 	}
-	r.shown = what
-	return write(b.out, b.now().In(b.zone).Format("15:04:05")+"  "+strings.TrimRight(harmless(what), " ")+"\n")
+	parts := []string{b.now().In(b.zone).Format("15:04:05"), r.hostname, b.place(r), word}
+	if r.attempt > 1 {
+		parts = append(parts, fmt.Sprintf("(attempt %d)", r.attempt))
+	}
+	return write(b.out, strings.TrimRight(harmless(strings.Join(append(parts, r.message), "  ")), " ")+"\n")
 }
 
 // place is the stage of a row, with its number.
@@ -147,6 +166,7 @@ func (b *board) draw() error {
 	for i, id := range b.order {
 		rows[i] = b.rows[id]
 	}
+	slices.SortStableFunc(rows, func(x, y *watchedRow) int { return cmp.Compare(x.hostname, y.hostname) })
 	hidden := 0
 	if len(rows) > mostLines { // what needs somebody first, then what moves
 		slices.SortStableFunc(rows, func(x, y *watchedRow) int { return cmp.Compare(urgency(x), urgency(y)) })

@@ -172,8 +172,8 @@ func (o *onboardingWatch) happened(item apiclient.StreamItem) error {
 		return nil //nolint:nilerr // not for this version of the program
 	}
 	var e eventwire.Onboarding
-	if json.Unmarshal(envelope.Payload, &e) != nil {
-		return nil
+	if err := json.Unmarshal(envelope.Payload, &e); err != nil {
+		return nil //nolint:nilerr // likewise
 	}
 	return o.apply(e, envelope.OccurredAt)
 }

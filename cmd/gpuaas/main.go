@@ -30,6 +30,6 @@ func main() {
 
 func simCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "sim", Short: "Run simulators of what a control plane works with"}
-	cmd.AddCommand(simcmd.Command(), rackcmd.Command(), fleetcmd.Command(), labcmd.SiteCommand(cli.Client), labcmd.MachinesCommand(), labcmd.RunCommand())
+	cmd.AddCommand(simcmd.Command(), rackcmd.Command(), fleetcmd.Command(), labcmd.SiteCommand(cli.Client), labcmd.MachinesCommand(), labcmd.RunCommand(), faultsCommand())
 	return cmd
 }

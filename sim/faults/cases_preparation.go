@@ -71,7 +71,11 @@ func (r *run) otherDisks() ([]any, error) {
 	}
 	var out []any
 	for _, d := range all {
-		if !strings.Contains(fmt.Sprint(d), "BOSS") {
+		text, err := changed(d, nil)
+		if err != nil {
+			return nil, err
+		}
+		if !strings.Contains(text, "BOSS") {
 			out = append(out, d)
 		}
 	}
@@ -114,7 +118,8 @@ var roceCases = addressed(map[Kind]Case{
 })
 
 // addressed are the cases of RoCE, the usual ones included, on a site that has
-// an address for the machine.
+// an address for the machine. Only an address that MAAS refuses may be missing
+// in the end.
 func addressed(own map[Kind]Case) map[Kind]Case {
 	for _, kind := range Kinds {
 		c, described := own[kind]
@@ -122,9 +127,25 @@ func addressed(own map[Kind]Case) map[Kind]Case {
 			c = usual(roce, kind)
 		}
 		c.wish = withAddresses
+		if kind != Before && kind != ErrorKind {
+			c.proof = (*run).hasAddress
+		}
 		own[kind] = c
 	}
 	return own
+}
+
+func (r *run) hasAddress() error {
+	_, doc, err := r.iface(roceIface)
+	if err != nil {
+		return err
+	}
+	for _, l := range doc.Links {
+		if l.IP == r.address() {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s has not got the address %s", roceIface, r.address())
 }
 
 // iface finds an interface of the machine.

@@ -60,9 +60,10 @@ type Case struct {
 	// NotApplicable is why the combination cannot exist; empty: it can.
 	NotApplicable string
 
-	wish func(*wish)
-	set  func(*run)
-	slow bool // it waits for a time limit
+	wish  func(*wish)
+	set   func(*run)
+	proof func(*run) error // that the end is the right one; nil: that of all cases is enough
+	slow  bool             // it waits for a time limit
 }
 
 // Name is what the case is called: stage/kind.
@@ -87,11 +88,28 @@ func Catalogue() []Case {
 // Choice narrows the catalogue; a zero field does not narrow.
 type Choice struct{ Stage, Kind, Case string }
 
-// Choose picks cases; in error, the choice fits nothing.
+// Choose picks cases.
 func Choose(all []Case, by Choice) []Case {
 	return slices.DeleteFunc(slices.Clone(all), func(c Case) bool {
 		return by.Stage != "" && c.Stage != by.Stage || by.Kind != "" && string(c.Kind) != by.Kind || by.Case != "" && !strings.Contains(c.Name(), by.Case)
 	})
+}
+
+// Sample picks one case of each stage, another kind for each, that waits for no
+// time limit.
+func Sample(all []Case) []Case {
+	var out []Case
+	for i, stage := range Stages {
+		for turn := range Kinds {
+			kind := Kinds[(i+turn)%len(Kinds)]
+			at := slices.IndexFunc(all, func(c Case) bool { return c.Stage == stage && c.Kind == kind && c.NotApplicable == "" && !c.slow })
+			if at >= 0 {
+				out = append(out, all[at])
+				break
+			}
+		}
+	}
+	return out
 }
 
 // usual is what goes wrong with every stage in the same way, whatever it does.

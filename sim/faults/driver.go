@@ -31,6 +31,7 @@ type Outcome struct {
 	Stops  []Stop
 	Took   time.Duration
 	Broken []string // what must hold and did not
+	Warned bool     // the job told of something that it went on without
 	Why    string   // of a case that was not resolved
 }
 
@@ -64,6 +65,7 @@ func (w *World) try(ctx context.Context, seed uint64, number int, c Case) Outcom
 		}
 		if ended(string(v.Status)) {
 			r.checkEnd(ctx, v)
+			out.Warned = v.Facts["roce_problems"] != nil
 			break
 		}
 		r.checkStop(ctx, v)
@@ -106,7 +108,7 @@ func (r *run) begin(ctx context.Context) error {
 	if _, err := apiclient.Read(made, err); err != nil {
 		return fmt.Errorf("ask for the onboarding: %w", err)
 	}
-	r.job = made.JSON202.OnboardingId
+	r.job, r.node = made.JSON202.OnboardingId, made.JSON202.NodeId
 	r.world.Trap.set(r.job.String(), r)
 	if r.reached == nil {
 		return nil
@@ -124,7 +126,7 @@ func (r *run) interrupt(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	r.acted()
+	r.acted(ctx)
 	return r.act(ctx, "mark_manual_intervention_required", "somebody is working on the machine")
 }
 
@@ -172,7 +174,7 @@ func (r *run) recover(ctx context.Context, v *apiclient.OnboardingDetailView) (S
 			return stop, err
 		}
 	}
-	r.acted()
+	r.acted(ctx)
 	if err := r.act(ctx, stop.Action, "a simulated fault was put right"); err != nil {
 		return stop, err
 	}

@@ -2,19 +2,26 @@ package faults
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"strings"
+
+	"github.com/oapi-codegen/runtime/types"
 
 	"gpuaas/contract/apiclient"
 )
 
 // acted notes that an operator has taken the job over: what the machine has on
 // record from this job must not grow until the job begins anew.
-func (r *run) acted() {
-	newest := r.newest()
+func (r *run) acted(ctx context.Context) {
+	newest, seen := r.newest(), ""
+	if r.reached != nil {
+		seen = r.seen(ctx)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.mark == 0 { // or nothing has begun since
-		r.mark = newest
+		r.mark, r.unchanged = newest, seen
 	}
 }
 
@@ -22,15 +29,58 @@ func (r *run) newest() int {
 	if events := r.events(); len(events) > 0 {
 		return events[0].ID
 	}
-	return 0
+	return -1
+}
+
+// seen is everything about the machine and its node that a stage could change.
+// A machine that is at work changes by itself.
+func (r *run) seen(ctx context.Context) string {
+	if r.Stage == waitReady || r.Stage == waitDeployed {
+		return ""
+	}
+	node := "node " + r.nodeStatus(ctx, r.node)
+	id, err := r.id()
+	if err != nil {
+		return node + ", no machine"
+	}
+	doc, err := r.world.Lab.Machine(admin, id)
+	if err != nil {
+		return node + ", no machine"
+	}
+	text, err := changed(doc, nil)
+	if err != nil {
+		r.trouble(err)
+	}
+	var m struct {
+		Status      string            `json:"status_name"`
+		Hostname    string            `json:"hostname"`
+		PowerType   string            `json:"power_type"`
+		Annotations map[string]string `json:"workload_annotations"`
+		LastSync    string            `json:"last_sync"`
+		Interfaces  []struct {
+			Name  string `json:"name"`
+			Links []any  `json:"links"`
+		} `json:"interface_set"`
+		Disks []struct {
+			Name       string `json:"name"`
+			Partitions []any  `json:"partitions"`
+		} `json:"blockdevice_set"`
+	}
+	if err := json.Unmarshal([]byte(text), &m); err != nil {
+		r.trouble(err)
+	}
+	if r.Stage != seedSync { // a machine reports by itself once it can
+		m.LastSync = ""
+	}
+	return fmt.Sprintf("%s, machine %+v", node, m)
 }
 
 // checkTakeover looks for effects between a takeover and the first stage after
 // it: they can only come from before.
-func (r *run) checkTakeover() {
+func (r *run) checkTakeover(ctx context.Context) {
 	r.mu.Lock()
-	mark := r.mark
-	r.mark = 0
+	mark, seen := r.mark, r.unchanged
+	r.mark, r.unchanged = 0, ""
 	r.mu.Unlock()
 	if mark == 0 {
 		return
@@ -39,6 +89,9 @@ func (r *run) checkTakeover() {
 		if e.ID > mark && strings.HasPrefix(e.Type, "User ") && (strings.Contains(e.Description, r.job.String()) || e.Type == "User starting node commissioning") {
 			r.violate("effect after a takeover: %s %s", e.Type, e.Description)
 		}
+	}
+	if now := r.seen(ctx); seen != "" && now != seen {
+		r.violate("effect after a takeover: it was %s, and is %s", seen, now)
 	}
 }
 
@@ -62,7 +115,7 @@ func (r *run) checkStop(ctx context.Context, v *apiclient.OnboardingDetailView) 
 	if e.FailureClass == nil || *e.FailureClass == "" || e.ErrorCode == nil || *e.ErrorCode == "" || e.LikelyCause == nil || *e.LikelyCause == "" {
 		r.violate("the explanation of %s does not say why", v.CurrentStage)
 	}
-	if r.nodeStatus(ctx, v) == active {
+	if r.nodeStatus(ctx, v.NodeId) == active {
 		r.violate("node is active while its onboarding is parked at %s", v.CurrentStage)
 	}
 }
@@ -70,8 +123,8 @@ func (r *run) checkStop(ctx context.Context, v *apiclient.OnboardingDetailView) 
 const active = "active"
 
 // nodeStatus is empty while there is no node.
-func (r *run) nodeStatus(ctx context.Context, v *apiclient.OnboardingDetailView) string {
-	answer, err := r.world.api.GetNodeWithResponse(ctx, v.NodeId)
+func (r *run) nodeStatus(ctx context.Context, node types.UUID) string {
+	answer, err := r.world.api.GetNodeWithResponse(ctx, node)
 	if _, err := apiclient.Read(answer, err); err != nil || answer.JSON200 == nil {
 		return ""
 	}
@@ -80,7 +133,7 @@ func (r *run) nodeStatus(ctx context.Context, v *apiclient.OnboardingDetailView)
 
 // checkEnd is what must hold of a machine that became a node.
 func (r *run) checkEnd(ctx context.Context, v *apiclient.OnboardingDetailView) {
-	if got := r.nodeStatus(ctx, v); got != active {
+	if got := r.nodeStatus(ctx, v.NodeId); got != active {
 		r.violate("the onboarding ended, and its node is %q", got)
 	}
 	if !r.world.boots.came(r.hostname) {
@@ -97,6 +150,11 @@ func (r *run) checkEnd(ctx context.Context, v *apiclient.OnboardingDetailView) {
 	b, _ := r.world.Lab.Brief(id)
 	if b.Status != "Deployed" || b.LastSync == nil {
 		r.violate("node is active, and its machine is %s in MAAS", b.Status)
+	}
+	if r.proof != nil {
+		if err := r.proof(r); err != nil {
+			r.violate("the onboarding ended, and %v", err)
+		}
 	}
 	redeploys, _ := v.Facts["redeploys"].(float64)
 	r.mu.Lock()

@@ -19,6 +19,9 @@ func (o Outcome) said() string {
 	case NotApplicable:
 		return "not applicable: " + o.Case.NotApplicable
 	case HealedItself:
+		if o.Warned {
+			return "went on by itself, with a warning"
+		}
 		return "healed by itself"
 	case Recovered, Unresolved:
 	}

@@ -29,7 +29,7 @@ type run struct {
 	hostname, bmc string
 	site, profile types.UUID
 	tokenKey      string
-	job           types.UUID
+	job, node     types.UUID
 	// The machine, and its PXE interface, as they were before they were disturbed.
 	laidOut, linked string
 
@@ -39,17 +39,18 @@ type run struct {
 	reached       chan struct{} // Takeover: the stage is about to act
 	letGo         chan struct{} // Takeover: it may
 
-	mu       sync.Mutex
-	epoch    int64
-	met      map[string]int
-	mended   bool
-	rules    []int        // in force or struck
-	struck   map[int]bool // those that have
-	gone     int          // deployments of machines that MAAS has forgotten
-	mark     int          // newest event when an operator acted last
-	actions  int
-	problems []string // what went wrong with the case itself
-	broken   []string // what must hold and did not
+	mu        sync.Mutex
+	epoch     int64
+	met       map[string]int
+	mended    bool
+	rules     []int        // in force or struck
+	struck    map[int]bool // those that have
+	gone      int          // deployments of machines that MAAS has forgotten
+	mark      int          // newest event when an operator acted last; 0: nobody has since
+	unchanged string       // what must stay as it is meanwhile
+	actions   int
+	problems  []string // what went wrong with the case itself
+	broken    []string // what must hold and did not
 }
 
 func (w *World) newRun(seed uint64, number int, c Case) *run {

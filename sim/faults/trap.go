@@ -98,7 +98,7 @@ func (r *run) meet(ctx context.Context, at Point, before bool) string {
 	if before && at.Epoch > r.epoch {
 		r.epoch = at.Epoch
 		r.mu.Unlock()
-		r.checkTakeover()
+		r.checkTakeover(ctx)
 		r.mu.Lock()
 	}
 	do := r.after

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 	"sync"
 
@@ -72,15 +73,23 @@ func OpenWorld(seed uint64, cases int) (*World, error) {
 	return w, nil
 }
 
-// Connect lets the world be worked in by a control plane. It follows what
-// happens there until the context ends.
-func (w *World) Connect(ctx context.Context, api *apiclient.ClientWithResponses) <-chan error {
+// Connect lets the world be worked in by the control plane at an address. It
+// follows what happens there until the context ends.
+func (w *World) Connect(ctx context.Context, url, token string) error {
+	api, err := apiclient.New(apiclient.Config{URL: url, Token: token, UserAgent: "gpuaas sim faults"})
+	if err != nil {
+		return fmt.Errorf("connect to the control plane: %w", err)
+	}
 	w.api = api
-	ended := make(chan error, 1)
+	w.keep("token of the administrator", token)
+	open := func(ctx context.Context, after *string, edit apiclient.RequestEditorFn) (*http.Response, error) {
+		return api.StreamOnboardings(ctx, &apiclient.StreamOnboardingsParams{LastEventID: after}, edit)
+	}
 	go func() {
-		ended <- apiclient.Stream(ctx, api, apiclient.StreamRequest{Type: string(eventwire.NodeOnboardingCompleted[:len("node.onboarding")])}, w.hear)
+		// Without the feed it takes longer: everybody looks by themselves, too.
+		_ = apiclient.Stream(ctx, api, apiclient.StreamRequest{Open: open}, w.hear)
 	}()
-	return ended
+	return nil
 }
 
 // hear tells whoever waits for an onboarding that it was settled.
@@ -175,7 +184,7 @@ func (w *World) furnish(ctx context.Context, r *run) error {
 	if !r.wish.addresses {
 		return nil
 	}
-	row := apiclient.SiteAssignmentRow{Hostname: r.hostname, Interface: roceIface, Ipv4Cidr: fmt.Sprintf("172.30.%d.%d/31", r.number/128, r.number%128*2)}
+	row := apiclient.SiteAssignmentRow{Hostname: r.hostname, Interface: roceIface, Ipv4Cidr: r.address() + "/31"}
 	_, err = apiclient.Read(w.api.UpsertRoceAssignmentsWithResponse(ctx, r.site, &apiclient.UpsertRoceAssignmentsParams{}, apiclient.SiteAssignmentsBody{Items: []apiclient.SiteAssignmentRow{row}}))
 	if err != nil {
 		return fmt.Errorf("assign RoCE address: %w", err)
@@ -184,6 +193,9 @@ func (w *World) furnish(ctx context.Context, r *run) error {
 }
 
 const roceIface = "ens38np0"
+
+// address is that of the machine's RoCE interface.
+func (r *run) address() string { return fmt.Sprintf("172.30.%d.%d", r.number/128, r.number%128*2) }
 
 // admit gives the site of a run its credentials: a key of its own to MAAS, so
 // that it can be taken away from it alone.

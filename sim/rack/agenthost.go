@@ -62,9 +62,14 @@ func (r *processRack) makeMachine(s Spec) (*agentHost, error) {
 	return m, m.save()
 }
 
+var errIncomplete = errors.New("the machine was never complete")
+
 func (r *processRack) loadMachine(name string) (*agentHost, error) {
 	m := &agentHost{rack: r, name: name}
-	content, err := os.ReadFile(filepath.Join(m.folder(), "machine.json"))
+	content, err := os.ReadFile(m.recordFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errIncomplete
+	}
 	if err == nil {
 		err = json.Unmarshal(content, &m.record)
 	}
@@ -77,10 +82,17 @@ func (r *processRack) loadMachine(name string) (*agentHost, error) {
 	return m, nil
 }
 
+func (m *agentHost) recordFile() string { return filepath.Join(m.folder(), "machine.json") }
+
+// save replaces the record in one step. The first one completes the machine: a
+// folder without it is of a process that was killed while it made one.
 func (m *agentHost) save() error {
 	content, err := json.Marshal(m.record)
 	if err == nil {
-		err = os.WriteFile(filepath.Join(m.folder(), "machine.json"), content, 0o600)
+		err = os.WriteFile(m.recordFile()+".new", content, 0o600)
+	}
+	if err == nil {
+		err = os.Rename(m.recordFile()+".new", m.recordFile())
 	}
 	if err != nil {
 		return fmt.Errorf("keep record of machine %s: %w", m.name, err)

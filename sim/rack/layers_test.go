@@ -2,6 +2,7 @@ package rack
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -113,5 +114,26 @@ func TestReadBootstrap(t *testing.T) {
 	}
 	if _, _, err := ReadBootstrap([]byte("#cloud-config\nwrite_files: [{path: /x, content: \"curl 'https://h" + agentwire.PathBootstrapScript + "'\"}]\n")); err == nil {
 		t.Error("a payload without token is no bootstrap")
+	}
+}
+
+// A process that is killed while it makes a machine leaves half of one; the
+// next makes it again.
+func TestAMachineThatWasNeverComplete(t *testing.T) {
+	ctx, folder := soon(t), t.TempDir()
+	half := filepath.Join(folder, "machines", "half")
+	if err := os.MkdirAll(filepath.Join(half, "root"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r := openProcesses(t, folder)
+	if _, err := r.Find(ctx, "half"); !errors.Is(err, ErrNoMachine) {
+		t.Errorf("half a machine is one: %v", err)
+	}
+	m, err := r.Machine(ctx, Spec{Name: "half", UserData: []byte("#cloud-config\n{}\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Booted(ctx); err != nil {
+		t.Error(err)
 	}
 }

@@ -46,6 +46,12 @@ func (r *processRack) load() error {
 	}
 	for _, e := range entries {
 		m, err := r.loadMachine(e.Name())
+		if errors.Is(err, errIncomplete) {
+			if err := os.RemoveAll(r.folder(e.Name())); err != nil {
+				return fmt.Errorf("delete machine that was never complete: %w", err)
+			}
+			continue
+		}
 		if err != nil {
 			return err
 		}

@@ -66,8 +66,6 @@ func (b *Bringup) ourDeployment(ctx context.Context, r *region, w *Work, m maas.
 		return err
 	case !held:
 		return foreign(m, w)
-	case w.Facts.Deploys == 0:
-		return differs("deployed_by_other", "this job has not deployed it")
 	case m.Hollow():
 		return differs("machine_hollow", "nothing is installed on it")
 	case !m.Runs(image):
@@ -79,8 +77,13 @@ func (b *Bringup) ourDeployment(ctx context.Context, r *region, w *Work, m maas.
 	if err != nil {
 		return err
 	}
-	if known && !by {
+	switch {
+	case known && !by:
 		return differs("deployed_by_other", "somebody else asked for that deployment")
+	case w.Facts.Deploys == 0 && !by:
+		return differs("deployed_by_other", "this job has not deployed it")
+	case w.Facts.Deploys == 0: // it has, and its record of it was overwritten
+		w.Facts.Deploys = 1
 	}
 	if !ours(m, w) {
 		// Somebody released it in the moment before, and MAAS acquired it anew.
@@ -196,7 +199,7 @@ func (b *Bringup) deploy(ctx context.Context, r *region, w *Work, userData redac
 	f := &w.Facts
 	f.Deploys++
 	f.DeployFailure, f.DeployEvidence, f.DeployedAt, f.Image, f.Addresses = "", "", nil, "", nil
-	f.SSHAddress, f.SSHHostKey, f.SyncSeeds, f.SyncSeededAt, f.SyncHealthy = "", "", 0, nil, nil
+	f.SSHAddress, f.SSHHostKey, f.SyncSeeds, f.SyncSeededAt, f.SyncHealthy, f.EnrollEpoch = "", "", 0, nil, nil, 0
 	if err := w.Save(ctx); err != nil {
 		return Result{}, err
 	}

@@ -81,7 +81,7 @@ func (w *Work) refreshDue() time.Time {
 
 // untilPoll leaves until the first poll, or until a time.
 func (b *Bringup) untilPoll(w *Work, until time.Time) Result {
-	return Result{Await: &Await{Signal: node.EnrolledSignal(w.Node), Most: max(until.Sub(b.now()), time.Second)}}
+	return Result{Await: &Await{Signal: node.EnrolledSignal, Most: max(until.Sub(b.now()), time.Second)}}
 }
 
 // refresh makes the token that the machine has live longer and repeats what did

@@ -126,20 +126,25 @@ func (b *Bringup) linkRoCE(ctx context.Context, r *region, w *Work, m maas.Machi
 		return err
 	}
 	after, err := r.LinkSubnet(ctx, m.SystemID, iface.ID, maas.LinkOptions{Mode: maas.LinkStatic, SubnetID: subnet.ID, IPAddress: address.Addr().String(), Force: true})
-	if kind := fault.KindOf(err); err != nil && kind == fault.Ambiguous || fault.CodeOf(err) == maas.CodeAddressInUse {
+	done := err == nil && hasStatic(after, address)
+	if !done && (err == nil || fault.KindOf(err) == fault.Ambiguous || fault.CodeOf(err) == maas.CodeAddressInUse) {
 		now, lookErr := b.machine(ctx, r, w) // it may be this very link that has the address
 		if lookErr != nil {
 			return lookErr
 		}
 		if found := interfaceOf(now, iface.Name); found != nil && hasStatic(*found, address) {
-			after, err = *found, nil
+			after, done = *found, true
 		}
 	}
-	if err != nil {
-		return unproven(err, "roce_link_unproven", "MAAS did not confirm the address of %s", iface.Name)
+	switch {
+	case done:
+		*iface = after
+		return nil
+	case err == nil:
+		return failed(durable.UpstreamTransient, "roce_link_unproven", "MAAS does not show the address of %s, although it was set", iface.Name).
+			with("retry: the interface is looked at first")
 	}
-	*iface = after
-	return nil
+	return unproven(err, "roce_link_unproven", "MAAS did not confirm the address of %s", iface.Name)
 }
 
 // subnetFor finds the network of an address, or makes MAAS know it, on the VLAN
@@ -270,13 +275,20 @@ func (b *Bringup) pxeSubnet(ctx context.Context, r *region, w *Work, m maas.Mach
 		func(s maas.Subnet) bool { return iface.VLAN != nil && s.VLAN.ID == iface.VLAN.ID },
 		func(s maas.Subnet) bool { return s.VLAN.VID == int(vid) && s.VLAN.DHCPOn },
 	} {
-		found := slices.DeleteFunc(slices.Clone(all), func(s maas.Subnet) bool { return !fits(s) })
+		found := slices.DeleteFunc(slices.Clone(all), func(s maas.Subnet) bool { return !fits(s) || pointToPoint(s) })
 		if len(found) == 1 {
 			return found[0], nil
 		}
 	}
 	return maas.Subnet{}, failed(durable.HardwareMismatch, "pxe_subnet_not_found", "which network %s of %s is on cannot be told: MAAS knows none, or several", iface.Name, w.Hostname).
 		with("link the interface in MAAS, or correct its VLAN, then rerun").final().about(map[string]any{"interface": iface.Name, "system_id": m.SystemID, "pxe_vlan_vid": vid})
+}
+
+// pointToPoint are networks of two, such as RoCE has: nothing boots from them,
+// whatever VLAN MAAS files them under.
+func pointToPoint(s maas.Subnet) bool {
+	network, err := netip.ParsePrefix(s.CIDR)
+	return err == nil && network.Addr().BitLen()-network.Bits() <= 1
 }
 
 // pxeProblem is a failure where the profile is strict, and a warning otherwise.

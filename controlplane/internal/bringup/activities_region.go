@@ -172,6 +172,22 @@ func (b *Bringup) region(ctx context.Context, w *Work) (*region, error) {
 	return opened, nil
 }
 
+// doubting lets a stage whose credentials were refused be followed by one that
+// reads them anew: somebody may put them right at once.
+func (b *Bringup) doubting(stage Stage) Stage {
+	return func(ctx context.Context, w *Work) (Result, error) {
+		result, err := stage(ctx, w)
+		if fault.CodeOf(err) == maas.CodeTokenInvalid {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			if have := b.regions[w.Site.ID]; have != nil {
+				have.checked = time.Time{}
+			}
+		}
+		return result, err
+	}
+}
+
 // Close ends all waits.
 func (b *Bringup) Close() {
 	b.mu.Lock()

@@ -43,6 +43,11 @@ func (b *Bringup) ConfigureStorage(ctx context.Context, w *Work) (Result, error)
 		out.Skipped = true
 		return out, nil
 	}
+	if m.Status == maas.StatusAllocated { // MAAS lays out disks only of machines that are Ready
+		if m, err = b.release(ctx, r, w, maas.EraseNone); err != nil {
+			return Result{}, err
+		}
+	}
 	return out, b.layOut(ctx, r, w, m, disk)
 }
 
@@ -56,7 +61,7 @@ func (b *Bringup) editable(ctx context.Context, r *region, w *Work) (m maas.Mach
 	switch {
 	case err != nil || !free:
 		return m, false, orForeign(err, m, w)
-	case m.Status == maas.StatusReady:
+	case m.Status == maas.StatusReady, m.Status == maas.StatusAllocated: // a deployment that was refused leaves it allocated
 		return m, false, nil
 	case advanced(m):
 		return m, true, nil
@@ -71,22 +76,18 @@ func (b *Bringup) layOut(ctx context.Context, r *region, w *Work, m maas.Machine
 	if err := w.Fence(ctx); err != nil {
 		return err
 	}
-	lost := false // an answer, so that only a look can tell
 	if m.BootDisk == nil || m.BootDisk.ID != disk.ID {
-		if err := r.SetBootDisk(ctx, m.SystemID, disk.ID); err != nil {
-			if lost = fault.KindOf(err) == fault.Ambiguous; !lost {
-				return err
-			}
+		// A lost answer is no reason to stop: what the layout answers shows the boot disk, too.
+		if err := r.SetBootDisk(ctx, m.SystemID, disk.ID); err != nil && fault.KindOf(err) != fault.Ambiguous {
+			return err
 		}
 	}
 	m, err := r.SetStorageLayout(ctx, w.SystemID, maas.StorageLayout{Name: flat, RootDevice: disk.ID})
-	if err != nil && fault.KindOf(err) != fault.Ambiguous {
-		return err
+	if fault.KindOf(err) == fault.Ambiguous {
+		m, err = b.machine(ctx, r, w)
 	}
-	if lost || err != nil || !bootsFlat(m, disk.ID) {
-		if m, err = b.machine(ctx, r, w); err != nil {
-			return err
-		}
+	if err != nil {
+		return err
 	}
 	if bootsFlat(m, disk.ID) {
 		return nil

@@ -40,7 +40,7 @@ func TestAdoption(t *testing.T) {
 		w.happens(t, job.SystemID, "release")
 		_, err := w.sim.Deploy(admin, job.SystemID, url.Values{"enable_hw_sync": {"true"}})
 		must(t, err)
-		w.settled(t, job.SystemID, region.Deployed)
+		w.until(t, job.SystemID, region.Deployed.String())
 	}
 	cases := map[string]struct {
 		before func(t *testing.T, w *world, job *bringup.Work)
@@ -52,7 +52,7 @@ func TestAdoption(t *testing.T) {
 		"testing":       {func(t *testing.T, w *world, job *bringup.Work) { commission(t, w, job, "tests", simfault.PhaseHangs) }, bringup.WaitForReady, ""},
 		"failed commissioning": {func(t *testing.T, w *world, job *bringup.Work) {
 			commission(t, w, job, "scripts", simfault.PhaseFails)
-			w.settled(t, job.SystemID, region.FailedCommissioning)
+			w.until(t, job.SystemID, region.FailedCommissioning.String())
 		}, bringup.CommissionNode, ""},
 		"ready":                {func(*testing.T, *world, *bringup.Work) {}, bringup.ConfigureStorage, ""},
 		"not yet found":        {func(_ *testing.T, _ *world, job *bringup.Work) { job.SystemID = "" }, bringup.CreateOrFindInMAAS, ""},
@@ -70,7 +70,7 @@ func TestAdoption(t *testing.T) {
 		}, "", ""},
 		"failed deployment": {func(t *testing.T, w *world, job *bringup.Work) {
 			w.begin(t, job, simfault.PhaseFails, "install")
-			w.settled(t, job.SystemID, region.FailedDeployment)
+			w.until(t, job.SystemID, region.FailedDeployment.String())
 		}, bringup.ClassifyDeployFailure, ""},
 		"deployed": {func(t *testing.T, w *world, job *bringup.Work) { w.deployed(t, job) }, bringup.EnsureHardwareSyncConfigured, ""},
 		"deployed, not yet noticed": {func(t *testing.T, w *world, job *bringup.Work) {
@@ -84,7 +84,7 @@ func TestAdoption(t *testing.T) {
 		"deployed by somebody": {func(t *testing.T, w *world, job *bringup.Work) {
 			_, err := w.sim.Deploy(admin, job.SystemID, url.Values{"enable_hw_sync": {"true"}})
 			must(t, err)
-			w.settled(t, job.SystemID, region.Deployed)
+			w.until(t, job.SystemID, region.Deployed.String())
 		}, "", ""},
 		"deployed for another job": {func(t *testing.T, w *world, job *bringup.Work) { enrolled(t, w, job, "another") }, "", ""},
 		"deployed by hand, and enrolled": {func(t *testing.T, w *world, job *bringup.Work) {
@@ -152,16 +152,6 @@ func TestAdoption(t *testing.T) {
 			}
 			w.told(t, job, result)
 		})
-	}
-}
-
-// settled waits until a machine has got to a status.
-func (w *world) settled(t *testing.T, systemID string, want region.Status) {
-	t.Helper()
-	for w.machine(t, systemID).Status != want {
-		if t.Context().Err() != nil {
-			t.Fatal(t.Context().Err())
-		}
 	}
 }
 

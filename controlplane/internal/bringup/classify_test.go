@@ -171,9 +171,12 @@ func TestRecoveryTouchesNothingOfOthers(t *testing.T) {
 
 func TestLostAnswersOfARecovery(t *testing.T) {
 	rules := []simfault.Rule{
-		{Operation: "machine.abort", Fault: simfault.LostAnswer}, {Operation: "machine.abort", Fault: simfault.ErrorBefore, Status: 500},
-		{Operation: "machine.release", Fault: simfault.LostAnswer}, {Operation: "machine.release", Fault: simfault.ErrorAfter, Status: 500},
-		{Operation: "machine.release", Fault: simfault.ErrorBefore, Status: 503}, {Operation: "machine.release", Fault: simfault.Drop},
+		{Operation: "machine.abort", Fault: simfault.LostAnswer},
+		{Operation: "machine.abort", Fault: simfault.ErrorBefore, Status: 500},
+		{Operation: "machine.release", Fault: simfault.LostAnswer},
+		{Operation: "machine.release", Fault: simfault.ErrorAfter, Status: 500},
+		{Operation: "machine.release", Fault: simfault.ErrorBefore, Status: 503},
+		{Operation: "machine.release", Fault: simfault.Drop},
 	}
 	w := newWorld(t, aFleet(len(rules)))
 	w.fault(t, simfault.Rule{Fault: simfault.Datasource})

@@ -139,7 +139,7 @@ func TestCompensation(t *testing.T) {
 				t.Errorf("left is %q, want %q", text, c.left)
 			}
 			if systemID != "" && c.left != "does not have the machine" {
-				w.settles(t, systemID, c.maas)
+				w.until(t, systemID, c.maas.String())
 			}
 			got, err := w.nodes.Node(t.Context(), job.Node)
 			if got.Status != c.node || c.node != "" && err != nil {
@@ -156,16 +156,15 @@ func TestCompensation(t *testing.T) {
 	}
 }
 
-// settles waits for the status that a machine has once its phases are over.
-func (w *world) settles(t *testing.T, systemID string, want region.Status) {
+// eventually waits for a condition.
+func (w *world) eventually(t *testing.T, what string, met func() bool) {
 	t.Helper()
-	for end := time.Now().Add(5 * time.Second); ; {
-		m := w.machine(t, systemID)
-		if m.Status == want {
-			return
-		}
-		if m.Status != region.Deploying || time.Now().After(end) {
-			t.Fatalf("the machine is %s, want %s", m.StatusName, want)
+	end := time.After(10 * time.Second)
+	for !met() {
+		select {
+		case <-time.After(time.Millisecond):
+		case <-end:
+			t.Fatalf("still not: %s", what)
 		}
 	}
 }
@@ -257,5 +256,5 @@ func TestAReleaseThatTheBMCRefuses(t *testing.T) {
 	if err := w.bringup.Compensate(system(t), job); err != nil {
 		t.Fatal(err)
 	}
-	w.settles(t, job.SystemID, region.Ready)
+	w.until(t, job.SystemID, region.Ready.String())
 }

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"gpuaas/controlplane/internal/bringup"
 	"gpuaas/controlplane/internal/durable"
@@ -160,8 +159,12 @@ func TestAMachineIsDeployedOnce(t *testing.T) {
 func TestALostAnswerDeploysOnce(t *testing.T) {
 	operations := []string{"machines.allocate", "machine.set_workload_annotations", "machine.deploy"}
 	faults := []simfault.Rule{
-		{Fault: simfault.LostAnswer}, {Fault: simfault.ErrorAfter, Status: 500}, {Fault: simfault.ErrorAfter, Status: 503}, {Fault: simfault.Truncate},
-		{Fault: simfault.ErrorBefore, Status: 500}, {Fault: simfault.Drop},
+		{Fault: simfault.LostAnswer},
+		{Fault: simfault.ErrorAfter, Status: 500},
+		{Fault: simfault.ErrorAfter, Status: 503},
+		{Fault: simfault.Truncate},
+		{Fault: simfault.ErrorBefore, Status: 500},
+		{Fault: simfault.Drop},
 	}
 	w := newWorld(t, aFleet(len(operations)*len(faults)))
 	n := 0
@@ -416,29 +419,34 @@ func TestTheIntervalOfHardwareSyncIsAsserted(t *testing.T) {
 	}
 }
 
-// A wait outlives a rotation of the token of the site.
+// A wait outlives a rotation of the token of the site, and ends at once when an
+// operator acts.
 func TestAWaitGoesOnWithNewCredentials(t *testing.T) {
-	w := newWorld(t, aFleet(1), func(p *plan) { p.policy.EnablePhase2RoCE = set(false) })
-	job := w.ready(t, 1)
-	w.does(t, bringup.RenderCloudInit, job)
-	w.fault(t, simfault.Rule{Fault: simfault.PhaseHangs, Phase: "install", Count: 1})
-	w.does(t, bringup.DeployViaMAAS, job)
-	ended := make(chan error, 1)
-	waiting := make(chan struct{}, 100)
-	job.Heartbeat = func() { waiting <- struct{}{} }
-	ctx, cancel := context.WithCancel(system(t))
-	go func() {
-		_, err := w.bringup.WaitForDeployed(ctx, job)
-		ended <- err
-	}()
-	w.bringup.Close() // ends all waits, as a rotation does
-	select {
-	case err := <-ended:
-		t.Fatalf("the wait ended: %v", err)
-	case <-time.After(100 * time.Millisecond):
+	w := newWorld(t, aFleet(2))
+	wait := func(n int) (*bringup.Work, chan error, context.CancelFunc) {
+		job := w.ready(t, n)
+		w.begin(t, job, simfault.PhaseHangs, "install")
+		ctx, cancel := context.WithCancel(system(t))
+		ended, before := make(chan error, 1), w.asked.of("machines.get")
+		go func() {
+			_, err := w.bringup.WaitForDeployed(ctx, job)
+			ended <- err
+		}()
+		w.eventually(t, "somebody waits", func() bool { return w.asked.of("machines.get") > before })
+		return job, ended, cancel
 	}
-	cancel() // an operator acted: the stage stops at once
-	if err := <-ended; err == nil {
-		t.Error("the stage did not stop")
+	job, ended, cancel := wait(1)
+	defer cancel()
+	w.bringup.Close() // ends all waits, as a rotation does
+	if _, err := w.sim.Abort(t.Context(), admin, job.SystemID, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; bringup.Classify(err).Code != "deploy_aborted" {
+		t.Errorf("the wait ended with %v", err)
+	}
+	_, ended, cancel = wait(2)
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the wait ended with %v", err)
 	}
 }

@@ -50,7 +50,7 @@ func passes(job *bringup.Work, d time.Duration) {
 func (w *world) waits(t *testing.T, job *bringup.Work, about time.Duration) bringup.Result {
 	t.Helper()
 	r := w.does(t, bringup.WaitForAgentEnrollment, job)
-	if r.Await == nil || r.Await.Signal != node.EnrolledSignal(job.Node) || r.Await.Most > about || r.Await.Most < about-time.Minute {
+	if r.Await == nil || r.Await.Signal != node.EnrolledSignal || r.Await.Most > about || r.Await.Most < about-time.Minute {
 		t.Fatalf("%+v, %+v: want a wait of about %s", r, r.Await, about)
 	}
 	return r
@@ -202,7 +202,10 @@ func TestWhatEndsTheWaitForAnAgent(t *testing.T) {
 			w.polls(t, job)
 			w.happens(t, job.SystemID, "release")
 		}, "machine_not_deployed"},
-		"recreated": {func(t *testing.T, w *world, _ *box, job *bringup.Work) { t.Helper(); w.happens(t, job.SystemID, "recreate") }, "machine_gone"},
+		"recreated": {func(t *testing.T, w *world, _ *box, job *bringup.Work) {
+			t.Helper()
+			w.happens(t, job.SystemID, "recreate")
+		}, "machine_gone"},
 		"another key": {func(t *testing.T, _ *world, b *box, job *bringup.Work) {
 			t.Helper()
 			b.Reinstall(t)

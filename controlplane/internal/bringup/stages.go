@@ -2,7 +2,7 @@ package bringup
 
 // Stages are the stages by name.
 func (b *Bringup) Stages() map[string]Stage {
-	return map[string]Stage{
+	stages := map[string]Stage{
 		LoadSiteConfig:               b.LoadSiteConfig,
 		ResolvePowerCredentials:      b.ResolvePowerCredentials,
 		CreateOrFindInMAAS:           b.CreateOrFindInMAAS,
@@ -20,4 +20,8 @@ func (b *Bringup) Stages() map[string]Stage {
 		WaitForHardwareSyncHealthy:   b.WaitForHardwareSyncHealthy,
 		WaitForAgentEnrollment:       b.WaitForAgentEnrollment,
 	}
+	for name, stage := range stages {
+		stages[name] = b.doubting(stage)
+	}
+	return stages
 }

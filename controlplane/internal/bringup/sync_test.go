@@ -68,7 +68,7 @@ func (s *street) DialContext(ctx context.Context, network, address string) (net.
 	if err != nil || b == nil || b.gone(host, address) {
 		return nil, errors.New("no route to host")
 	}
-	return b.Server.DialContext(ctx, network, address)
+	return b.DialContext(ctx, network, address)
 }
 
 // gone notes who is called, and says whether anything is there.
@@ -255,8 +255,14 @@ func TestMachinesThatCannotBeSeeded(t *testing.T) {
 			w.does(t, bringup.EnsureHardwareSyncConfigured, job)
 			b.Reinstall(t)
 		}, durable.StateAmbiguity, "ssh_host_key_changed"},
-		"released": {func(t *testing.T, w *world, _ *box, job *bringup.Work) { t.Helper(); w.happens(t, job.SystemID, "release") }, durable.StateAmbiguity, "machine_not_deployed"},
-		"deleted":  {func(t *testing.T, w *world, _ *box, job *bringup.Work) { t.Helper(); w.happens(t, job.SystemID, "delete") }, durable.StateAmbiguity, "machine_gone"},
+		"released": {func(t *testing.T, w *world, _ *box, job *bringup.Work) {
+			t.Helper()
+			w.happens(t, job.SystemID, "release")
+		}, durable.StateAmbiguity, "machine_not_deployed"},
+		"deleted": {func(t *testing.T, w *world, _ *box, job *bringup.Work) {
+			t.Helper()
+			w.happens(t, job.SystemID, "delete")
+		}, durable.StateAmbiguity, "machine_gone"},
 		"without sync": {func(t *testing.T, w *world, _ *box, job *bringup.Work) {
 			t.Helper()
 			w.fault(t, simfault.Rule{Machine: job.SystemID, Operation: "machine.get", Fault: simfault.Lie, Set: map[string]any{"enable_hw_sync": false}})
@@ -288,7 +294,8 @@ func TestMachinesThatCannotBeSeeded(t *testing.T) {
 }
 
 func TestThePreferredInterfaceIsTriedFirst(t *testing.T) {
-	w, b, job := deployedWorld(t)
+	w, street := newStreet(t, 1)
+	b, job := street.deploys(t, w, 1)
 	preferred := ""
 	for _, i := range w.machine(t, job.SystemID).Interfaces {
 		if i.Name == job.Site.Settings.DeploySSHIface && len(i.Links) > 0 {
@@ -298,10 +305,11 @@ func TestThePreferredInterfaceIsTriedFirst(t *testing.T) {
 	if preferred == "" {
 		t.Fatal("the machine has no address there")
 	}
-	job.Facts.Addresses = []string{"10.99.0.7"}
+	const other = "10.99.0.7"
+	job.Facts.Addresses, street.boxes[other] = []string{other}, b
 	b.away = []string{preferred}
 	w.does(t, bringup.EnsureHardwareSyncConfigured, job)
-	if len(b.dialled) < 2 || b.dialled[0] != net.JoinHostPort(preferred, "22") || job.Facts.SSHAddress == preferred {
+	if len(b.dialled) < 2 || b.dialled[0] != net.JoinHostPort(preferred, "22") || job.Facts.SSHAddress != other {
 		t.Errorf("dialled %q, used %s", b.dialled, job.Facts.SSHAddress)
 	}
 }
@@ -325,14 +333,10 @@ func TestASilentMachineIsSeededAgain(t *testing.T) {
 	b.deaf = true
 	w.does(t, bringup.EnsureHardwareSyncConfigured, job)
 	job.Since = time.Now()
-	job.Deadline = job.Since.Add(900 * time.Millisecond)
-	job.Heartbeat = func() {
-		if job.Facts.SyncSeeds == 2 {
-			b.set(func() { b.deaf = false })
-		}
-	}
+	job.Deadline = job.Since.Add(6 * time.Second)
+	job.Heartbeat = func() { b.set(func() { b.deaf = false }) } // before the first seed that comes
 	w.does(t, bringup.WaitForHardwareSyncHealthy, job)
-	if job.Facts.SyncSeeds != 3 {
+	if job.Facts.SyncSeeds != 2 {
 		t.Errorf("%d seeds", job.Facts.SyncSeeds)
 	}
 	b.discreetAbout(t, job)
@@ -358,12 +362,18 @@ func TestWhatEndsTheWaitForSync(t *testing.T) {
 		class durable.FailureClass
 		code  string
 	}{
-		"released": {func(t *testing.T, w *world, _ *box, job *bringup.Work) { t.Helper(); w.happens(t, job.SystemID, "release") }, durable.StateAmbiguity, "machine_not_deployed"},
-		"deleted":  {func(t *testing.T, w *world, _ *box, job *bringup.Work) { t.Helper(); w.happens(t, job.SystemID, "delete") }, durable.StateAmbiguity, "machine_gone"},
+		"released": {func(t *testing.T, w *world, _ *box, job *bringup.Work) {
+			t.Helper()
+			w.happens(t, job.SystemID, "release")
+		}, durable.StateAmbiguity, "machine_not_deployed"},
+		"deleted": {func(t *testing.T, w *world, _ *box, job *bringup.Work) {
+			t.Helper()
+			w.happens(t, job.SystemID, "delete")
+		}, durable.StateAmbiguity, "machine_gone"},
 		"another key": {func(t *testing.T, _ *world, b *box, job *bringup.Work) {
 			t.Helper()
 			b.Reinstall(t)
-			job.Deadline = job.Since.Add(300 * time.Millisecond)
+			job.Deadline = job.Since.Add(6 * time.Second)
 		}, durable.StateAmbiguity, "ssh_host_key_changed"},
 	}
 	w, street := newStreet(t, len(cases))
@@ -394,7 +404,7 @@ func TestANodeWithAnAgentIsSeededByIt(t *testing.T) {
 	}
 	said := len(b.Commands())
 	job.Since = time.Now()
-	job.Deadline = job.Since.Add(300 * time.Millisecond)
+	job.Deadline = job.Since.Add(3 * time.Second)
 	w.fails(t, bringup.WaitForHardwareSyncHealthy, job, durable.HardwareSyncFailure, "failed_hw_sync_health")
 	if got := b.Commands(); len(got) != said {
 		t.Errorf("said over SSH: %q", got[said:])

@@ -49,6 +49,9 @@ type Job struct {
 	// Stage is the name of the activity of a stage. It takes a StageCall and
 	// gives a Turn.
 	Stage func(stage string) string
+	// Signals are the names of those that turns may await. They may come before
+	// anybody waits for them, or when nobody does any more.
+	Signals []string
 	// Lost is the activity that records that a stage could not be executed. It
 	// takes a StageCall and a StageLoss and gives a Turn.
 	Lost string
@@ -99,6 +102,9 @@ func RunJob(ctx workflow.Context, job Job) error {
 	}
 	if err == nil {
 		err = mark(ctx, turn.Marks)
+	}
+	for _, name := range append(job.Signals, ActSignal) {
+		drain(workflow.GetSignalChannel(ctx, name))
 	}
 	return err
 }

@@ -17,7 +17,7 @@ import (
 
 // EnrolledSignal is the name of the signal by which a workflow that awaits a
 // node hears of the first poll of its agent. It carries nothing.
-func EnrolledSignal(node id.Node) string { return "node_enrolled:" + node.String() }
+const EnrolledSignal = "node_enrolled"
 
 // Await makes a workflow the one that is told of the first poll. A poll that was
 // noted before is forgotten: the next one counts, which an agent that is there
@@ -81,7 +81,7 @@ func (c change) tellFirstPoll(ctx context.Context, n Node) error {
 	if err != nil || n.Status != Enrolling || n.AwaitedBy == "" {
 		return err
 	}
-	return outbox.SignalWorkflow(ctx, c.tx, outbox.WorkflowSignal{WorkflowID: n.AwaitedBy, Name: EnrolledSignal(n.ID)})
+	return outbox.SignalWorkflow(ctx, c.tx, outbox.WorkflowSignal{WorkflowID: n.AwaitedBy, Name: EnrolledSignal})
 }
 
 // ExtendToken makes the newest bootstrap token that nobody has used live for ttl

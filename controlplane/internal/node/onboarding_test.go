@@ -96,7 +96,7 @@ func TestTheFirstPollIsToldToTheWorkflowThatAwaitsIt(t *testing.T) {
 		t.Errorf("after the poll %+v: the workflow decides what becomes of it", n)
 	}
 	told := w.signals(t)
-	if len(told) != 1 || told[0].WorkflowID != job || told[0].Name != node.EnrolledSignal(a.node) || told[0].Start != nil {
+	if len(told) != 1 || told[0].WorkflowID != job || told[0].Name != node.EnrolledSignal || told[0].Start != nil {
 		t.Errorf("workflows were told %+v", told)
 	}
 	if got := w.audited(t, a.node, "node.first_poll"); got != 1 {

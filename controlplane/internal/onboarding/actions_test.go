@@ -170,6 +170,29 @@ func TestEveryEndOffersAWayOut(t *testing.T) {
 	}
 }
 
+// Where the code of a failure says more than its class, the recommendation
+// follows the code.
+func TestRecommendationsByCode(t *testing.T) {
+	for code, want := range map[string]durable.JobEvent{
+		"machine_in_use": durable.JobRerun, "nothing_to_adopt": durable.JobRerun, "first_boot_missing": durable.JobResume,
+		"machine_hollow": durable.JobRestartClean, "operator_marked": durable.JobResume, "anything_else": durable.JobAdoptObserved,
+	} {
+		o := onboarding.Onboarding{
+			Status: durable.JobFailedManualIntervention, Stage: bringup.DeployViaMAAS, FailureClass: durable.StateAmbiguity, ErrorCode: code,
+			Observed: bringup.Observed{Status: "Deployed"},
+		}
+		if got := onboarding.Recommend(o)[0].Action; got != want {
+			t.Errorf("%s: %s, want %s", code, got, want)
+		}
+	}
+	for _, seen := range []string{"", "absent", "New", "Broken"} {
+		o := onboarding.Onboarding{Status: durable.JobFailedManualIntervention, Stage: bringup.DeployViaMAAS, FailureClass: durable.StateAmbiguity, Observed: bringup.Observed{Status: seen}}
+		if got := onboarding.Recommend(o)[0].Action; got != durable.JobRerun {
+			t.Errorf("%q: %s", seen, got)
+		}
+	}
+}
+
 func TestRetryResumeAndRerunGoOnWhereTheyShould(t *testing.T) {
 	for action, from := range map[durable.JobEvent]string{
 		durable.JobRetryStage: bringup.WaitForReady, durable.JobResume: bringup.CommissionNode, durable.JobRerun: bringup.LoadSiteConfig,
@@ -239,7 +262,7 @@ func TestUndoingThatFailsIsParked(t *testing.T) {
 				if w.Reset != (action == durable.JobRestartClean) {
 					t.Errorf("reset is %v", w.Reset)
 				}
-				if n <= 3 {
+				if n <= 5 {
 					return bringup.Result{}, fault.New(fault.Unavailable, "maas_unavailable", "away")
 				}
 				return bringup.Result{}, nil

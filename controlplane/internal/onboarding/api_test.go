@@ -331,8 +331,11 @@ func TestFeedTellsOfWhatIsFollowed(t *testing.T) {
 		return &eventwire.Envelope{EventType: eventwire.NodeOnboardingStage, Payload: []byte(fmt.Sprintf(`{"batch_id":%q,"onboarding_id":%q}`, batch, job))}
 	}
 	d.feed.items = []outbox.FeedItem{
-		{Position: 7, Mark: &outbox.Mark{Position: 7}}, {Position: 8, Event: about(batch, job)}, {Position: 9, Event: about(batch, id.NewString())},
-		{Position: 10, Event: about("", job)}, {Position: 11, Gap: &outbox.Gap{RequestedAfter: 1, ContinuesFrom: 12}},
+		{Position: 7, Mark: &outbox.Mark{Position: 7}},
+		{Position: 8, Event: about(batch, job)},
+		{Position: 9, Event: about(batch, id.NewString())},
+		{Position: 10, Event: about("", job)},
+		{Position: 11, Gap: &outbox.Gap{RequestedAfter: 1, ContinuesFrom: 12}},
 	}
 	for query, want := range map[string]string{
 		"":                            "7 8 9 10 11",

@@ -96,7 +96,7 @@ func (s *Service) act(ctx context.Context, tx pgx.Tx, before Onboarding, action 
 func (s *Service) change(ctx context.Context, tx pgx.Tx, before Onboarding, action durable.JobEvent, status durable.JobStatus, stage string) (onboardingdb.ActParams, error) {
 	now := s.now()
 	p := onboardingdb.ActParams{
-		ID: before.ID, Now: now, Status: string(status), CurrentStage: before.Stage, Action: string(action), NodeID: before.Node,
+		ID: before.ID, Status: string(status), CurrentStage: before.Stage, Action: string(action), NodeID: before.Node,
 		ErrorDetails: json.RawMessage("{}"),
 	}
 	facts := before.Facts
@@ -173,10 +173,9 @@ func (s *Service) tellAction(ctx context.Context, tx pgx.Tx, o Onboarding, stage
 		return fmt.Errorf("write action into ledger: %w", err)
 	}
 	kind := eventwire.NodeOnboardingStage
-	switch {
-	case o.Status == durable.JobCancelled:
+	if o.CompletedAt != nil {
 		kind = eventwire.NodeOnboardingCancelled
-	case o.Status == durable.JobFailedManualIntervention:
+	} else if o.parked() {
 		kind = eventwire.NodeOnboardingManual
 	}
 	if err := announce(ctx, tx, kind, o, Event{Stage: stage, Status: OperatorAction, Message: reason}); err != nil {

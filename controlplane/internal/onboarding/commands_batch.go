@@ -121,7 +121,7 @@ func (s *Service) changeBatch(
 		if _, err := q.SetBatch(ctx, onboardingdb.SetBatchParams{ID: batch, PausedAt: after.PausedAt, CancelledAt: after.CancelledAt}); err != nil {
 			return fmt.Errorf("change batch: %w", err)
 		}
-		if err := recordBatch(ctx, tx, "onboarding_batch."+verb, after, reason); err != nil {
+		if err := recordBatch(ctx, tx, "onboarding_batch."+verb, after, reason, map[string]any{}); err != nil {
 			return err
 		}
 		return tellBatch(ctx, tx, batch)

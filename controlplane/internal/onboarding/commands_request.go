@@ -3,6 +3,7 @@ package onboarding
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	"github.com/jackc/pgx/v5"
 
@@ -85,7 +86,7 @@ func (s *Service) RequestBatch(ctx context.Context, n NewOnboarding) (Batch, []O
 		if rows, err = s.insert(ctx, tx, n, by, batch.ID); err != nil {
 			return err
 		}
-		if err := recordBatch(ctx, tx, "onboarding_batch.request", batch, ""); err != nil {
+		if err := recordBatch(ctx, tx, "onboarding_batch.request", batch, "", map[string]any{"initialize_disks": n.InitializeDisks}); err != nil {
 			return err
 		}
 		return outbox.StartWorkflow(ctx, tx, *batchStart(batch.ID))
@@ -175,11 +176,11 @@ func record(ctx context.Context, tx pgx.Tx, action string, o Onboarding, reason 
 	})
 }
 
-func recordBatch(ctx context.Context, tx pgx.Tx, action string, b Batch, reason string) error {
+func recordBatch(ctx context.Context, tx pgx.Tx, action string, b Batch, reason string, metadata map[string]any) error {
+	maps.Copy(metadata, map[string]any{
+		"site_id": b.Site, "profile_id": b.Profile, "sku": b.SKU, "total": b.Total, "workflow_id": BatchWorkflowID(b.ID),
+	})
 	return audit.Record(ctx, tx, audit.Entry{
-		Action: action, TargetKind: "onboarding_batch", TargetID: b.ID.String(), Result: audit.Success, Reason: reason,
-		Metadata: map[string]any{
-			"site_id": b.Site, "profile_id": b.Profile, "sku": b.SKU, "total": b.Total, "workflow_id": BatchWorkflowID(b.ID),
-		},
+		Action: action, TargetKind: "onboarding_batch", TargetID: b.ID.String(), Result: audit.Success, Reason: reason, Metadata: metadata,
 	})
 }

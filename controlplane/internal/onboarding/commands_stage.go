@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -39,13 +41,30 @@ func (s *Service) next(ctx context.Context, job id.Onboarding, run string) (dura
 		if err != nil {
 			return durable.Turn{}, err
 		}
-		turn = turnTo(o.under(), o.Attempt+1, o.Epoch, policy)
+		attempt, err := s.nextAttempt(ctx, o)
+		if err != nil {
+			return durable.Turn{}, err
+		}
+		turn = turnTo(o.under(), attempt, o.Epoch, policy)
 	case durable.JobFailedRetryable, durable.JobFailedManualIntervention:
 		turn.Do = durable.TurnPark
 	case durable.JobPending, durable.JobCompleted, durable.JobCancelled, durable.JobReconciled:
 	}
 	turn.Marks = statusMarks(o.Status, o.Stage)
 	return turn, nil
+}
+
+// nextAttempt is the number of the attempt that comes now. One whose worker died
+// is taken up again as the same: only attempts that ended count.
+func (s *Service) nextAttempt(ctx context.Context, o Onboarding) (int, error) {
+	unfinished, err := s.reads.Unfinished(ctx, onboardingdb.UnfinishedParams{OnboardingID: o.ID, Epoch: o.Epoch, Stage: o.under()})
+	if err != nil {
+		return 0, fmt.Errorf("read ledger of onboarding: %w", err)
+	}
+	if unfinished && o.Attempt > 0 {
+		return o.Attempt, nil
+	}
+	return o.Attempt + 1, nil
 }
 
 // under is what is to be run for a row.
@@ -104,7 +123,7 @@ func (s *Service) begin(ctx context.Context, call durable.StageCall, run string)
 	if a.before, err = current(r, err, job); err != nil {
 		return a, err
 	}
-	a.work = s.workOf(a.before, a.stage)
+	a.work, a.token = s.workOf(a.before, a.stage)
 	return a, nil
 }
 
@@ -123,7 +142,7 @@ func (s *Service) equip(ctx context.Context, a attempt) error {
 	return nil
 }
 
-func (s *Service) workOf(o Onboarding, stage Stage) *bringup.Work {
+func (s *Service) workOf(o Onboarding, stage Stage) (*bringup.Work, *token) {
 	w := &bringup.Work{
 		Kind: workKind, Job: o.ID.String(), WorkflowID: o.WorkflowID, Epoch: o.Epoch, Attempt: o.Attempt, Since: s.now(),
 		SKU: o.SKU, Hostname: o.Hostname, IPMIIP: o.IPMIIP, Node: o.Node, InitializeDisks: o.InitializeDisks,
@@ -133,37 +152,51 @@ func (s *Service) workOf(o Onboarding, stage Stage) *bringup.Work {
 	if o.StageStartedAt != nil {
 		w.Since = *o.StageStartedAt
 	}
-	w.Fence = func(ctx context.Context) error {
-		mine, err := s.reads.Fence(ctx, onboardingdb.FenceParams{ID: o.ID, Epoch: o.Epoch, CurrentStage: o.Stage, CurrentAttempt: int32(o.Attempt)}) //nolint:gosec // attempts are few
-		if err != nil {
-			return fmt.Errorf("ask fence of onboarding: %w", err)
-		}
-		if !mine {
-			return superseded(o.ID)
-		}
-		return nil
+	mine := &token{of: o.UpdatedAt}
+	w.Fence = func(ctx context.Context) error { return s.fence(ctx, o, mine) }
+	w.Save = func(ctx context.Context) error { return s.save(ctx, o, w, mine) }
+	return w, mine
+}
+
+// token is what an execution of a stage holds while nobody else has taken the
+// stage up: the time of the last change of the row, which it made itself.
+type token struct {
+	mu sync.Mutex
+	of time.Time
+}
+
+func (s *Service) fence(ctx context.Context, o Onboarding, mine *token) error {
+	mine.mu.Lock()
+	defer mine.mu.Unlock()
+	holds, err := s.reads.Fence(ctx, onboardingdb.FenceParams{ID: o.ID, Epoch: o.Epoch, Token: mine.of})
+	if err != nil {
+		return fmt.Errorf("ask fence of onboarding: %w", err)
 	}
-	w.Save = func(ctx context.Context) error { return s.save(ctx, o, w) }
-	return w
+	if !holds {
+		return superseded(o.ID)
+	}
+	return nil
 }
 
 // save keeps what a stage has found out so far.
-func (s *Service) save(ctx context.Context, o Onboarding, w *bringup.Work) error {
+func (s *Service) save(ctx context.Context, o Onboarding, w *bringup.Work, mine *token) error {
 	facts, err := encodeFacts(w.Facts)
 	if err != nil {
 		return err
 	}
-	n, err := s.reads.Save(ctx, onboardingdb.SaveParams{
-		ID: o.ID, Epoch: o.Epoch, Stage: o.Stage, Attempt: int32(o.Attempt), Now: s.now(), //nolint:gosec // attempts are few
-		MaasSystemID: w.SystemID, PxeMac: w.PXEMAC, Facts: facts,
+	mine.mu.Lock()
+	defer mine.mu.Unlock()
+	changed, err := s.reads.Save(ctx, onboardingdb.SaveParams{
+		ID: o.ID, Epoch: o.Epoch, Token: mine.of, MaasSystemID: w.SystemID, PxeMac: w.PXEMAC, Facts: facts,
 		ObservedStatus: w.Observed.Status, ObservedPower: w.Observed.Power, ObservedIps: listed(w.Observed.IPs), ObservedAt: instant(w.Observed.At),
 	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return superseded(o.ID)
+	}
 	if err != nil {
 		return fmt.Errorf("save onboarding: %w", err)
 	}
-	if n == 0 {
-		return superseded(o.ID)
-	}
+	mine.of = changed
 	return nil
 }
 
@@ -227,7 +260,7 @@ func (s *Service) carryOut(ctx context.Context, a attempt, v verdict) error {
 func (s *Service) columns(a attempt, v verdict) (onboardingdb.EndStageParams, error) {
 	now, w := s.now(), a.work
 	p := onboardingdb.EndStageParams{
-		ID: a.before.ID, Epoch: a.call.Epoch, Stage: a.before.Stage, Attempt: int32(a.call.Attempt), Now: now, //nolint:gosec // attempts are few
+		ID: a.before.ID, Epoch: a.call.Epoch, Token: a.token.of, Attempt: int32(a.call.Attempt), Now: now, //nolint:gosec // attempts are few
 		MaasSystemID: w.SystemID, PxeMac: w.PXEMAC, NodeID: w.Node,
 		ObservedStatus: w.Observed.Status, ObservedPower: w.Observed.Power, ObservedIps: listed(w.Observed.IPs), ObservedAt: instant(w.Observed.At),
 		Status: string(v.status), NextStage: v.stage, NextAttempt: int32(v.attempts), SameStage: v.attempts > 0, //nolint:gosec // attempts are few

@@ -75,7 +75,7 @@ func Explain(o Onboarding, events []Event, now time.Time) Explanation {
 		e.Summary = fmt.Sprintf("%s: what was done is being undone%s%s", o.Hostname, lasting(o.StageStartedAt, now), onBehalf(o.Action))
 	case durable.JobFailedRetryable, durable.JobFailedManualIntervention:
 		e.WaitingSince = utc(o.ParkedAt)
-		e.Summary = fmt.Sprintf("%s is parked at %s%s: %s", o.Hostname, place(o), lasting(o.ParkedAt, now), or(o.ErrorMessage, "an operator must decide"))
+		e.Summary = fmt.Sprintf("%s is parked at %s%s: %s", o.Hostname, place(o), lasting(o.ParkedAt, now), brief(or(o.ErrorMessage, "an operator must decide")))
 	case durable.JobCompleted, durable.JobReconciled, durable.JobCancelled:
 		e.explainEnded(o)
 	}
@@ -119,7 +119,7 @@ func (e *Explanation) explainEnded(o Onboarding) {
 	if o.StartedAt != nil && o.CompletedAt != nil {
 		took = " after " + span(o.CompletedAt.Sub(*o.StartedAt))
 	}
-	switch o.Status { //nolint:exhaustive // only these are an end
+	switch o.Status {
 	case durable.JobCompleted:
 		e.Summary = fmt.Sprintf("%s became node %s%s", o.Hostname, o.Node, took)
 	case durable.JobReconciled:
@@ -130,6 +130,15 @@ func (e *Explanation) explainEnded(o Onboarding) {
 	if len(o.Facts.Left) > 0 {
 		e.Summary += "; left: " + strings.Join(o.Facts.Left, "; ")
 	}
+}
+
+// brief is the beginning of a text that is told in full elsewhere.
+func brief(text string) string {
+	const most = 160
+	if runes := []rune(text); len(runes) > most {
+		return strings.TrimSpace(string(runes[:most])) + "…"
+	}
+	return text
 }
 
 // observed is what was last seen of the machine, and what the stage last said.

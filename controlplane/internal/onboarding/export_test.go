@@ -26,3 +26,8 @@ func (s *Service) AdmitBatch(ctx context.Context, batch id.OnboardingBatch) (Adm
 func (s *Service) NextTurn(ctx context.Context, job string) (durable.Turn, error) {
 	return s.nextTurn(ctx, job)
 }
+
+// RunOne is one attempt at one stage.
+func (s *Service) RunOne(ctx context.Context, call durable.StageCall) (durable.Turn, error) {
+	return s.runOne(ctx, call)
+}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"log/slog"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -92,11 +91,11 @@ func TestAStageThatEndedIsNotRunAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	call := callOf(o, bringup.ConfigureStorage, 1)
-	if turn, err := execute(t, y.service.RunStage, call); err != nil || turn.Stage != bringup.ApplyRoCEPhase2 || turn.Attempt != 1 {
+	if turn, err := execute(t, y.service.RunOne, call); err != nil || turn.Stage != bringup.ApplyRoCEPhase2 || turn.Attempt != 1 {
 		t.Fatalf("%+v %v", turn, err)
 	}
 	before := y.snapshot(t, o.ID)
-	if _, err := execute(t, y.service.RunStage, call); fault.CodeOf(err) != durable.CodeSuperseded {
+	if _, err := execute(t, y.service.RunOne, call); fault.CodeOf(err) != durable.CodeSuperseded {
 		t.Errorf("again: %v", err)
 	}
 	if y.snapshot(t, o.ID) != before || len(y.script.called()) != 1 {
@@ -107,8 +106,8 @@ func TestAStageThatEndedIsNotRunAgain(t *testing.T) {
 	}
 }
 
-// A worker that lost touch and the one that took over run the same attempt: the
-// first to end it wins, the other one writes nothing.
+// A worker lost touch and another one took the stage up, as the same attempt:
+// the first one can do nothing from then on, whenever it wakes.
 func TestTwoWorkersAtOneStage(t *testing.T) {
 	y := newYard(t)
 	o := y.brought(t, 1, durable.JobFailedManualIntervention, bringup.ConfigureStorage)
@@ -116,35 +115,37 @@ func TestTwoWorkersAtOneStage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	both := make(chan struct{})
-	var mu sync.Mutex
-	there := 0
-	y.script.on(bringup.ConfigureStorage, func(_ context.Context, w *bringup.Work, n int) (bringup.Result, error) {
-		mu.Lock()
-		if there++; there == 2 {
-			close(both)
+	asleep, wake := make(chan struct{}), make(chan struct{})
+	var fence, save error
+	y.script.on(bringup.ConfigureStorage, func(ctx context.Context, w *bringup.Work, n int) (bringup.Result, error) {
+		w.Facts.BootDisk = []string{"", "of the first", "of the second"}[n]
+		if err := w.Save(ctx); err != nil {
+			return bringup.Result{}, err
 		}
-		mu.Unlock()
-		<-both
-		return bringup.Result{Message: "done"}, nil
+		if n == 1 {
+			close(asleep)
+			<-wake
+			fence, save = w.Fence(ctx), w.Save(ctx)
+		}
+		return bringup.Result{Message: "done"}, w.Fence(ctx)
 	})
-	var group sync.WaitGroup
-	var errs [2]error
-	for i := range errs {
-		group.Go(func() { _, errs[i] = execute(t, y.service.RunStage, callOf(o, bringup.ConfigureStorage, 1)) })
+	first := make(chan error)
+	go func() {
+		_, err := execute(t, y.service.RunOne, callOf(o, bringup.ConfigureStorage, 1))
+		first <- err
+	}()
+	<-asleep
+	turn, err := execute(t, y.service.RunOne, callOf(o, bringup.ConfigureStorage, 1))
+	if err != nil || turn.Stage != bringup.ApplyRoCEPhase2 {
+		t.Errorf("the second: %+v %v", turn, err)
 	}
-	group.Wait()
-	lost := 0
-	for _, err := range errs {
-		if fault.CodeOf(err) == durable.CodeSuperseded {
-			lost++
-		} else if err != nil {
-			t.Error(err)
-		}
+	close(wake)
+	if err := <-first; fault.CodeOf(err) != durable.CodeSuperseded || fault.CodeOf(fence) != durable.CodeSuperseded || fault.CodeOf(save) != durable.CodeSuperseded {
+		t.Errorf("the first: %v, fence %v, save %v", err, fence, save)
 	}
 	l := y.ledger(t, o.ID)
-	if lost != 1 || !slices.Equal(l[1:], []string{"configure_storage/1:started", "configure_storage/1:succeeded"}) {
-		t.Errorf("%d lost, ledger %q", lost, l)
+	if now := y.read(t, o.ID); now.Facts.BootDisk != "of the second" || !slices.Equal(l[1:], []string{"configure_storage/1:started", "configure_storage/1:succeeded"}) {
+		t.Errorf("%+v, ledger %q", now, l)
 	}
 }
 

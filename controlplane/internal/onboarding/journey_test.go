@@ -95,7 +95,7 @@ func TestEveryClassOfFailure(t *testing.T) {
 	}{
 		durable.InputConfigError:              {durable.JobFailedManualIntervention, durable.JobRerun, 1},
 		durable.SiteCapabilityMissing:         {durable.JobFailedManualIntervention, durable.JobResume, 1},
-		durable.UpstreamTransient:             {durable.JobFailedRetryable, durable.JobResume, 3},
+		durable.UpstreamTransient:             {durable.JobFailedRetryable, durable.JobResume, 5},
 		durable.BMCPowerFailure:               {durable.JobFailedManualIntervention, durable.JobRetryStage, 1},
 		durable.PXEDiscoveryFailure:           {durable.JobFailedManualIntervention, durable.JobRerun, 1},
 		durable.HardwareMismatch:              {durable.JobFailedManualIntervention, durable.JobRerun, 1},
@@ -154,7 +154,7 @@ func TestEveryStageHasItsBudget(t *testing.T) {
 		for _, class := range []durable.FailureClass{durable.BMCPowerFailure, durable.UpstreamTransient} {
 			budget := s.Attempts
 			if class == durable.UpstreamTransient {
-				budget = max(budget, 3)
+				budget = max(budget, 5)
 			}
 			for _, fails := range []int{budget - 1, budget} {
 				number++
@@ -259,7 +259,7 @@ func TestAStageThatLeadsNowhere(t *testing.T) {
 func TestAStageAwaitsASignal(t *testing.T) {
 	y := newYard(t)
 	o := y.request(t, 1)
-	signal := node.EnrolledSignal(o.Node)
+	signal := node.EnrolledSignal
 	y.script.on(bringup.WaitForAgentEnrollment, func(ctx context.Context, w *bringup.Work, n int) (bringup.Result, error) {
 		if n < 3 {
 			return bringup.Result{Message: "not yet", Await: &bringup.Await{Signal: signal, Most: 72 * time.Hour}}, nil

@@ -171,7 +171,7 @@ func (p *preflight) sku(ctx context.Context) {
 		err = fault.New(fault.Conflict, "sku_disabled", "the SKU %s is disabled and gets no new nodes", found.ID).
 			WithRemedy("enable it: gpuaas sku update %s --status active", found.ID)
 	}
-	p.note("sku", err, "%s: %d × %s", found.ID, found.Terms.GPUsTotal, found.Terms.GPUModel)
+	p.note("sku", err, "%s: %d × %s", found.ID, found.GPUsTotal, found.GPUModel)
 }
 
 // password says whether deployed machines could be reached. It is read, because

@@ -34,6 +34,12 @@ SELECT * FROM node_onboarding_events WHERE onboarding_id = $1 AND seq > $2 ORDER
 -- name: LatestEvents :many
 SELECT * FROM (SELECT * FROM node_onboarding_events WHERE onboarding_id = $1 ORDER BY seq DESC LIMIT $2) AS newest ORDER BY seq;
 
+-- name: Unfinished :one
+-- Whether the newest attempt at a stage was begun and has not ended.
+SELECT COALESCE((SELECT status = 'started' FROM node_onboarding_events
+    WHERE onboarding_id = $1 AND epoch = $2 AND stage = $3 AND status IN ('started', 'succeeded', 'failed', 'skipped', 'compensated')
+    ORDER BY seq DESC LIMIT 1), false)::boolean AS unfinished;
+
 -- name: InsertEvent :exec
 INSERT INTO node_onboarding_events (onboarding_id, epoch, stage, attempt, status, message, details, occurred_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8);
@@ -44,7 +50,8 @@ WHERE id = $1 AND status = 'pending' RETURNING *;
 
 -- name: BeginStage :one
 -- Takes a stage up: only the run that the row expects may, and only the first
--- time is told in the ledger.
+-- time is told in the ledger. From then on updated_at is the token of whoever
+-- took it up last: a worker that lost touch holds an older one.
 WITH before AS (
     SELECT o.id, o.epoch, o.current_attempt FROM node_onboardings o
     WHERE o.id = sqlc.arg(id) AND o.epoch = sqlc.arg(epoch)
@@ -60,28 +67,27 @@ WITH before AS (
     FROM before b WHERE b.current_attempt < sqlc.arg(attempt)::integer
 )
 UPDATE node_onboardings o SET current_attempt = sqlc.arg(attempt)::integer, workflow_run_id = sqlc.arg(workflow_run_id)::text,
-    stage_started_at = COALESCE(o.stage_started_at, sqlc.arg(now)::timestamptz), updated_at = sqlc.arg(now)::timestamptz
+    stage_started_at = COALESCE(o.stage_started_at, sqlc.arg(now)::timestamptz), updated_at = clock_timestamp()
 FROM before b WHERE o.id = b.id RETURNING o.*;
 
 -- name: Fence :one
 SELECT EXISTS (SELECT 1 FROM node_onboardings
-    WHERE id = $1 AND epoch = $2 AND status IN ('running', 'compensating') AND current_stage = $3 AND current_attempt = $4);
+    WHERE id = sqlc.arg(id) AND epoch = sqlc.arg(epoch) AND status IN ('running', 'compensating') AND updated_at = sqlc.arg(token)::timestamptz);
 
--- name: Save :execrows
+-- name: Save :one
 UPDATE node_onboardings SET maas_system_id = sqlc.arg(maas_system_id), pxe_mac = sqlc.arg(pxe_mac), facts = sqlc.arg(facts),
     observed_since = CASE WHEN observed_status = sqlc.arg(observed_status)::text THEN observed_since ELSE sqlc.narg(observed_at)::timestamptz END,
     observed_status = sqlc.arg(observed_status)::text, observed_power = sqlc.arg(observed_power), observed_ips = sqlc.arg(observed_ips),
-    observed_at = sqlc.narg(observed_at)::timestamptz, updated_at = sqlc.arg(now)::timestamptz
-WHERE id = sqlc.arg(id) AND epoch = sqlc.arg(epoch) AND status IN ('running', 'compensating')
-  AND current_stage = sqlc.arg(stage) AND current_attempt = sqlc.arg(attempt);
+    observed_at = sqlc.narg(observed_at)::timestamptz, updated_at = clock_timestamp()
+WHERE id = sqlc.arg(id) AND epoch = sqlc.arg(epoch) AND status IN ('running', 'compensating') AND updated_at = sqlc.arg(token)::timestamptz
+RETURNING updated_at;
 
 -- name: EndStage :one
 -- Ends an attempt: what it found out, where the job goes from here, and the
 -- entry of the ledger, all or nothing.
 WITH before AS (
     SELECT o.id, o.epoch FROM node_onboardings o
-    WHERE o.id = sqlc.arg(id) AND o.epoch = sqlc.arg(epoch) AND o.status IN ('running', 'compensating')
-      AND o.current_stage = sqlc.arg(stage)::text AND o.current_attempt = sqlc.arg(attempt)::integer
+    WHERE o.id = sqlc.arg(id) AND o.epoch = sqlc.arg(epoch) AND o.status IN ('running', 'compensating') AND o.updated_at = sqlc.arg(token)::timestamptz
     FOR NO KEY UPDATE
 ), told AS (
     INSERT INTO node_onboarding_events (onboarding_id, epoch, stage, attempt, status, message, details, occurred_at)
@@ -99,7 +105,7 @@ UPDATE node_onboardings o SET
     action = sqlc.arg(action), adopted = sqlc.arg(adopted),
     failure_class = sqlc.arg(failure_class), error_code = sqlc.arg(error_code), error_message = sqlc.arg(error_message),
     error_remedy = sqlc.arg(error_remedy), error_details = sqlc.arg(error_details),
-    parked_at = sqlc.narg(parked_at)::timestamptz, completed_at = sqlc.narg(completed_at)::timestamptz, updated_at = sqlc.arg(now)::timestamptz
+    parked_at = sqlc.narg(parked_at)::timestamptz, completed_at = sqlc.narg(completed_at)::timestamptz, updated_at = clock_timestamp()
 FROM before b WHERE o.id = b.id RETURNING o.*;
 
 -- name: Act :one
@@ -107,7 +113,7 @@ UPDATE node_onboardings SET epoch = epoch + 1, status = sqlc.arg(status), curren
     stage_started_at = NULL, action = sqlc.arg(action), node_id = sqlc.arg(node_id), facts = sqlc.arg(facts),
     failure_class = sqlc.arg(failure_class), error_code = sqlc.arg(error_code), error_message = sqlc.arg(error_message),
     error_remedy = sqlc.arg(error_remedy), error_details = sqlc.arg(error_details),
-    parked_at = sqlc.narg(parked_at)::timestamptz, completed_at = sqlc.narg(completed_at)::timestamptz, updated_at = sqlc.arg(now)::timestamptz
+    parked_at = sqlc.narg(parked_at)::timestamptz, completed_at = sqlc.narg(completed_at)::timestamptz, updated_at = clock_timestamp()
 WHERE id = sqlc.arg(id) RETURNING *;
 
 -- name: LockSlots :exec

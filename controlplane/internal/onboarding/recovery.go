@@ -104,6 +104,25 @@ var first = map[durable.FailureClass][]durable.JobEvent{
 	durable.StateAmbiguity:                {durable.JobRerun, durable.JobAdoptObserved, durable.JobRestartClean},
 }
 
+// firstOf is the best action where the code of a failure says more than its
+// class: adopting a machine that is not ours finds nothing, and what is not what
+// was installed is not mended by looking again.
+var firstOf = map[string]durable.JobEvent{
+	codeMarked:               durable.JobResume,
+	codeNothingToAdopt:       durable.JobRerun,
+	"machine_in_use":         durable.JobRerun,
+	"machine_bound":          durable.JobRerun,
+	"maas_machine_locked":    durable.JobRerun,
+	"discovery_conflict":     durable.JobRerun,
+	"discovery_ambiguous":    durable.JobRerun,
+	"node_conflict":          durable.JobRerun,
+	"first_boot_missing":     durable.JobResume,
+	"first_boot_changed":     durable.JobResume,
+	"machine_hollow":         durable.JobRestartClean,
+	"deployed_image_differs": durable.JobRestartClean,
+	"ssh_host_key_changed":   durable.JobRestartClean,
+}
+
 // adoptable are the states of MAAS that a job can go on from.
 var adoptable = []string{"Ready", "Allocated", "Deploying", "Deployed"}
 
@@ -123,9 +142,9 @@ func Recommend(o Onboarding) []Advice {
 		switch {
 		case o.halfUndone():
 			take(o.Action)
-		case o.ErrorCode == codeMarked && o.FailureClass == durable.StateAmbiguity:
-			take(durable.JobResume)
-		case o.FailureClass == durable.StateAmbiguity && o.ErrorCode != codeNothingToAdopt && slices.Contains(adoptable, o.Observed.Status):
+		case firstOf[o.ErrorCode] != "":
+			take(firstOf[o.ErrorCode])
+		case o.FailureClass == durable.StateAmbiguity && slices.Contains(adoptable, o.Observed.Status):
 			take(durable.JobAdoptObserved)
 		}
 		take(first[o.FailureClass]...)

@@ -29,6 +29,7 @@ type Stage struct {
 	Resume   string // the stage that resume goes on with
 	OnCancel string // what is undone when the job is cancelled during or after it
 	Fails    []FailureMode
+	Awaits   bool // waits for a signal to its workflow, never inside
 	Detour   bool // reached only when another stage leads to it
 	Pseudo   bool // not one of the stages: something else that a workflow does
 }
@@ -41,7 +42,7 @@ type FailureMode struct {
 
 // transientAttempts is how many attempts any stage gets when what it needs is
 // away for a while.
-const transientAttempts = 3
+const transientAttempts = 5
 
 // attempts is how many attempts a stage gets in all when it fails that way.
 func (s Stage) attempts(class durable.FailureClass) int {
@@ -50,6 +51,9 @@ func (s Stage) attempts(class durable.FailureClass) int {
 	}
 	return s.Attempts
 }
+
+// brief says that the stage ends as soon as it has done what it does.
+func (s Stage) brief() bool { return !s.Pseudo && (s.Limit == "" || s.Awaits) }
 
 // TimeLimit is how long the stage may take by a policy; zero: as long as it
 // works at it.
@@ -128,7 +132,8 @@ var stages = []Stage{
 		Looks: "MAAS, by hostname, then power address, then PXE MAC", Does: "creates the machine if MAAS has none, or boots it from the network to be discovered",
 		Expects: "exactly one machine of MAAS is this one", Again: "it looks before it creates", OnCancel: nothingUndone,
 		Fails: []FailureMode{
-			maasAway, bmcSilent, {durable.PXEDiscoveryFailure, "the machine does not appear in MAAS in time"},
+			maasAway, bmcSilent,
+			{durable.PXEDiscoveryFailure, "the machine does not appear in MAAS in time"},
 			{durable.StateAmbiguity, "several machines may be meant, or the one found is in use"},
 		},
 	},
@@ -143,7 +148,8 @@ var stages = []Stage{
 		Looks: "the status of the machine, over and over", Does: "nothing", Expects: "MAAS shows the machine as Ready",
 		Again: "it only reads", OnCancel: nothingUndone,
 		Fails: []FailureMode{
-			maasAway, bmcSilent, outOfBand, {durable.HardwareMismatch, "commissioning failed"},
+			maasAway, bmcSilent, outOfBand,
+			{durable.HardwareMismatch, "commissioning failed"},
 			{durable.PXEDiscoveryFailure, "commissioning took too long"},
 		},
 	},
@@ -205,7 +211,7 @@ var stages = []Stage{
 		Again: "it looks first", OnCancel: leftDeployed, Fails: []FailureMode{maasAway, outOfBand, noWayToReach, {durable.HardwareSyncFailure, "no healthy sync in time"}},
 	},
 	{
-		Name: bringup.WaitForAgentEnrollment, Title: "Wait for the agent", Attempts: 1, Limit: site.StageEnrollment, Resume: bringup.WaitForAgentEnrollment,
+		Name: bringup.WaitForAgentEnrollment, Title: "Wait for the agent", Attempts: 1, Limit: site.StageEnrollment, Awaits: true, Resume: bringup.WaitForAgentEnrollment,
 		Looks: "whether the agent has polled", Does: "extends the token and repeats the first boot, twice at most", Expects: "the agent has polled with its certificate",
 		Again: "an agent that has polled, however late, is accepted", OnCancel: leftDeployed,
 		Fails: []FailureMode{maasAway, outOfBand, {durable.AgentEnrollmentFailure, "the agent does not enrol in time"}},

@@ -18,6 +18,7 @@ type attempt struct {
 	stage  Stage
 	before Onboarding
 	work   *bringup.Work
+	token  *token
 	result bringup.Result
 	err    error
 }

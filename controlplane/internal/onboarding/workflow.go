@@ -10,6 +10,7 @@ import (
 
 	"gpuaas/controlplane/internal/durable"
 	"gpuaas/controlplane/internal/id"
+	"gpuaas/controlplane/internal/node"
 )
 
 // Input says which onboarding to carry out.
@@ -34,7 +35,7 @@ func stageActivity(stage string) string { return "onboarding." + stage }
 
 // Workflow carries an onboarding out, turn by turn.
 func Workflow(ctx workflow.Context, in Input) error {
-	return durable.RunJob(ctx, durable.Job{ID: in.ID.String(), Next: nextActivity, Stage: stageActivity, Lost: lostActivity})
+	return durable.RunJob(ctx, durable.Job{ID: in.ID.String(), Next: nextActivity, Stage: stageActivity, Lost: lostActivity, Signals: []string{node.EnrolledSignal}})
 }
 
 const (

@@ -68,7 +68,6 @@ type script struct {
 	mu    sync.Mutex
 	does  map[string]scripted
 	calls []string
-	works []bringup.Work
 }
 
 func (s *script) on(stage string, do scripted) {
@@ -77,11 +76,10 @@ func (s *script) on(stage string, do scripted) {
 	s.does[stage] = do
 }
 
-func (s *script) note(stage string, w *bringup.Work) (do scripted, n int) {
+func (s *script) note(stage string) (do scripted, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls = append(s.calls, stage)
-	s.works = append(s.works, *w)
 	for _, c := range s.calls {
 		if c == stage {
 			n++
@@ -99,20 +97,14 @@ func (s *script) called() []string {
 func (s *script) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.calls, s.works = nil, nil
-}
-
-func (s *script) lastWork() bringup.Work {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.works[len(s.works)-1]
+	s.calls = nil
 }
 
 func (s *script) Stages() map[string]bringup.Stage {
 	out := map[string]bringup.Stage{}
 	for _, stage := range onboarding.Stages() {
 		out[stage.Name] = func(ctx context.Context, w *bringup.Work) (bringup.Result, error) {
-			if do, n := s.note(stage.Name, w); do != nil {
+			if do, n := s.note(stage.Name); do != nil {
 				return do(ctx, w, n)
 			}
 			return s.well(ctx, stage.Name, w)
@@ -122,7 +114,7 @@ func (s *script) Stages() map[string]bringup.Stage {
 }
 
 func (s *script) Compensate(ctx context.Context, w *bringup.Work) error {
-	if do, n := s.note(onboarding.StageCompensate, w); do != nil {
+	if do, n := s.note(onboarding.StageCompensate); do != nil {
 		_, err := do(ctx, w, n)
 		return err
 	}
@@ -130,7 +122,7 @@ func (s *script) Compensate(ctx context.Context, w *bringup.Work) error {
 }
 
 func (s *script) Adopt(ctx context.Context, w *bringup.Work) (bringup.Result, error) {
-	if do, n := s.note(onboarding.StageAdopt, w); do != nil {
+	if do, n := s.note(onboarding.StageAdopt); do != nil {
 		return do(ctx, w, n)
 	}
 	return bringup.Result{Next: bringup.WaitForAgentEnrollment}, nil

@@ -115,6 +115,7 @@ type Plan struct {
 	rng   *rand.Rand
 	rules []*Rule
 	next  int
+	asked uint64
 }
 
 // NewPlan is a plan in which nothing goes wrong yet.
@@ -224,8 +225,18 @@ func (p *Plan) Power(m region.Ref, action string) error {
 	return errors.New(text)
 }
 
+// Requests is how many requests there were.
+func (p *Plan) Requests() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.asked
+}
+
 // Request says what happens to a request.
 func (p *Plan) Request(m region.Ref, operation string) Action {
+	p.mu.Lock()
+	p.asked++
+	p.mu.Unlock()
 	r := p.strike(m, operation, func(r *Rule) bool { return slices.Contains(requestKinds, r.Fault) })
 	if r == nil {
 		return Action{}

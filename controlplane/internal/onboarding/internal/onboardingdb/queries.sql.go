@@ -18,8 +18,8 @@ UPDATE node_onboardings SET epoch = epoch + 1, status = $1, current_stage = $2, 
     stage_started_at = NULL, action = $3, node_id = $4, facts = $5,
     failure_class = $6, error_code = $7, error_message = $8,
     error_remedy = $9, error_details = $10,
-    parked_at = $11::timestamptz, completed_at = $12::timestamptz, updated_at = $13::timestamptz
-WHERE id = $14 RETURNING id, batch_id, site_id, profile_id, sku_id, hostname, ipmi_ip, pxe_mac, maas_system_id, node_id, initialize_disks, status, current_stage, current_attempt, epoch, action, adopted, failure_class, error_code, error_message, error_remedy, error_details, facts, observed_status, observed_power, observed_ips, observed_at, observed_since, workflow_id, workflow_run_id, requested_by, correlation_id, requested_at, admitted_at, started_at, stage_started_at, parked_at, completed_at, updated_at
+    parked_at = $11::timestamptz, completed_at = $12::timestamptz, updated_at = clock_timestamp()
+WHERE id = $13 RETURNING id, batch_id, site_id, profile_id, sku_id, hostname, ipmi_ip, pxe_mac, maas_system_id, node_id, initialize_disks, status, current_stage, current_attempt, epoch, action, adopted, failure_class, error_code, error_message, error_remedy, error_details, facts, observed_status, observed_power, observed_ips, observed_at, observed_since, workflow_id, workflow_run_id, requested_by, correlation_id, requested_at, admitted_at, started_at, stage_started_at, parked_at, completed_at, updated_at
 `
 
 type ActParams struct {
@@ -35,7 +35,6 @@ type ActParams struct {
 	ErrorDetails json.RawMessage
 	ParkedAt     *time.Time
 	CompletedAt  *time.Time
-	Now          time.Time
 	ID           id.Onboarding
 }
 
@@ -53,7 +52,6 @@ func (q *Queries) Act(ctx context.Context, arg ActParams) (NodeOnboarding, error
 		arg.ErrorDetails,
 		arg.ParkedAt,
 		arg.CompletedAt,
-		arg.Now,
 		arg.ID,
 	)
 	var i NodeOnboarding
@@ -345,7 +343,7 @@ WITH before AS (
     FROM before b WHERE b.current_attempt < $1::integer
 )
 UPDATE node_onboardings o SET current_attempt = $1::integer, workflow_run_id = $2::text,
-    stage_started_at = COALESCE(o.stage_started_at, $3::timestamptz), updated_at = $3::timestamptz
+    stage_started_at = COALESCE(o.stage_started_at, $3::timestamptz), updated_at = clock_timestamp()
 FROM before b WHERE o.id = b.id RETURNING o.id, o.batch_id, o.site_id, o.profile_id, o.sku_id, o.hostname, o.ipmi_ip, o.pxe_mac, o.maas_system_id, o.node_id, o.initialize_disks, o.status, o.current_stage, o.current_attempt, o.epoch, o.action, o.adopted, o.failure_class, o.error_code, o.error_message, o.error_remedy, o.error_details, o.facts, o.observed_status, o.observed_power, o.observed_ips, o.observed_at, o.observed_since, o.workflow_id, o.workflow_run_id, o.requested_by, o.correlation_id, o.requested_at, o.admitted_at, o.started_at, o.stage_started_at, o.parked_at, o.completed_at, o.updated_at
 `
 
@@ -359,7 +357,8 @@ type BeginStageParams struct {
 }
 
 // Takes a stage up: only the run that the row expects may, and only the first
-// time is told in the ledger.
+// time is told in the ledger. From then on updated_at is the token of whoever
+// took it up last: a worker that lost touch holds an older one.
 func (q *Queries) BeginStage(ctx context.Context, arg BeginStageParams) (NodeOnboarding, error) {
 	row := q.db.QueryRow(ctx, beginStage,
 		arg.Attempt,
@@ -502,14 +501,13 @@ func (q *Queries) CancelPendingOfBatch(ctx context.Context, arg CancelPendingOfB
 const endStage = `-- name: EndStage :one
 WITH before AS (
     SELECT o.id, o.epoch FROM node_onboardings o
-    WHERE o.id = $23 AND o.epoch = $24 AND o.status IN ('running', 'compensating')
-      AND o.current_stage = $25::text AND o.current_attempt = $26::integer
+    WHERE o.id = $22 AND o.epoch = $23 AND o.status IN ('running', 'compensating') AND o.updated_at = $24::timestamptz
     FOR NO KEY UPDATE
 ), told AS (
     INSERT INTO node_onboarding_events (onboarding_id, epoch, stage, attempt, status, message, details, occurred_at)
-    SELECT b.id, b.epoch, $27::text, $26::integer, $28::text, $29::text,
-        $30::jsonb, $22::timestamptz
-    FROM before b WHERE $28::text <> ''
+    SELECT b.id, b.epoch, $25::text, $26::integer, $27::text, $28::text,
+        $29::jsonb, $30::timestamptz
+    FROM before b WHERE $27::text <> ''
 )
 UPDATE node_onboardings o SET
     maas_system_id = $1, pxe_mac = $2, facts = $3, node_id = $4,
@@ -521,7 +519,7 @@ UPDATE node_onboardings o SET
     action = $13, adopted = $14,
     failure_class = $15, error_code = $16, error_message = $17,
     error_remedy = $18, error_details = $19,
-    parked_at = $20::timestamptz, completed_at = $21::timestamptz, updated_at = $22::timestamptz
+    parked_at = $20::timestamptz, completed_at = $21::timestamptz, updated_at = clock_timestamp()
 FROM before b WHERE o.id = b.id RETURNING o.id, o.batch_id, o.site_id, o.profile_id, o.sku_id, o.hostname, o.ipmi_ip, o.pxe_mac, o.maas_system_id, o.node_id, o.initialize_disks, o.status, o.current_stage, o.current_attempt, o.epoch, o.action, o.adopted, o.failure_class, o.error_code, o.error_message, o.error_remedy, o.error_details, o.facts, o.observed_status, o.observed_power, o.observed_ips, o.observed_at, o.observed_since, o.workflow_id, o.workflow_run_id, o.requested_by, o.correlation_id, o.requested_at, o.admitted_at, o.started_at, o.stage_started_at, o.parked_at, o.completed_at, o.updated_at
 `
 
@@ -547,15 +545,15 @@ type EndStageParams struct {
 	ErrorDetails   json.RawMessage
 	ParkedAt       *time.Time
 	CompletedAt    *time.Time
-	Now            time.Time
 	ID             id.Onboarding
 	Epoch          int64
-	Stage          string
-	Attempt        int32
+	Token          time.Time
 	ToldStage      string
+	Attempt        int32
 	ToldStatus     string
 	ToldMessage    string
 	ToldDetails    json.RawMessage
+	Now            time.Time
 }
 
 // Ends an attempt: what it found out, where the job goes from here, and the
@@ -583,15 +581,15 @@ func (q *Queries) EndStage(ctx context.Context, arg EndStageParams) (NodeOnboard
 		arg.ErrorDetails,
 		arg.ParkedAt,
 		arg.CompletedAt,
-		arg.Now,
 		arg.ID,
 		arg.Epoch,
-		arg.Stage,
-		arg.Attempt,
+		arg.Token,
 		arg.ToldStage,
+		arg.Attempt,
 		arg.ToldStatus,
 		arg.ToldMessage,
 		arg.ToldDetails,
+		arg.Now,
 	)
 	var i NodeOnboarding
 	err := row.Scan(
@@ -680,23 +678,17 @@ func (q *Queries) Events(ctx context.Context, arg EventsParams) ([]NodeOnboardin
 
 const fence = `-- name: Fence :one
 SELECT EXISTS (SELECT 1 FROM node_onboardings
-    WHERE id = $1 AND epoch = $2 AND status IN ('running', 'compensating') AND current_stage = $3 AND current_attempt = $4)
+    WHERE id = $1 AND epoch = $2 AND status IN ('running', 'compensating') AND updated_at = $3::timestamptz)
 `
 
 type FenceParams struct {
-	ID             id.Onboarding
-	Epoch          int64
-	CurrentStage   string
-	CurrentAttempt int32
+	ID    id.Onboarding
+	Epoch int64
+	Token time.Time
 }
 
 func (q *Queries) Fence(ctx context.Context, arg FenceParams) (bool, error) {
-	row := q.db.QueryRow(ctx, fence,
-		arg.ID,
-		arg.Epoch,
-		arg.CurrentStage,
-		arg.CurrentAttempt,
-	)
+	row := q.db.QueryRow(ctx, fence, arg.ID, arg.Epoch, arg.Token)
 	var exists bool
 	err := row.Scan(&exists)
 	return exists, err
@@ -1319,13 +1311,13 @@ func (q *Queries) Places(ctx context.Context, arg PlacesParams) (PlacesRow, erro
 	return i, err
 }
 
-const save = `-- name: Save :execrows
+const save = `-- name: Save :one
 UPDATE node_onboardings SET maas_system_id = $1, pxe_mac = $2, facts = $3,
     observed_since = CASE WHEN observed_status = $4::text THEN observed_since ELSE $5::timestamptz END,
     observed_status = $4::text, observed_power = $6, observed_ips = $7,
-    observed_at = $5::timestamptz, updated_at = $8::timestamptz
-WHERE id = $9 AND epoch = $10 AND status IN ('running', 'compensating')
-  AND current_stage = $11 AND current_attempt = $12
+    observed_at = $5::timestamptz, updated_at = clock_timestamp()
+WHERE id = $8 AND epoch = $9 AND status IN ('running', 'compensating') AND updated_at = $10::timestamptz
+RETURNING updated_at
 `
 
 type SaveParams struct {
@@ -1336,15 +1328,13 @@ type SaveParams struct {
 	ObservedAt     *time.Time
 	ObservedPower  string
 	ObservedIps    []string
-	Now            time.Time
 	ID             id.Onboarding
 	Epoch          int64
-	Stage          string
-	Attempt        int32
+	Token          time.Time
 }
 
-func (q *Queries) Save(ctx context.Context, arg SaveParams) (int64, error) {
-	result, err := q.db.Exec(ctx, save,
+func (q *Queries) Save(ctx context.Context, arg SaveParams) (time.Time, error) {
+	row := q.db.QueryRow(ctx, save,
 		arg.MaasSystemID,
 		arg.PxeMac,
 		arg.Facts,
@@ -1352,16 +1342,13 @@ func (q *Queries) Save(ctx context.Context, arg SaveParams) (int64, error) {
 		arg.ObservedAt,
 		arg.ObservedPower,
 		arg.ObservedIps,
-		arg.Now,
 		arg.ID,
 		arg.Epoch,
-		arg.Stage,
-		arg.Attempt,
+		arg.Token,
 	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+	var updated_at time.Time
+	err := row.Scan(&updated_at)
+	return updated_at, err
 }
 
 const setBatch = `-- name: SetBatch :one
@@ -1448,6 +1435,26 @@ func (q *Queries) Start(ctx context.Context, arg StartParams) (NodeOnboarding, e
 		&i.UpdatedAt,
 	)
 	return i, err
+}
+
+const unfinished = `-- name: Unfinished :one
+SELECT COALESCE((SELECT status = 'started' FROM node_onboarding_events
+    WHERE onboarding_id = $1 AND epoch = $2 AND stage = $3 AND status IN ('started', 'succeeded', 'failed', 'skipped', 'compensated')
+    ORDER BY seq DESC LIMIT 1), false)::boolean AS unfinished
+`
+
+type UnfinishedParams struct {
+	OnboardingID id.Onboarding
+	Epoch        int64
+	Stage        string
+}
+
+// Whether the newest attempt at a stage was begun and has not ended.
+func (q *Queries) Unfinished(ctx context.Context, arg UnfinishedParams) (bool, error) {
+	row := q.db.QueryRow(ctx, unfinished, arg.OnboardingID, arg.Epoch, arg.Stage)
+	var unfinished bool
+	err := row.Scan(&unfinished)
+	return unfinished, err
 }
 
 const waitingBatches = `-- name: WaitingBatches :many
