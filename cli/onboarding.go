@@ -248,7 +248,11 @@ func (a *app) explanationText(e apiclient.OnboardingExplanation) string {
 	line("expected", e.Expected)
 	line("observed", e.Observed)
 	line("seen so since", a.whenever(e.ObservedSince))
-	line("waiting since", a.whenever(e.WaitingSince))
+	if e.Expected == "" { // it waits for nothing any more
+		line("ended", a.whenever(e.WaitingSince))
+	} else {
+		line("waiting since", a.whenever(e.WaitingSince))
+	}
 	if class := text(e.FailureClass); class != "" {
 		line("failure", class+prefixed(", ", text(e.ErrorCode)))
 	}

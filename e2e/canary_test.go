@@ -32,9 +32,11 @@ func TestSecretsStayWhereTheyBelong(t *testing.T) {
 		}
 	})
 	engines := stacktest.Start(t, stack.Options{State: state})
-	p := startPlane(t, engines.Endpoints(), planeOptions{env: []string{"GPUAAS_LOG_LEVEL=debug"}})
+	machines, env := openCanaryLab(t)
+	p := startPlane(t, engines.Endpoints(), planeOptions{env: append(env, "GPUAAS_LOG_LEVEL=debug")})
 	secrets := secretFiles(t, state)
 	maps.Copy(secrets, useTokens(t, p))
+	maps.Copy(secrets, useSite(t, p, machines))
 	secrets["admin token"] = p.token
 	awaitDelivered(t, p)
 	for what, secret := range secrets {

@@ -12,10 +12,10 @@ finish() {
 }
 trap finish EXIT
 export XDG_CONFIG_HOME=$work/config
-machines=${MACHINES:-1300}
+machines=${MACHINES:-1500}
 
 await() { # file, text, pid
-    until grep -q "$2" "$1"; do
+    until grep -qs "$2" "$1"; do
         kill -0 "$3" 2>/dev/null || { cat "$1" >&2; exit 1; }
         sleep 0.1
     done
@@ -61,10 +61,10 @@ await "$work/up.log" 'gpuaas is ready' "$up"
 bin/gpuaas login --url "$(grep -o 'http://[0-9.:]*' "$work/up.log" | tail -1)" --token-file "$work/state/admin-token" >/dev/null
 bin/gpuaas sim site --state "$work/lab" --csv "$work/all.csv" >/dev/null
 bin/gpuaas site update lab --max-parallel 60 >/dev/null
-bin/gpuaas site profile update lab default --batch-max-parallel 60 >/dev/null
+bin/gpuaas site profile set lab default batch_max_parallel=60 >/dev/null
 next=1
 echo "== onboarding, hardware time zero, everything on these $(nproc) cores"
 batch 1
 batch 200
 batch 200
-batch 600
+batch "${LARGE:-1000}"

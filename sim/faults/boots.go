@@ -16,11 +16,12 @@ type boots struct {
 	held    map[string]chan struct{} // by host name: the agent is silent until it is closed
 	mute    map[string]chan struct{} // by host name: it enrols, and does not poll until it is closed
 	tokens  map[string][]string      // that agents came with
+	polls   map[string]bool          // by host name: it has enrolled, and begins to poll
 	data    [][]byte                 // user data that was seen
 }
 
 func newBoots() *boots {
-	return &boots{failing: map[string]bool{}, held: map[string]chan struct{}{}, mute: map[string]chan struct{}{}, tokens: map[string][]string{}}
+	return &boots{failing: map[string]bool{}, held: map[string]chan struct{}{}, mute: map[string]chan struct{}{}, tokens: map[string][]string{}, polls: map[string]bool{}}
 }
 
 var errFirstBoot = errors.New("the first boot fails, as it was told to")
@@ -41,7 +42,12 @@ func (b *boots) beforePoll(ctx context.Context, boot lab.Boot) {
 	b.mu.Lock()
 	mute := b.mute[boot.Hostname]
 	b.mu.Unlock()
-	_ = waitFor(ctx, mute) // a machine that is switched off polls no more
+	if waitFor(ctx, mute) != nil {
+		return // a machine that is switched off polls no more
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.polls[boot.Hostname] = true
 }
 
 func waitFor(ctx context.Context, opened <-chan struct{}) error {
@@ -77,9 +83,9 @@ func (b *boots) hold(hostname string, from map[string]chan struct{}) (letGo func
 	})
 }
 
-// came says whether an agent of a machine has come to enrol.
-func (b *boots) came(hostname string) bool {
+// polling says whether an agent of a machine has enrolled and begun to poll.
+func (b *boots) polling(hostname string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.tokens[hostname]) > 0
+	return b.polls[hostname]
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -135,5 +136,5 @@ func (r Report) Verdict() error {
 type BrokenError struct{ Problems []string }
 
 func (e *BrokenError) Error() string {
-	return fmt.Sprintf("%d things that must hold did not: %v", len(e.Problems), e.Problems)
+	return fmt.Sprintf("%d things that must hold did not:\n  %s", len(e.Problems), strings.Join(e.Problems, "\n  "))
 }

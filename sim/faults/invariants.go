@@ -5,11 +5,22 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/oapi-codegen/runtime/types"
 
 	"gpuaas/contract/apiclient"
 )
+
+// timeOf reads a time among facts; zero when there is none.
+func timeOf(fact any) time.Time {
+	text, _ := fact.(string)
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return time.Time{}
+	}
+	return at
+}
 
 // acted notes that an operator has taken the job over: what the machine has on
 // record from this job must not grow until the job begins anew.
@@ -136,8 +147,8 @@ func (r *run) checkEnd(ctx context.Context, v *apiclient.OnboardingDetailView) {
 	if got := r.nodeStatus(ctx, v.NodeId); got != active {
 		r.violate("the onboarding ended, and its node is %q", got)
 	}
-	if !r.world.boots.came(r.hostname) {
-		r.violate("node is active, and no agent of its machine has enrolled")
+	if !r.world.boots.polling(r.hostname) {
+		r.violate("node is active, and no agent of its machine polls")
 	}
 	if v.Facts["sync_healthy_at"] == nil {
 		r.violate("node is active, and its hardware sync was not seen healthy")
@@ -148,8 +159,11 @@ func (r *run) checkEnd(ctx context.Context, v *apiclient.OnboardingDetailView) {
 		return
 	}
 	b, _ := r.world.Lab.Brief(id)
-	if b.Status != "Deployed" || b.LastSync == nil {
+	if b.Status != "Deployed" {
 		r.violate("node is active, and its machine is %s in MAAS", b.Status)
+	}
+	if before := timeOf(v.Facts["sync_before"]); b.LastSync == nil || !b.LastSync.After(before.Add(time.Millisecond)) { // MAAS shows milliseconds
+		r.violate("node is active, and MAAS has not heard of its hardware since it was deployed")
 	}
 	if r.proof != nil {
 		if err := r.proof(r); err != nil {

@@ -61,7 +61,7 @@ func (f *runFlags) run(c *cobra.Command) error {
 		return fmt.Errorf("make state folder: %w", err)
 	}
 	o := lab.Options{
-		Folder: filepath.Join(f.state, "lab"), Log: slog.New(slog.NewTextHandler(c.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Log:    slog.New(slog.NewTextHandler(c.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 		Region: maas.Options{Control: "127.0.0.1:0", Seed: f.seed, Fleet: fleet.Options{Machines: f.machines, Stage: f.stage}, SaveEvery: 200 * time.Millisecond, Careful: f.careful},
 	}
 	if f.speed > 0 {
@@ -75,7 +75,7 @@ func (f *runFlags) run(c *cobra.Command) error {
 			return err
 		}
 		defer func() { _ = r.Close(ctx) }()
-		o.Rack = r
+		o.Rack, o.Folder = r, filepath.Join(f.state, "lab") // agents are gone with this process, so nothing else is kept either
 	default:
 		return fmt.Errorf("there is no kind %q: use agents or process", f.kind)
 	}

@@ -1,0 +1,85 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"gpuaas/sim/lab"
+	"gpuaas/sim/maas"
+	"gpuaas/sim/maas/fault"
+	"gpuaas/sim/maas/fleet"
+)
+
+var bearer = regexp.MustCompile(`Authorization: Bearer ([A-Za-z0-9_-]{20,})`)
+
+// openCanaryLab opens a lab, and names what a control plane needs to reach it.
+func openCanaryLab(t *testing.T) (*lab.Lab, []string) {
+	t.Helper()
+	l, err := lab.Open(lab.Options{Region: maas.Options{Control: "127.0.0.1:0", Fleet: fleet.Options{Machines: 2, Stage: "new"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	address := freeAddress(t)
+	return l, []string{"GPUAAS_NODES_LISTEN=" + address, "GPUAAS_NODES_URL=https://" + address, "GPUAAS_NODES_SSH_PROXY=" + l.SSHProxy}
+}
+
+// useSite gives a site secrets, onboards a machine by them and lets another one
+// fail, and returns every secret that took part: those of the site, those that
+// the machines were handed, and what they were handed whole.
+func useSite(t *testing.T, p *plane, l *lab.Lab) map[string]string {
+	t.Helper()
+	r := l.Record()
+	r.BMCPassword = "canary-of-the-bmc-3b1f0a77c2"
+	state := t.TempDir()
+	if err := r.Save(lab.RecordFile(state)); err != nil {
+		t.Fatal(err)
+	}
+	cli := p.cli(t)
+	succeed(t, cli, "sim", "site", "--state", state, "--csv", filepath.Join(state, "lab.csv"))
+	if _, err := l.Faults.Add(fault.Rule{Machine: r.Machines[1].Hostname, Fault: fault.FailDeploy}); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"completed", "failed_manual_intervention"} {
+		view := p.onboard(t, cli, r.Machines[i])
+		eventually(t, "an onboarding to be "+want, 2*time.Minute, func() error {
+			p.do(t, http.MethodGet, "/api/v1/admin/onboardings/"+view.ID, nil, http.StatusOK, &view)
+			if view.Status != want {
+				return fmt.Errorf("it is %s in %s", view.Status, view.Stage)
+			}
+			return nil
+		})
+	}
+	out := map[string]string{
+		"secret of the MAAS token": r.Token[strings.LastIndex(r.Token, ":")+1:], "deploy password": r.DeployPassword, "BMC password": r.BMCPassword,
+	}
+	for _, m := range l.Overview() {
+		if m.Hostname != r.Machines[0].Hostname {
+			continue
+		}
+		userData, _, err := l.UserData(m.SystemID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		token := bearer.FindSubmatch(userData)
+		if token == nil {
+			t.Fatalf("no token in %d bytes of user data", len(userData))
+		}
+		out["enrolment token"] = string(token[1])
+		hash := regexp.MustCompile(`\$2b\$10\$[./A-Za-z0-9]{53}`).Find(userData)
+		if hash == nil {
+			t.Fatal("no hash of the deploy password in the user data")
+		}
+		out["hash of the deploy password"] = string(hash)
+	}
+	return out
+}

@@ -1,0 +1,122 @@
+package faults
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+func TestTheCatalogueIsWhole(t *testing.T) {
+	all := Catalogue()
+	if want := len(Stages) * len(Kinds); len(all) != want || len(Stages) != 16 {
+		t.Fatalf("%d cases of %d stages, want each of 16 stages in each of %d ways", len(all), len(Stages), len(Kinds))
+	}
+	names := map[string]bool{}
+	for _, c := range all {
+		switch {
+		case names[c.Name()]:
+			t.Errorf("%s is there twice", c.Name())
+		case c.NotApplicable != "" && (c.set != nil || len(c.NotApplicable) < 30):
+			t.Errorf("%s is not applicable without a reason worth the name: %q", c.Name(), c.NotApplicable)
+		case c.NotApplicable == "" && (c.set == nil || c.What == ""):
+			t.Errorf("%s does nothing, or does not say what", c.Name())
+		case titles[c.Kind] == "":
+			t.Errorf("%s has a kind that the report does not name", c.Name())
+		}
+		names[c.Name()] = true
+	}
+	if n := len(Choose(all, Choice{Case: "not applicable"})); n != 0 {
+		t.Errorf("%d cases are called so", n)
+	}
+}
+
+func TestChoosing(t *testing.T) {
+	all := Catalogue()
+	for want, by := range map[int]Choice{
+		len(all): {}, len(Kinds): {Stage: deploy}, len(Stages): {Kind: string(Killed)}, 1: {Case: "deploy_via_maas/worker_killed"}, 0: {Stage: "deploy"},
+	} {
+		if got := Choose(all, by); len(got) != want {
+			t.Errorf("%+v chooses %d cases, want %d", by, len(got), want)
+		}
+	}
+}
+
+func TestTheSampleHasEveryStageAndEveryKind(t *testing.T) {
+	stages, kinds := map[string]bool{}, map[Kind]bool{}
+	for _, c := range Sample(Catalogue()) {
+		if c.NotApplicable != "" || c.slow {
+			t.Errorf("%s is no case for a sample", c.Name())
+		}
+		stages[c.Stage], kinds[c.Kind] = true, true
+	}
+	if len(stages) != len(Stages) || len(kinds) != len(Kinds) {
+		t.Errorf("the sample has %d stages and %d kinds, want all", len(stages), len(kinds))
+	}
+}
+
+// The page is written by the command; what it is about must be what the
+// catalogue is about now, and nothing on it may be unresolved.
+func TestThePageIsThatOfTheCatalogue(t *testing.T) {
+	content, err := os.ReadFile("../../docs/fault-catalogue.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(content)
+	rest := page
+	for _, stage := range Stages {
+		_, after, found := strings.Cut(rest, "\n## "+stage+"\n")
+		if !found {
+			t.Fatalf("the page has no section %s, or not in its place", stage)
+		}
+		rest = after
+		section, _, _ := strings.Cut(rest, "\n## ")
+		for _, c := range Choose(Catalogue(), Choice{Stage: stage}) {
+			row := fmt.Sprintf("| %s | %s | ", titles[c.Kind], cell(c.What))
+			_, outcome, found := strings.Cut(section, row)
+			outcome, _, _ = strings.Cut(outcome, "\n")
+			switch {
+			case !found:
+				t.Errorf("the page does not say what becomes of %s: write it anew with gpuaas sim faults --report docs/fault-catalogue.md", c.Name())
+			case c.NotApplicable != "" && !strings.HasPrefix(outcome, "not applicable: "+c.NotApplicable):
+				t.Errorf("%s: the page says %q, want why it cannot be", c.Name(), outcome)
+			case c.NotApplicable == "" && !strings.Contains(outcome, "by itself") && !strings.Contains(outcome, "→ completed"):
+				t.Errorf("%s: the page says %q, want an end", c.Name(), outcome)
+			}
+		}
+	}
+	if strings.Contains(page, "NOT RESOLVED") || !strings.Contains(page, ", 0 found |") {
+		t.Error("the page tells of something that does not hold")
+	}
+}
+
+func TestReportsSayWhatDoesNotHold(t *testing.T) {
+	fine := Outcome{Case: Case{Stage: deploy, Kind: Killed}, Result: HealedItself}
+	acted := Outcome{Case: fine.Case, Result: Recovered, Stops: []Stop{{deploy, "state_ambiguity", "deploy_aborted", "rerun"}}}
+	twice := acted
+	twice.Stops = append(twice.Stops, twice.Stops...)
+	broken := fine
+	broken.Broken = []string{"MAAS accepted 2 deployments"}
+	stuck := Outcome{Case: fine.Case, Result: Unresolved, Why: "it hangs"}
+	not := Outcome{Case: Case{Stage: deploy, Kind: Lies, NotApplicable: "why"}, Result: NotApplicable}
+	nine := []Outcome{fine, fine, fine, fine, fine, acted, acted, acted, acted, not}
+	for name, c := range map[string]struct {
+		report Report
+		want   string
+	}{
+		"all is well":         {Report{Outcomes: nine}, ""},
+		"nine of ten":         {Report{Outcomes: append([]Outcome{twice}, nine...)}, ""},
+		"too few at once":     {Report{Outcomes: append([]Outcome{twice, stuck}, nine...)}, "90 % must be"},
+		"an invariant":        {Report{Outcomes: append([]Outcome{broken}, nine...)}, "accepted 2 deployments"},
+		"a secret in the log": {Report{Outcomes: nine, Search: Search{Leaks: []Leak{{"BMC password", "log"}}}}, "BMC password was found in log"},
+	} {
+		err := c.report.Verdict()
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+		var page strings.Builder
+		if err := c.report.WriteMarkdown(&page); err != nil || !strings.Contains(page.String(), "## "+deploy) {
+			t.Errorf("%s: %v, page\n%s", name, err, page.String())
+		}
+	}
+}
