@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"gpuaas/controlplane/internal/onboarding"
 )
 
 var update = flag.Bool("update", false, "write the generated files")
@@ -23,7 +25,7 @@ func TestGeneratedFilesAreUpToDate(t *testing.T) {
 		t.Fatal(err)
 	}
 	generated := map[string]string{
-		"contract/openapi.yaml": string(openapi), "contract/asyncapi.yaml": string(asyncapi),
+		"contract/openapi.yaml": string(openapi), "contract/asyncapi.yaml": string(asyncapi), "docs/onboarding-stages.md": onboarding.Document(),
 	}
 	for name, page := range Lifecycles() {
 		generated["docs/lifecycles/"+name] = page

@@ -28,7 +28,7 @@ func (p *parts) newOnboarding() error {
 		Bundles: bringup.BundleFolder(p.cfg.Nodes.BundleFolder), BMC: &bmc.IPMI{}, Tasks: p.fleet.tasks, Dialer: dialer, Logger: p.logger,
 		Watch: p.watch(),
 	})
-	cfg := onboarding.Config{DB: p.db, Bringup: p.bringup, Sites: p.sites, Nodes: p.fleet.nodes, Logger: p.logger}
+	cfg := onboarding.Config{DB: p.db, Bringup: p.bringup, Sites: p.sites, Logger: p.logger}
 	if p.opts.Mischief != nil {
 		cfg.Bringup = mischief{p.bringup, p.opts.Mischief}
 	}

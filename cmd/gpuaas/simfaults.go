@@ -126,7 +126,7 @@ func (f *faultRun) try(cmd *cobra.Command, engines *stack.Stack, world *faults.W
 	}
 	trace := &traces{engines: engines, state: f.state, log: f.log}
 	report, err := world.Run(life, faults.Options{
-		Seed: f.seed, Parallel: f.parallel, Cases: cases,
+		Seed: f.seed, Parallel: f.parallel, Cases: cases, Telling: telling,
 		Places: func(ctx context.Context, show func(string, []byte)) error {
 			stopFollowing()
 			end() // what is only in memory goes into the log

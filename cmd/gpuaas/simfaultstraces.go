@@ -19,6 +19,12 @@ import (
 	"gpuaas/stack"
 )
 
+// telling are places that cannot but hold something of every onboarding: the
+// rows of the control plane, histories of Temporal, events in NATS, and the log.
+var telling = []string{
+	"table public.node_onboardings of", "table public.history_node of", "file nats/", "log of the control plane",
+}
+
 // traces is everything that a control plane and its engines leave behind.
 type traces struct {
 	engines *stack.Stack

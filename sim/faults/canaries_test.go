@@ -41,16 +41,17 @@ func TestSecretsAreFoundInEveryForm(t *testing.T) {
 }
 
 func TestSearchingCountsAndFails(t *testing.T) {
-	w := &World{boots: newBoots(), canary: map[string]string{"token": "a-token-that-is-long-enough"}}
+	const job = "01a1de90-090d-71c5-a345-e52f9d522aee"
+	w := &World{boots: newBoots(), canary: map[string]string{"token": "a-token-that-is-long-enough"}, news: map[string]chan struct{}{job: nil}}
 	got, err := w.search(t.Context(), func(_ context.Context, show func(string, []byte)) error {
 		for i := range 3 {
 			show(fmt.Sprintf("place %d", i), []byte("a-token-that-is-long-enough"))
 		}
-		show("elsewhere", nil)
+		show("elsewhere", []byte("started "+job))
 		return errors.New("the rest cannot be read")
-	})
-	if err == nil || got.Secrets != 1 || got.Places != 4 || len(got.Leaks) != 3 {
-		t.Errorf("%+v, %v; want one secret in three of four places, and that the rest could not be read", got, err)
+	}, []string{"else", "nowhere"})
+	if err == nil || got.Secrets != 1 || got.Places != 4 || len(got.Leaks) != 3 || !slices.Equal(got.Blind, []string{"nowhere"}) {
+		t.Errorf("%+v, %v; want one secret in three of four places, no trace of the job in one, and that the rest could not be read", got, err)
 	}
 }
 

@@ -14,8 +14,10 @@ type Options struct {
 	Seed     uint64
 	Parallel int
 	Cases    []Case
-	// Places are searched for secrets at the end; nil: none are.
-	Places Places
+	// Places are searched for secrets at the end; nil: none are. Telling are parts
+	// of names of places in which the ids of jobs must be found.
+	Places  Places
+	Telling []string
 	// Tell is called for each case that has come to its end; nil: nobody is told.
 	Tell func(done, all int, o Outcome)
 }
@@ -73,7 +75,7 @@ func (w *World) Run(ctx context.Context, o Options) (Report, error) {
 	}
 	var err error
 	if o.Places != nil {
-		out.Search, err = w.search(ctx, o.Places)
+		out.Search, err = w.search(ctx, o.Places, o.Telling)
 	}
 	out.Took = time.Since(began)
 	return out, err
@@ -122,6 +124,9 @@ func (r Report) Verdict() error {
 	}
 	for _, l := range r.Search.Leaks {
 		problems = append(problems, fmt.Sprintf("%s was found in %s", l.Secret, l.Place))
+	}
+	for _, b := range r.Search.Blind {
+		problems = append(problems, "what jobs leave behind was not found in "+b+", so that secrets would not be either")
 	}
 	if tried := r.Tried(); float64(r.First()) < share*float64(tried) {
 		problems = append(problems, fmt.Sprintf("%d of %d cases were resolved by themselves or by the first recommended action, and %.0f %% must be", r.First(), tried, share*100))

@@ -7,7 +7,6 @@ import (
 
 	"gpuaas/controlplane/internal/bringup"
 	"gpuaas/controlplane/internal/durable"
-	"gpuaas/controlplane/internal/node"
 	"gpuaas/controlplane/internal/onboarding/internal/onboardingdb"
 	"gpuaas/controlplane/internal/postgres"
 	"gpuaas/controlplane/internal/site"
@@ -35,7 +34,6 @@ type Config struct {
 	DB       *postgres.DB
 	Bringup  Bringup
 	Sites    *site.Service
-	Nodes    *node.Service
 	Mischief Mischief                        // nil: none
 	Backoff  func(attempt int) time.Duration // before the attempt after this one; nil: as usual
 	Clock    func() time.Time                // nil: the clock of the machine
@@ -49,7 +47,6 @@ type Service struct {
 	reads    *onboardingdb.Queries
 	bringup  Bringup
 	sites    *site.Service
-	nodes    *node.Service
 	mischief Mischief
 	backoff  func(attempt int) time.Duration
 	now      func() time.Time
@@ -59,7 +56,7 @@ type Service struct {
 // New makes the service. It connects to nothing.
 func New(cfg Config) *Service {
 	s := &Service{
-		db: cfg.DB, reads: onboardingdb.New(cfg.DB), bringup: cfg.Bringup, sites: cfg.Sites, nodes: cfg.Nodes,
+		db: cfg.DB, reads: onboardingdb.New(cfg.DB), bringup: cfg.Bringup, sites: cfg.Sites,
 		mischief: cfg.Mischief, backoff: cfg.Backoff, now: cfg.Clock, logger: cfg.Logger,
 	}
 	if s.mischief == nil {

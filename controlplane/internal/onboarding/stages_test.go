@@ -1,20 +1,13 @@
 package onboarding_test
 
 import (
-	"flag"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"gpuaas/controlplane/internal/bringup"
 	"gpuaas/controlplane/internal/onboarding"
 	"gpuaas/controlplane/internal/site"
 )
-
-var writeStages = flag.Bool("update-stages", false, "write the page about the stages")
 
 func TestTheTableOfStagesIsSound(t *testing.T) {
 	var names []string
@@ -52,21 +45,5 @@ func TestEveryStageCanBeCarriedOut(t *testing.T) {
 	}
 	for name := range can {
 		t.Errorf("the table does not have %s", name)
-	}
-}
-
-func TestTheStagesAreDocumented(t *testing.T) {
-	path := filepath.Join("..", "..", "..", "docs", "onboarding-stages.md")
-	if *writeStages {
-		if err := os.WriteFile(path, []byte(onboarding.Document()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	page, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(page), onboarding.Document()); diff != "" {
-		t.Errorf("the page is stale (- kept, + made):\n%s", diff)
 	}
 }
