@@ -12,7 +12,7 @@ finish() {
 }
 trap finish EXIT
 export XDG_CONFIG_HOME=$work/config
-machines=${MACHINES:-1500}
+machines=${MACHINES:-2500}
 
 await() { # file, text, pid
     until grep -qs "$2" "$1"; do
@@ -68,3 +68,17 @@ batch 1
 batch 200
 batch 200
 batch "${LARGE:-1000}"
+
+# idle prints what engines and control plane use while nothing happens.
+idle() {
+    cpu >"$work/before"; sleep 30; cpu >"$work/after"
+    awk -v what="$1" 'NR == FNR {before[$1] = $2; next} $1 !~ /simulator/ {total += $2 - before[$1]} END {printf "%s: %.1f %% of a core, engines included\n", what, total / 30 * 100}' "$work/before" "$work/after"
+}
+sleep 20
+idle "idle, nothing parked"
+curl -fsS -X POST "$control/faults" -d '{"machine":"*","fault":"commissioning_fails"}' >/dev/null
+n=${PARKED:-1000}
+{ head -1 "$work/all.csv"; tail -n +"$((next + 1))" "$work/all.csv" | head -"$n"; } >"$work/part.csv"
+bin/gpuaas onboard --csv "$work/part.csv" --site lab --sku h200-sxm-baremetal-8g --wait >"$work/onboard.log" 2>&1 || true
+sleep 20
+idle "idle, $(bin/gpuaas onboarding list --status failed --no-headers 2>/dev/null | wc -l) or more parked"

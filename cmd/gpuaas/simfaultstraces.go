@@ -16,14 +16,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"gpuaas/controlplane"
 	"gpuaas/stack"
 )
 
 // telling are places that cannot but hold something of every onboarding: the
-// rows of the control plane, histories of Temporal, events in NATS, and the log.
-var telling = []string{
-	"table public.node_onboardings of", "table public.history_node of", "file nats/", "log of the control plane",
-}
+// rows of the control plane, histories of Temporal, and events in NATS.
+var telling = []string{"table public.node_onboardings of", "table public.history_node of", "file nats/"}
 
 // traces is everything that a control plane and its engines leave behind.
 type traces struct {
@@ -142,11 +141,8 @@ func (s secretsEngine) forget(ctx context.Context, path string) error {
 	if err := s.call(ctx, http.MethodPost, "auth/approle/login", "", login, &answer); err != nil {
 		return err
 	}
-	return s.call(ctx, http.MethodDelete, secretsMount+"/metadata/"+path, answer.Auth.Token, nil, nil)
+	return s.call(ctx, http.MethodDelete, controlplane.Defaults().Secrets.KVMount+"/metadata/"+path, answer.Auth.Token, nil, nil)
 }
-
-// secretsMount is where the control plane keeps secrets unless told otherwise.
-const secretsMount = "gpuaas-kv"
 
 func (s secretsEngine) call(ctx context.Context, method, path, token string, body []byte, into any) (err error) {
 	address, err := url.JoinPath(s.address, "v1", path)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"gpuaas/contract/apiclient"
@@ -198,7 +199,7 @@ func (r *run) unlinkPXE() error {
 		return err
 	}
 	for _, l := range doc.Links {
-		if _, err := r.world.Lab.Unlink(admin, id, doc.ID, url.Values{"id": {fmt.Sprint(l.ID)}}); err != nil {
+		if _, err := r.world.Lab.Unlink(admin, id, doc.ID, url.Values{"id": {strconv.Itoa(l.ID)}}); err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package faults
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -17,7 +18,7 @@ var titles = map[Kind]string{
 func (o Outcome) said() string {
 	switch o.Result {
 	case NotApplicable:
-		return "not applicable: " + o.Case.NotApplicable
+		return "not applicable: " + o.NotApplicable
 	case HealedItself:
 		if o.Warned {
 			return "went on by itself, with a warning"
@@ -89,10 +90,10 @@ func (r Report) totals(b *strings.Builder) {
 	fmt.Fprintf(b, "| | |\n| --- | --- |\n")
 	for _, row := range [][2]string{
 		{"cases", fmt.Sprintf("%d, of which %d cannot exist", len(r.Outcomes), r.Count(NotApplicable))},
-		{"healed by themselves", fmt.Sprint(r.Count(HealedItself))},
-		{"parked, and completed by the first recommended action", fmt.Sprint(r.First() - r.Count(HealedItself))},
-		{"parked, and completed by more than one action", fmt.Sprint(r.Count(HealedItself, Recovered) - r.First())},
-		{"not resolved", fmt.Sprint(r.Count(Unresolved))},
+		{"healed by themselves", strconv.Itoa(r.Count(HealedItself))},
+		{"parked, and completed by the first recommended action", strconv.Itoa(r.First() - r.Count(HealedItself))},
+		{"parked, and completed by more than one action", strconv.Itoa(r.Count(HealedItself, Recovered) - r.First())},
+		{"not resolved", strconv.Itoa(r.Count(Unresolved))},
 		{"resolved without an operator or by the first recommended action", fmt.Sprintf("%.1f %% (at least %.0f %%)", 100*float64(r.First())/float64(max(tried, 1)), share*100)},
 		{"no double deployment, nothing after a takeover, no node active too early, always a legal action", held},
 		{"secrets looked for, and found where they do not belong", fmt.Sprintf("%d in %d places (%d MB), %d found", r.Search.Secrets, r.Search.Places, r.Search.Bytes>>20, len(r.Search.Leaks))},
@@ -125,9 +126,9 @@ func (o Outcome) Line() string {
 	case !o.First():
 		mark = "!"
 	}
-	line := fmt.Sprintf("%s %-58s %5.1fs  %s", mark, o.Name(), o.Took.Round(100*time.Millisecond).Seconds(), o.said())
+	lines := []string{fmt.Sprintf("%s %-58s %5.1fs  %s", mark, o.Name(), o.Took.Round(100*time.Millisecond).Seconds(), o.said())}
 	for _, broken := range o.Broken {
-		line += "\n    BROKEN: " + broken
+		lines = append(lines, "    BROKEN: "+broken)
 	}
-	return line
+	return strings.Join(lines, "\n")
 }
