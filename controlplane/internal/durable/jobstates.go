@@ -72,6 +72,7 @@ func jobEdges() []lifecycle.Edge[JobStatus, JobEvent] {
 		{From: JobRunning, Event: JobBlock, To: JobFailedManualIntervention, Owner: workflow},
 		{From: JobRunning, Event: JobMarkManual, To: JobFailedManualIntervention, Owner: operator},
 		{From: JobRunning, Event: JobCancel, To: JobCompensating, Owner: operator},
+		{From: JobCompensating, Event: JobCancel, To: JobCompensating, Owner: "operator, of a clean restart"},
 		{From: JobCompensating, Event: JobCompensated, To: JobCancelled, Owner: workflow},
 		{From: JobCompensating, Event: JobRestarted, To: JobRunning, Owner: workflow},
 		{From: JobCompensating, Event: JobCompensationBlocked, To: JobFailedManualIntervention, Owner: workflow},

@@ -2,6 +2,7 @@ package onboarding
 
 import (
 	"context"
+	"fmt"
 	"runtime/debug"
 	"time"
 
@@ -49,7 +50,7 @@ func (s *Service) admit(ctx context.Context, batch id.OnboardingBatch) (Admissio
 // loseStage records that a stage brought no answer: a defect of ours, or a
 // refusal that nobody expected. What the stage did is seen by the next attempt.
 func (s *Service) loseStage(ctx context.Context, call durable.StageCall, loss durable.StageLoss) (durable.Turn, error) {
-	a, err := s.begin(ctx, call, activity.GetInfo(ctx).WorkflowExecution.RunID)
+	a, err := s.begin(ctx, call, activity.GetInfo(ctx).WorkflowExecution.RunID, false)
 	if fault.CodeOf(err) == durable.CodeSuperseded { // it was recorded after all, or somebody acted
 		return s.nextTurn(ctx, call.Job)
 	}
@@ -65,25 +66,54 @@ func (s *Service) loseStage(ctx context.Context, call durable.StageCall, loss du
 // of what an onboarding costs. A worker that dies meanwhile has left a row that
 // is further than its call; whoever repeats the call is superseded and asks.
 func (s *Service) runStage(ctx context.Context, call durable.StageCall) (durable.Turn, error) {
-	for {
-		turn, err := s.runOne(ctx, call)
-		if err != nil || !goesOn(turn) {
-			return turn, err
+	began := time.Now()
+	for chained := false; ; chained = true {
+		turn, err := s.runOne(ctx, call, chained)
+		if err != nil || !goesOn(ctx, turn, began) {
+			return shown(turn), err
 		}
 		call = durable.StageCall{Job: call.Job, Stage: turn.Stage, Attempt: turn.Attempt, Epoch: turn.Epoch}
 	}
 }
 
-// goesOn says whether the same activity takes the next stage.
-func goesOn(turn durable.Turn) bool {
+// goesOn says whether the same activity takes the next stage: one that waits for
+// nothing, while there is plenty of the activity's own time left.
+func goesOn(ctx context.Context, turn durable.Turn, began time.Time) bool {
 	next, ok := StageOf(turn.Stage)
-	return ok && turn.Do == durable.TurnRun && len(turn.Marks) == 0 && next.brief()
+	if !ok || turn.Do != durable.TurnRun || len(turn.Marks) > 0 || !next.brief() {
+		return false
+	}
+	deadline := activity.GetInfo(ctx).Deadline
+	return deadline.IsZero() || time.Now().Before(began.Add(deadline.Sub(began)/2))
 }
 
-func (s *Service) runOne(ctx context.Context, call durable.StageCall) (durable.Turn, error) {
-	a, err := s.begin(ctx, call, activity.GetInfo(ctx).WorkflowExecution.RunID)
-	if err != nil {
+// shown lets people find the job in Temporal by the stage that comes next.
+func shown(turn durable.Turn) durable.Turn {
+	if turn.Do == durable.TurnRun && len(turn.Marks) == 0 {
+		turn.Marks = map[string]string{durable.MarkStage: turn.Stage}
+	}
+	return turn
+}
+
+// maxTakes is how often an attempt is taken up before it counts as one that no
+// worker survives, or that never ends in its time.
+const maxTakes = 100
+
+// runOne is one attempt at one stage.
+func (s *Service) runOne(ctx context.Context, call durable.StageCall, chained bool) (durable.Turn, error) {
+	a, err := s.begin(ctx, call, activity.GetInfo(ctx).WorkflowExecution.RunID, chained)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return durable.Turn{}, interrupted(ctx)
+	case err != nil:
 		return durable.Turn{}, err
+	case a.before.takes > maxTakes:
+		a.err = &bringup.Failure{
+			Class: durable.StateAmbiguity, Code: "stage_lost", Final: true,
+			Message: fmt.Sprintf("the stage was taken up %d times, and never ended: it takes too long, or its workers die", maxTakes),
+			Remedy:  "look at the logs of the workers, then retry",
+		}
+		return s.record(ctx, a)
 	}
 	a.work.Heartbeat = func() { activity.RecordHeartbeat(ctx) }
 	stop := beat(ctx)

@@ -139,18 +139,23 @@ type Admission struct {
 	Site    id.Site    `json:"site"`
 }
 
-// admitBatch gives a batch its share of the free places. Repeating it names
-// those that were admitted and have not begun once more.
+// admitBatch gives a batch its share of the free places, after those that were
+// asked for on their own. Repeating it names those that were admitted and have
+// not begun once more. The batch is locked, so that none is admitted once
+// somebody was told that it is paused.
 func (s *Service) admitBatch(ctx context.Context, batch id.OnboardingBatch) (Admission, error) {
 	var out Admission
 	err := s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		q := onboardingdb.New(tx)
-		r, err := q.Batch(ctx, batch)
+		r, err := q.LockBatch(ctx, batch)
 		b, err := batchFound(r, err)
 		if err != nil {
 			return err
 		}
 		if err := lockSlots(ctx, tx, b.Site); err != nil {
+			return err
+		}
+		if err := s.admitSingles(ctx, tx, b.Site); err != nil {
 			return err
 		}
 		if b.PausedAt == nil && b.CancelledAt == nil {

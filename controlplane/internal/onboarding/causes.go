@@ -55,6 +55,8 @@ var causeOfCode = map[string]string{ //nolint:gosec // sentences about credentia
 	"machine_not_ready":       "Somebody changed the machine in MAAS while it was being prepared.",
 	"machine_released":        "Somebody released the machine in MAAS.",
 	"machine_bound":           "The machine in MAAS belongs to another node of the inventory.",
+	"machine_claimed":         "Two onboardings were led to one machine: by its host name, its BMC address or its PXE MAC, one of which is wrong.",
+	"stage_lost":              "Workers of the control plane die in this stage, or what it calls takes longer than the stage may.",
 	"node_conflict":           "The inventory has another node of the same name, left over from an earlier onboarding.",
 
 	"discovery_conflict":  "The host name belongs to one machine of MAAS and the BMC address to another: one of them was given wrongly, or a machine was moved.",

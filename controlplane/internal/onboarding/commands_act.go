@@ -22,7 +22,8 @@ import (
 // Act does what an operator decided: one transaction on the row, which is the
 // judge of what is legal. Whatever runs for the onboarding is superseded by it;
 // its workflow is told, and started if there is none. Doing the same again while
-// it is being done changes nothing.
+// it is being done changes nothing, but tells the workflow once more: one that
+// was lost comes back.
 func (s *Service) Act(ctx context.Context, job id.Onboarding, action durable.JobEvent, reason string) (Onboarding, error) {
 	reason = strings.TrimSpace(reason)
 	if reason == "" {
@@ -36,7 +37,10 @@ func (s *Service) Act(ctx context.Context, job id.Onboarding, action durable.Job
 			return err
 		}
 		if after = before; before.doing(action) {
-			return nil
+			if before.CompletedAt != nil {
+				return nil
+			}
+			return tellWorkflow(ctx, tx, before)
 		}
 		after, err = s.act(ctx, tx, before, action, reason)
 		return err
@@ -181,6 +185,12 @@ func (s *Service) tellAction(ctx context.Context, tx pgx.Tx, o Onboarding, stage
 	if err := announce(ctx, tx, kind, o, Event{Stage: stage, Status: OperatorAction, Message: reason}); err != nil {
 		return err
 	}
+	return tellWorkflow(ctx, tx, o)
+}
+
+// tellWorkflow makes the workflow of an onboarding look at its row; if there is
+// none, and the onboarding has not ended, it is started.
+func tellWorkflow(ctx context.Context, tx pgx.Tx, o Onboarding) error {
 	signal := outbox.WorkflowSignal{WorkflowID: o.WorkflowID, Name: durable.ActSignal}
 	if o.CompletedAt == nil {
 		start := startOf(o)

@@ -36,7 +36,8 @@ func (s *Service) ResumeBatch(ctx context.Context, batch id.OnboardingBatch, rea
 }
 
 // CancelBatch ends a batch: onboardings that have not begun are cancelled at
-// once, those that run are told to. Parked ones stay as they are.
+// once, those that run or are being restarted are told to. Parked ones stay as
+// they are.
 func (s *Service) CancelBatch(ctx context.Context, batch id.OnboardingBatch, reason string) (Batch, error) {
 	return s.changeBatch(ctx, batch, "cancel", reason, func(ctx context.Context, tx pgx.Tx, b Batch) (Batch, error) {
 		if b.CancelledAt != nil {
@@ -68,18 +69,18 @@ func (s *Service) cancelAll(ctx context.Context, tx pgx.Tx, b Batch, reason stri
 		freed = freed || o.AdmittedAt != nil
 		events = append(events, happening(eventwire.NodeOnboardingCancelled, o, Event{Stage: o.Stage, Status: OperatorAction, Message: reason}))
 	}
-	running, err := q.LiveOfBatch(ctx, b.ID)
+	live, err := q.LiveOfBatch(ctx, b.ID)
 	if err != nil {
-		return fmt.Errorf("list running onboardings: %w", err)
+		return fmt.Errorf("list live onboardings: %w", err)
 	}
-	for _, job := range running {
+	for _, job := range live {
 		r, err := q.Lock(ctx, job)
 		o, err := found(r, err)
 		if err != nil {
 			return err
 		}
-		if o.Status != durable.JobRunning {
-			continue // it ended meanwhile
+		if o.Status != durable.JobRunning && !o.restarting() {
+			continue // it ended or was parked meanwhile
 		}
 		if _, err := s.act(ctx, tx, o, durable.JobCancel, reason); err != nil {
 			return err

@@ -113,6 +113,10 @@ func (s *Service) request(ctx context.Context, n NewOnboarding, at func(int) str
 		if err != nil {
 			return err
 		}
+		// No index spans the sites of a region: whoever asks for names there takes turns.
+		if err := onboardingdb.New(tx).LockNames(ctx, where.Settings.RegionCode); err != nil {
+			return fmt.Errorf("lock names of region: %w", err)
+		}
 		taken, err := inUse(ctx, onboardingdb.New(tx), where, n.Machines)
 		if err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"gpuaas/contract/eventwire"
 	"gpuaas/controlplane/internal/binding"
@@ -107,7 +108,7 @@ func (s *Service) start(ctx context.Context, job id.Onboarding, run string) (Onb
 }
 
 // begin takes a stage up. A run that the row does not expect is superseded.
-func (s *Service) begin(ctx context.Context, call durable.StageCall, run string) (attempt, error) {
+func (s *Service) begin(ctx context.Context, call durable.StageCall, run string, chained bool) (attempt, error) {
 	a := attempt{call: call}
 	job, err := id.Parse[id.Onboarding](call.Job)
 	if err != nil {
@@ -118,7 +119,7 @@ func (s *Service) begin(ctx context.Context, call durable.StageCall, run string)
 		return a, fault.New(fault.Internal, "stage_unknown", "there is no stage %s", call.Stage)
 	}
 	r, err := s.reads.BeginStage(ctx, onboardingdb.BeginStageParams{
-		ID: job, Epoch: call.Epoch, Stage: call.Stage, Attempt: int32(call.Attempt), WorkflowRunID: run, Now: s.now(), //nolint:gosec // attempts are few
+		ID: job, Epoch: call.Epoch, Stage: call.Stage, Attempt: int32(call.Attempt), WorkflowRunID: run, Chained: chained, Now: s.now(), //nolint:gosec // attempts are few
 	})
 	if a.before, err = current(r, err, job); err != nil {
 		return a, err
@@ -178,6 +179,24 @@ func (s *Service) fence(ctx context.Context, o Onboarding, mine *token) error {
 	return nil
 }
 
+// claimedByOther says that another onboarding in flight has the machine.
+func claimedByOther(err error) bool {
+	var refused *pgconn.PgError
+	return errors.As(err, &refused) && refused.ConstraintName == "node_onboardings_machine"
+}
+
+// disclaim lets go of a machine that another onboarding has.
+func disclaim(o Onboarding, w *bringup.Work) *bringup.Failure {
+	claimed := w.SystemID
+	w.SystemID = o.SystemID
+	return &bringup.Failure{
+		Class: durable.StateAmbiguity, Code: "machine_claimed", Final: true,
+		Message: fmt.Sprintf("machine %s of MAAS is being onboarded under another name already", claimed),
+		Remedy:  "find out which of the two the machine is; cancel the other onboarding, then rerun",
+		Details: map[string]any{"system_id": claimed},
+	}
+}
+
 // save keeps what a stage has found out so far.
 func (s *Service) save(ctx context.Context, o Onboarding, w *bringup.Work, mine *token) error {
 	facts, err := encodeFacts(w.Facts)
@@ -190,10 +209,12 @@ func (s *Service) save(ctx context.Context, o Onboarding, w *bringup.Work, mine 
 		ID: o.ID, Epoch: o.Epoch, Token: mine.of, MaasSystemID: w.SystemID, PxeMac: w.PXEMAC, Facts: facts,
 		ObservedStatus: w.Observed.Status, ObservedPower: w.Observed.Power, ObservedIps: listed(w.Observed.IPs), ObservedAt: instant(w.Observed.At),
 	})
-	if errors.Is(err, pgx.ErrNoRows) {
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
 		return superseded(o.ID)
-	}
-	if err != nil {
+	case claimedByOther(err):
+		return disclaim(o, w)
+	case err != nil:
 		return fmt.Errorf("save onboarding: %w", err)
 	}
 	mine.of = changed
@@ -213,8 +234,12 @@ func (s *Service) record(ctx context.Context, a attempt) (durable.Turn, error) {
 	v := s.judge(a)
 	err := s.carryOut(ctx, a, v)
 	var f *bringup.Failure
-	if v.complete && errors.As(err, &f) { // the node does not agree
+	switch {
+	case v.complete && errors.As(err, &f): // the node does not agree
 		v = s.judgeFailure(a, f)
+		err = s.carryOut(ctx, a, v)
+	case claimedByOther(err):
+		v = s.judgeFailure(a, disclaim(a.before, a.work))
 		err = s.carryOut(ctx, a, v)
 	}
 	if fault.KindOf(err) == fault.Ambiguous { // repeating finds out; a result that was recorded supersedes

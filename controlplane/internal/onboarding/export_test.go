@@ -29,5 +29,5 @@ func (s *Service) NextTurn(ctx context.Context, job string) (durable.Turn, error
 
 // RunOne is one attempt at one stage.
 func (s *Service) RunOne(ctx context.Context, call durable.StageCall) (durable.Turn, error) {
-	return s.runOne(ctx, call)
+	return s.runOne(ctx, call, false)
 }

@@ -227,3 +227,79 @@ func TestALostStageIsRecorded(t *testing.T) {
 		}
 	}
 }
+
+// Temporal delivers an attempt again whose failure was recorded: it counts, so
+// that a budget is one whatever happens to workers.
+func TestAnAttemptThatFailedIsNotRunAgain(t *testing.T) {
+	y := newYard(t)
+	o := y.brought(t, 1, durable.JobFailedManualIntervention, bringup.DeployViaMAAS)
+	o, err := y.service.Act(y.ctx, o.ID, durable.JobRetryStage, "because")
+	if err != nil {
+		t.Fatal(err)
+	}
+	y.script.fails(100, bringup.DeployViaMAAS, failure(durable.UpstreamTransient))
+	call := callOf(o, bringup.DeployViaMAAS, 1)
+	if turn, err := execute(t, y.service.RunStage, call); err != nil || turn.Do != durable.TurnLater || turn.Attempt != 2 {
+		t.Fatalf("%+v %v", turn, err)
+	}
+	for range 3 {
+		if _, err := execute(t, y.service.RunStage, call); fault.CodeOf(err) != durable.CodeSuperseded {
+			t.Errorf("delivered again: %v", err)
+		}
+	}
+	if turn, err := execute(t, y.service.NextTurn, o.ID.String()); err != nil || turn.Attempt != 2 || len(y.script.called()) != 1 {
+		t.Errorf("%+v %v after %q", turn, err, y.script.called())
+	}
+}
+
+// A stage that no worker survives is parked in the end, not tried for ever.
+func TestAnAttemptIsNotTakenUpForEver(t *testing.T) {
+	y := newYard(t)
+	y.mischief.before = func(durable.StageCall) error { return onboarding.ErrKilled }
+	o := y.brought(t, 1, durable.JobFailedManualIntervention, bringup.DeployViaMAAS)
+	o, err := y.service.Act(y.ctx, o.ID, durable.JobRetryStage, "because")
+	if err != nil {
+		t.Fatal(err)
+	}
+	deaths := 0
+	for {
+		turn, err := execute(t, y.service.RunStage, callOf(o, bringup.DeployViaMAAS, 1))
+		if err == nil && turn.Do == durable.TurnPark {
+			break
+		}
+		if deaths++; err == nil || deaths > 1000 {
+			t.Fatalf("%+v %v after %d deaths", turn, err, deaths)
+		}
+	}
+	parked := y.read(t, o.ID)
+	if parked.Status != durable.JobFailedManualIntervention || parked.ErrorCode != "stage_lost" || onboarding.Recommend(parked)[0].Action != durable.JobRetryStage {
+		t.Errorf("after %d deaths: %s %s, %v", deaths, parked.Status, parked.ErrorCode, onboarding.Recommend(parked))
+	}
+}
+
+// Two onboardings never have one machine, whatever led them to it.
+func TestAMachineHasOneOnboarding(t *testing.T) {
+	y := newYard(t)
+	find := func(ctx context.Context, w *bringup.Work, _ int) (bringup.Result, error) {
+		w.SystemID = "abc123"
+		return bringup.Result{Message: "found"}, w.Save(ctx)
+	}
+	y.script.on(bringup.CreateOrFindInMAAS, find)
+	y.script.fails(100, bringup.CommissionNode, bringup.Failure{Class: durable.HardwareMismatch, Code: "made_up", Final: true})
+	first := y.run(t, y.request(t, 1).ID)
+	for name, stage := range map[string]func(context.Context, *bringup.Work, int) (bringup.Result, error){
+		"saved": find,
+		"found at the end": func(_ context.Context, w *bringup.Work, _ int) (bringup.Result, error) {
+			w.SystemID = "abc123"
+			return bringup.Result{}, nil
+		},
+	} {
+		y.script.on(bringup.CreateOrFindInMAAS, stage)
+		o := y.request(t, 2)
+		second := y.run(t, o.ID)
+		if first.SystemID != "abc123" || second.Status != durable.JobFailedManualIntervention || second.ErrorCode != "machine_claimed" || second.SystemID != "" {
+			t.Errorf("%s: %s has %q; the second is %s by %s with %q", name, first.Hostname, first.SystemID, second.Status, second.ErrorCode, second.SystemID)
+		}
+		y.run(t, o.ID, y.act(t, o.ID, durable.JobCancel))
+	}
+}

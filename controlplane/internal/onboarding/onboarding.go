@@ -41,6 +41,7 @@ type Onboarding struct {
 	Stage   string
 	Attempt int
 	Epoch   int64
+	takes   int              // of the attempt
 	Action  durable.JobEvent // that an operator asked for and the workflow has not finished
 	Adopted bool
 

@@ -50,7 +50,8 @@ WHERE id = $1 AND status = 'pending' RETURNING *;
 
 -- name: BeginStage :one
 -- Takes a stage up: only the run that the row expects may, and only the first
--- time is told in the ledger. From then on updated_at is the token of whoever
+-- time is told in the ledger. An attempt that has not ended may be taken up
+-- again, but not by a worker that merely goes on from the stage before it. From then on updated_at is the token of whoever
 -- took it up last: a worker that lost touch holds an older one.
 WITH before AS (
     SELECT o.id, o.epoch, o.current_attempt FROM node_onboardings o
@@ -59,14 +60,19 @@ WITH before AS (
           WHEN 'compensate' THEN o.status = 'compensating'
           WHEN 'adopt_observed_state' THEN o.status = 'running' AND o.action = 'adopt_observed_state'
           ELSE o.status = 'running' AND o.action <> 'adopt_observed_state' AND o.current_stage = sqlc.arg(stage)::text END
-      AND o.current_attempt IN (sqlc.arg(attempt)::integer, sqlc.arg(attempt)::integer - 1)
+      AND (o.current_attempt = sqlc.arg(attempt)::integer - 1 OR NOT sqlc.arg(chained)::boolean AND o.current_attempt = sqlc.arg(attempt)::integer
+        AND 'started' = (SELECT e.status FROM node_onboarding_events e
+            WHERE e.onboarding_id = o.id AND e.epoch = o.epoch AND e.stage = sqlc.arg(stage)::text
+              AND e.status IN ('started', 'succeeded', 'failed', 'skipped', 'compensated')
+            ORDER BY e.seq DESC LIMIT 1))
     FOR NO KEY UPDATE
 ), told AS (
     INSERT INTO node_onboarding_events (onboarding_id, epoch, stage, attempt, status, occurred_at)
     SELECT b.id, b.epoch, sqlc.arg(stage)::text, sqlc.arg(attempt)::integer, 'started', sqlc.arg(now)::timestamptz
     FROM before b WHERE b.current_attempt < sqlc.arg(attempt)::integer
 )
-UPDATE node_onboardings o SET current_attempt = sqlc.arg(attempt)::integer, workflow_run_id = sqlc.arg(workflow_run_id)::text,
+UPDATE node_onboardings o SET current_attempt = sqlc.arg(attempt)::integer,
+    current_takes = CASE WHEN b.current_attempt = sqlc.arg(attempt)::integer THEN o.current_takes + 1 ELSE 1 END, workflow_run_id = sqlc.arg(workflow_run_id)::text,
     stage_started_at = COALESCE(o.stage_started_at, sqlc.arg(now)::timestamptz), updated_at = clock_timestamp()
 FROM before b WHERE o.id = b.id RETURNING o.*;
 
@@ -150,8 +156,10 @@ WHERE batch_id = sqlc.arg(batch_id) AND status = 'pending' AND admitted_at IS NO
 SELECT count(*)::integer FROM node_onboardings WHERE batch_id = sqlc.arg(batch_id) AND status = 'pending' AND admitted_at IS NULL;
 
 -- name: WaitingBatches :many
+-- Those with an onboarding that has no place, or has one and was not begun: the
+-- workflow that should begin it may be gone.
 SELECT DISTINCT b.id FROM node_onboardings o JOIN node_onboarding_batches b ON b.id = o.batch_id
-WHERE o.site_id = $1 AND o.status = 'pending' AND o.completed_at IS NULL AND o.admitted_at IS NULL AND b.paused_at IS NULL ORDER BY b.id;
+WHERE o.site_id = $1 AND o.status = 'pending' AND o.completed_at IS NULL AND (b.paused_at IS NULL OR o.admitted_at IS NOT NULL) ORDER BY b.id;
 
 -- name: Batch :one
 SELECT * FROM node_onboarding_batches WHERE id = $1;
@@ -184,12 +192,18 @@ UPDATE node_onboardings o SET status = 'cancelled', epoch = o.epoch + 1, action 
 FROM before b WHERE o.id = b.id RETURNING o.*;
 
 -- name: LiveOfBatch :many
-SELECT id FROM node_onboardings WHERE batch_id = sqlc.arg(batch_id) AND status = 'running' ORDER BY id;
+SELECT id FROM node_onboardings
+WHERE batch_id = sqlc.arg(batch_id) AND (status = 'running' OR status = 'compensating' AND action = 'restart_clean') ORDER BY id;
 
 -- name: InFlight :many
-SELECT id, hostname, ipmi_ip, status FROM node_onboardings
-WHERE site_id = sqlc.arg(site_id) AND completed_at IS NULL
-  AND (hostname = ANY(sqlc.arg(hostnames)::text[]) OR ipmi_ip = ANY(sqlc.arg(ipmi_ips)::text[]));
+-- Names are those of nodes, unique in a region; addresses are those of a site.
+SELECT o.id, o.hostname, (CASE WHEN o.site_id = here.id THEN o.ipmi_ip ELSE '' END)::text AS ipmi_ip, o.status
+FROM node_onboardings o JOIN maas_sites s ON s.id = o.site_id JOIN maas_sites here ON here.id = sqlc.arg(site_id)
+WHERE o.completed_at IS NULL AND (s.region_code = here.region_code AND o.hostname = ANY(sqlc.arg(hostnames)::text[])
+  OR o.site_id = here.id AND o.ipmi_ip = ANY(sqlc.arg(ipmi_ips)::text[]));
+
+-- name: LockNames :exec
+SELECT pg_advisory_xact_lock(hashtextextended('onboarding names of ' || sqlc.arg(region_code)::text, 0));
 
 -- name: NodesNamed :many
 SELECT id, hostname FROM nodes

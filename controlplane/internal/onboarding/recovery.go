@@ -51,6 +51,11 @@ func (o Onboarding) parked() bool {
 	return o.Status == durable.JobFailedRetryable || o.Status == durable.JobFailedManualIntervention
 }
 
+// restarting says whether the job is being undone in order to start anew.
+func (o Onboarding) restarting() bool {
+	return o.Status == durable.JobCompensating && o.Action == durable.JobRestartClean
+}
+
 // LegalActions lists what an operator may do now.
 func LegalActions(o Onboarding) []durable.JobEvent {
 	var legal []durable.JobEvent
@@ -59,6 +64,9 @@ func LegalActions(o Onboarding) []durable.JobEvent {
 			continue
 		}
 		if o.halfUndone() && (action == durable.JobRetryStage || action == durable.JobResume) {
+			continue
+		}
+		if o.Status == durable.JobCompensating && !o.restarting() { // a cancel is under way already
 			continue
 		}
 		legal = append(legal, action)
@@ -112,6 +120,8 @@ var firstOf = map[string]durable.JobEvent{
 	codeNothingToAdopt:       durable.JobRerun,
 	"machine_in_use":         durable.JobRerun,
 	"machine_bound":          durable.JobRerun,
+	"machine_claimed":        durable.JobRerun,
+	"stage_lost":             durable.JobRetryStage,
 	"maas_machine_locked":    durable.JobRerun,
 	"discovery_conflict":     durable.JobRerun,
 	"discovery_ambiguous":    durable.JobRerun,
@@ -217,6 +227,9 @@ func does(o Onboarding, action durable.JobEvent) string {
 func undone(o Onboarding) string {
 	if o.Status == durable.JobPending {
 		return "nothing was begun"
+	}
+	if o.restarting() {
+		return "what can still be undone is undone, and nothing is started anew"
 	}
 	if s, ok := StageOf(o.Stage); ok && s.OnCancel != "" && o.Facts.DeployedAt == nil {
 		return s.OnCancel

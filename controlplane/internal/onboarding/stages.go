@@ -53,7 +53,7 @@ func (s Stage) attempts(class durable.FailureClass) int {
 }
 
 // brief says that the stage ends as soon as it has done what it does.
-func (s Stage) brief() bool { return !s.Pseudo && (s.Limit == "" || s.Awaits) }
+func (s Stage) brief() bool { return !s.Pseudo && !s.Detour && (s.Limit == "" || s.Awaits) }
 
 // TimeLimit is how long the stage may take by a policy; zero: as long as it
 // works at it.

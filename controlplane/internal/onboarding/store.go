@@ -21,7 +21,7 @@ func fromRow(r onboardingdb.NodeOnboarding) (Onboarding, error) {
 	o := Onboarding{
 		ID: r.ID, Batch: r.BatchID, Site: r.SiteID, Profile: r.ProfileID, SKU: r.SkuID, Hostname: r.Hostname, IPMIIP: r.IpmiIp,
 		PXEMAC: r.PxeMac, SystemID: r.MaasSystemID, Node: r.NodeID, InitializeDisks: r.InitializeDisks,
-		Status: durable.JobStatus(r.Status), Stage: r.CurrentStage, Attempt: int(r.CurrentAttempt), Epoch: r.Epoch,
+		Status: durable.JobStatus(r.Status), Stage: r.CurrentStage, Attempt: int(r.CurrentAttempt), Epoch: r.Epoch, takes: int(r.CurrentTakes),
 		Action: durable.JobEvent(r.Action), Adopted: r.Adopted,
 		FailureClass: durable.FailureClass(r.FailureClass), ErrorCode: r.ErrorCode, ErrorMessage: r.ErrorMessage, ErrorRemedy: r.ErrorRemedy,
 		ErrorDetails:  r.ErrorDetails,

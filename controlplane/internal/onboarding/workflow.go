@@ -39,8 +39,9 @@ func Workflow(ctx workflow.Context, in Input) error {
 }
 
 const (
-	// A batch looks by itself this often: no signal is worth waiting for ever.
-	lookAgain = 15 * time.Minute
+	// A batch looks by itself this often: nobody tells it that a limit was raised,
+	// and no signal is worth waiting for ever.
+	lookAgain = time.Minute
 	// How many children one run of the workflow of a batch starts, so that its
 	// history stays small.
 	childrenPerRun = 300
@@ -57,12 +58,12 @@ func BatchWorkflow(ctx workflow.Context, in BatchInput) error {
 		}); err != nil {
 			return err
 		}
-		if err := startChildren(ctx, in.ID, admitted); err != nil {
-			return err
-		}
+		all := startChildren(ctx, in.ID, admitted)
 		started += len(admitted.Start)
 		switch {
-		case admitted.Waiting == 0:
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case all && admitted.Waiting == 0:
 			return nil
 		case started >= childrenPerRun || workflow.GetInfo(ctx).GetContinueAsNewSuggested():
 			return workflow.NewContinueAsNewError(ctx, BatchWorkflow, in) // it looks first, so no signal is missed
@@ -89,25 +90,29 @@ func awaitTurn(ctx workflow.Context, turn workflow.ReceiveChannel) error {
 }
 
 // startChildren starts the workflows of onboardings and leaves them to
-// themselves. One that was started already is fine.
-func startChildren(ctx workflow.Context, batch id.OnboardingBatch, admitted Admission) error {
+// themselves. One that was started already is fine; one that was ended before
+// its onboarding began is started anew. One that cannot be started holds up no
+// other: all tells whether there was none, and the next admission names it again.
+func startChildren(ctx workflow.Context, batch id.OnboardingBatch, admitted Admission) (all bool) {
 	starts := make([]workflow.Future, len(admitted.Start))
 	for i, o := range admitted.Start {
 		childCtx := workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
 			WorkflowID: WorkflowID(o.ID), ParentClosePolicy: enumspb.PARENT_CLOSE_POLICY_ABANDON,
-			WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+			WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE_FAILED_ONLY,
 			TypedSearchAttributes: childMarks(ctx, batch, admitted.Site, o),
 		})
 		starts[i] = workflow.ExecuteChildWorkflow(childCtx, workflowType, Input{ID: o.ID}).GetChildWorkflowExecution()
 	}
-	for _, start := range starts {
+	all = true
+	for i, start := range starts {
 		err := start.Get(ctx, nil)
 		var there *temporal.ChildWorkflowExecutionAlreadyStartedError
 		if err != nil && !errors.As(err, &there) {
-			return err
+			workflow.GetLogger(ctx).Error("onboarding cannot be started", "onboarding_id", admitted.Start[i].ID, "error", err)
+			all = false
 		}
 	}
-	return nil
+	return all
 }
 
 // childMarks are what an onboarding can be found by in Temporal; none where the

@@ -43,6 +43,7 @@ CREATE TABLE node_onboardings (
     status             job_status NOT NULL DEFAULT 'pending',
     current_stage      text NOT NULL,
     current_attempt    integer NOT NULL DEFAULT 0,
+    current_takes      integer NOT NULL DEFAULT 0,
     epoch              bigint NOT NULL DEFAULT 1,
     action             text NOT NULL DEFAULT '',
     adopted            boolean NOT NULL DEFAULT false,
@@ -74,12 +75,14 @@ CREATE TABLE node_onboardings (
 -- A machine is onboarded once at a time, whatever it is called by.
 CREATE UNIQUE INDEX node_onboardings_hostname ON node_onboardings (site_id, hostname) WHERE completed_at IS NULL;
 CREATE UNIQUE INDEX node_onboardings_ipmi_ip ON node_onboardings (site_id, ipmi_ip) WHERE completed_at IS NULL;
+CREATE UNIQUE INDEX node_onboardings_machine ON node_onboardings (site_id, maas_system_id) WHERE completed_at IS NULL AND maas_system_id <> '';
 CREATE INDEX node_onboardings_requested ON node_onboardings (requested_at DESC, id DESC);
 CREATE INDEX node_onboardings_batch ON node_onboardings (batch_id, id) WHERE batch_id IS NOT NULL;
 CREATE INDEX node_onboardings_live ON node_onboardings (site_id, status, requested_at) WHERE completed_at IS NULL;
 CREATE INDEX node_onboardings_node ON node_onboardings (node_id);
 COMMENT ON COLUMN node_onboardings.node_id IS 'The id that the node has, or will have once it is made.';
 COMMENT ON COLUMN node_onboardings.epoch IS 'Fences effects: grows with every action of an operator; a run of an older epoch can do nothing.';
+COMMENT ON COLUMN node_onboardings.current_takes IS 'How often the attempt was taken up: more than once when workers died in it.';
 COMMENT ON COLUMN node_onboardings.action IS 'What an operator asked for and the workflow has not finished yet.';
 COMMENT ON COLUMN node_onboardings.admitted_at IS 'When it was given a place within the limits of its batch and site.';
 COMMENT ON COLUMN node_onboardings.observed_since IS 'Since when MAAS has been seen in observed_status.';

@@ -27,6 +27,8 @@ type NodeOnboarding struct {
 	Status          string
 	CurrentStage    string
 	CurrentAttempt  int32
+	// How often the attempt was taken up: more than once when workers died in it.
+	CurrentTakes int32
 	// Fences effects: grows with every action of an operator; a run of an older epoch can do nothing.
 	Epoch int64
 	// What an operator asked for and the workflow has not finished yet.

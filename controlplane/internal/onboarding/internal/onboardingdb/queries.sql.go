@@ -19,7 +19,7 @@ UPDATE node_onboardings SET epoch = epoch + 1, status = $1, current_stage = $2, 
     failure_class = $6, error_code = $7, error_message = $8,
     error_remedy = $9, error_details = $10,
     parked_at = $11::timestamptz, completed_at = $12::timestamptz, updated_at = clock_timestamp()
-WHERE id = $13 RETURNING id, batch_id, site_id, profile_id, sku_id, hostname, ipmi_ip, pxe_mac, maas_system_id, node_id, initialize_disks, status, current_stage, current_attempt, epoch, action, adopted, failure_class, error_code, error_message, error_remedy, error_details, facts, observed_status, observed_power, observed_ips, observed_at, observed_since, workflow_id, workflow_run_id, requested_by, correlation_id, requested_at, admitted_at, started_at, stage_started_at, parked_at, completed_at, updated_at
+WHERE id = $13 RETURNING id, batch_id, site_id, profile_id, sku_id, hostname, ipmi_ip, pxe_mac, maas_system_id, node_id, initialize_disks, status, current_stage, current_attempt, current_takes, epoch, action, adopted, failure_class, error_code, error_message, error_remedy, error_details, facts, observed_status, observed_power, observed_ips, observed_at, observed_since, workflow_id, workflow_run_id, requested_by, correlation_id, requested_at, admitted_at, started_at, stage_started_at, parked_at, completed_at, updated_at
 `
 
 type ActParams struct {
@@ -70,6 +70,7 @@ func (q *Queries) Act(ctx context.Context, arg ActParams) (NodeOnboarding, error
 		&i.Status,
 		&i.CurrentStage,
 		&i.CurrentAttempt,
+		&i.CurrentTakes,
 		&i.Epoch,
 		&i.Action,
 		&i.Adopted,
@@ -122,7 +123,7 @@ UPDATE node_onboardings SET admitted_at = $1::timestamptz, updated_at = $1::time
 WHERE id IN (SELECT w.id FROM node_onboardings w
     WHERE w.site_id = $2 AND w.status = 'pending' AND w.admitted_at IS NULL AND w.batch_id IS NULL
     ORDER BY w.requested_at, w.id LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED)
-RETURNING id, batch_id, site_id, profile_id, sku_id, hostname, ipmi_ip, pxe_mac, maas_system_id, node_id, initialize_disks, status, current_stage, current_attempt, epoch, action, adopted, failure_class, error_code, error_message, error_remedy, error_details, facts, observed_status, observed_power, observed_ips, observed_at, observed_since, workflow_id, workflow_run_id, requested_by, correlation_id, requested_at, admitted_at, started_at, stage_started_at, parked_at, completed_at, updated_at
+RETURNING id, batch_id, site_id, profile_id, sku_id, hostname, ipmi_ip, pxe_mac, maas_system_id, node_id, initialize_disks, status, current_stage, current_attempt, current_takes, epoch, action, adopted, failure_class, error_code, error_message, error_remedy, error_details, facts, observed_status, observed_power, observed_ips, observed_at, observed_since, workflow_id, workflow_run_id, requested_by, correlation_id, requested_at, admitted_at, started_at, stage_started_at, parked_at, completed_at, updated_at
 `
 
 type AdmitSinglesParams struct {
@@ -155,6 +156,7 @@ func (q *Queries) AdmitSingles(ctx context.Context, arg AdmitSinglesParams) ([]N
 			&i.Status,
 			&i.CurrentStage,
 			&i.CurrentAttempt,
+			&i.CurrentTakes,
 			&i.Epoch,
 			&i.Action,
 			&i.Adopted,
@@ -335,16 +337,21 @@ WITH before AS (
           WHEN 'compensate' THEN o.status = 'compensating'
           WHEN 'adopt_observed_state' THEN o.status = 'running' AND o.action = 'adopt_observed_state'
           ELSE o.status = 'running' AND o.action <> 'adopt_observed_state' AND o.current_stage = $6::text END
-      AND o.current_attempt IN ($1::integer, $1::integer - 1)
+      AND (o.current_attempt = $1::integer - 1 OR NOT $7::boolean AND o.current_attempt = $1::integer
+        AND 'started' = (SELECT e.status FROM node_onboarding_events e
+            WHERE e.onboarding_id = o.id AND e.epoch = o.epoch AND e.stage = $6::text
+              AND e.status IN ('started', 'succeeded', 'failed', 'skipped', 'compensated')
+            ORDER BY e.seq DESC LIMIT 1))
     FOR NO KEY UPDATE
 ), told AS (
     INSERT INTO node_onboarding_events (onboarding_id, epoch, stage, attempt, status, occurred_at)
     SELECT b.id, b.epoch, $6::text, $1::integer, 'started', $3::timestamptz
     FROM before b WHERE b.current_attempt < $1::integer
 )
-UPDATE node_onboardings o SET current_attempt = $1::integer, workflow_run_id = $2::text,
+UPDATE node_onboardings o SET current_attempt = $1::integer,
+    current_takes = CASE WHEN b.current_attempt = $1::integer THEN o.current_takes + 1 ELSE 1 END, workflow_run_id = $2::text,
     stage_started_at = COALESCE(o.stage_started_at, $3::timestamptz), updated_at = clock_timestamp()
-FROM before b WHERE o.id = b.id RETURNING o.id, o.batch_id, o.site_id, o.profile_id, o.sku_id, o.hostname, o.ipmi_ip, o.pxe_mac, o.maas_system_id, o.node_id, o.initialize_disks, o.status, o.current_stage, o.current_attempt, o.epoch, o.action, o.adopted, o.failure_class, o.error_code, o.error_message, o.error_remedy, o.error_details, o.facts, o.observed_status, o.observed_power, o.observed_ips, o.observed_at, o.observed_since, o.workflow_id, o.workflow_run_id, o.requested_by, o.correlation_id, o.requested_at, o.admitted_at, o.started_at, o.stage_started_at, o.parked_at, o.completed_at, o.updated_at
+FROM before b WHERE o.id = b.id RETURNING o.id, o.batch_id, o.site_id, o.profile_id, o.sku_id, o.hostname, o.ipmi_ip, o.pxe_mac, o.maas_system_id, o.node_id, o.initialize_disks, o.status, o.current_stage, o.current_attempt, o.current_takes, o.epoch, o.action, o.adopted, o.failure_class, o.error_code, o.error_message, o.error_remedy, o.error_details, o.facts, o.observed_status, o.observed_power, o.observed_ips, o.observed_at, o.observed_since, o.workflow_id, o.workflow_run_id, o.requested_by, o.correlation_id, o.requested_at, o.admitted_at, o.started_at, o.stage_started_at, o.parked_at, o.completed_at, o.updated_at
 `
 
 type BeginStageParams struct {
@@ -354,10 +361,12 @@ type BeginStageParams struct {
 	ID            id.Onboarding
 	Epoch         int64
 	Stage         string
+	Chained       bool
 }
 
 // Takes a stage up: only the run that the row expects may, and only the first
-// time is told in the ledger. From then on updated_at is the token of whoever
+// time is told in the ledger. An attempt that has not ended may be taken up
+// again, but not by a worker that merely goes on from the stage before it. From then on updated_at is the token of whoever
 // took it up last: a worker that lost touch holds an older one.
 func (q *Queries) BeginStage(ctx context.Context, arg BeginStageParams) (NodeOnboarding, error) {
 	row := q.db.QueryRow(ctx, beginStage,
@@ -367,6 +376,7 @@ func (q *Queries) BeginStage(ctx context.Context, arg BeginStageParams) (NodeOnb
 		arg.ID,
 		arg.Epoch,
 		arg.Stage,
+		arg.Chained,
 	)
 	var i NodeOnboarding
 	err := row.Scan(
@@ -384,6 +394,7 @@ func (q *Queries) BeginStage(ctx context.Context, arg BeginStageParams) (NodeOnb
 		&i.Status,
 		&i.CurrentStage,
 		&i.CurrentAttempt,
+		&i.CurrentTakes,
 		&i.Epoch,
 		&i.Action,
 		&i.Adopted,
@@ -423,7 +434,7 @@ WITH before AS (
 )
 UPDATE node_onboardings o SET status = 'cancelled', epoch = o.epoch + 1, action = 'cancel', completed_at = $1::timestamptz,
     updated_at = $1::timestamptz
-FROM before b WHERE o.id = b.id RETURNING o.id, o.batch_id, o.site_id, o.profile_id, o.sku_id, o.hostname, o.ipmi_ip, o.pxe_mac, o.maas_system_id, o.node_id, o.initialize_disks, o.status, o.current_stage, o.current_attempt, o.epoch, o.action, o.adopted, o.failure_class, o.error_code, o.error_message, o.error_remedy, o.error_details, o.facts, o.observed_status, o.observed_power, o.observed_ips, o.observed_at, o.observed_since, o.workflow_id, o.workflow_run_id, o.requested_by, o.correlation_id, o.requested_at, o.admitted_at, o.started_at, o.stage_started_at, o.parked_at, o.completed_at, o.updated_at
+FROM before b WHERE o.id = b.id RETURNING o.id, o.batch_id, o.site_id, o.profile_id, o.sku_id, o.hostname, o.ipmi_ip, o.pxe_mac, o.maas_system_id, o.node_id, o.initialize_disks, o.status, o.current_stage, o.current_attempt, o.current_takes, o.epoch, o.action, o.adopted, o.failure_class, o.error_code, o.error_message, o.error_remedy, o.error_details, o.facts, o.observed_status, o.observed_power, o.observed_ips, o.observed_at, o.observed_since, o.workflow_id, o.workflow_run_id, o.requested_by, o.correlation_id, o.requested_at, o.admitted_at, o.started_at, o.stage_started_at, o.parked_at, o.completed_at, o.updated_at
 `
 
 type CancelPendingOfBatchParams struct {
@@ -462,6 +473,7 @@ func (q *Queries) CancelPendingOfBatch(ctx context.Context, arg CancelPendingOfB
 			&i.Status,
 			&i.CurrentStage,
 			&i.CurrentAttempt,
+			&i.CurrentTakes,
 			&i.Epoch,
 			&i.Action,
 			&i.Adopted,
@@ -520,7 +532,7 @@ UPDATE node_onboardings o SET
     failure_class = $15, error_code = $16, error_message = $17,
     error_remedy = $18, error_details = $19,
     parked_at = $20::timestamptz, completed_at = $21::timestamptz, updated_at = clock_timestamp()
-FROM before b WHERE o.id = b.id RETURNING o.id, o.batch_id, o.site_id, o.profile_id, o.sku_id, o.hostname, o.ipmi_ip, o.pxe_mac, o.maas_system_id, o.node_id, o.initialize_disks, o.status, o.current_stage, o.current_attempt, o.epoch, o.action, o.adopted, o.failure_class, o.error_code, o.error_message, o.error_remedy, o.error_details, o.facts, o.observed_status, o.observed_power, o.observed_ips, o.observed_at, o.observed_since, o.workflow_id, o.workflow_run_id, o.requested_by, o.correlation_id, o.requested_at, o.admitted_at, o.started_at, o.stage_started_at, o.parked_at, o.completed_at, o.updated_at
+FROM before b WHERE o.id = b.id RETURNING o.id, o.batch_id, o.site_id, o.profile_id, o.sku_id, o.hostname, o.ipmi_ip, o.pxe_mac, o.maas_system_id, o.node_id, o.initialize_disks, o.status, o.current_stage, o.current_attempt, o.current_takes, o.epoch, o.action, o.adopted, o.failure_class, o.error_code, o.error_message, o.error_remedy, o.error_details, o.facts, o.observed_status, o.observed_power, o.observed_ips, o.observed_at, o.observed_since, o.workflow_id, o.workflow_run_id, o.requested_by, o.correlation_id, o.requested_at, o.admitted_at, o.started_at, o.stage_started_at, o.parked_at, o.completed_at, o.updated_at
 `
 
 type EndStageParams struct {
@@ -607,6 +619,7 @@ func (q *Queries) EndStage(ctx context.Context, arg EndStageParams) (NodeOnboard
 		&i.Status,
 		&i.CurrentStage,
 		&i.CurrentAttempt,
+		&i.CurrentTakes,
 		&i.Epoch,
 		&i.Action,
 		&i.Adopted,
@@ -695,7 +708,7 @@ func (q *Queries) Fence(ctx context.Context, arg FenceParams) (bool, error) {
 }
 
 const get = `-- name: Get :one
-SELECT id, batch_id, site_id, profile_id, sku_id, hostname, ipmi_ip, pxe_mac, maas_system_id, node_id, initialize_disks, status, current_stage, current_attempt, epoch, action, adopted, failure_class, error_code, error_message, error_remedy, error_details, facts, observed_status, observed_power, observed_ips, observed_at, observed_since, workflow_id, workflow_run_id, requested_by, correlation_id, requested_at, admitted_at, started_at, stage_started_at, parked_at, completed_at, updated_at FROM node_onboardings WHERE id = $1
+SELECT id, batch_id, site_id, profile_id, sku_id, hostname, ipmi_ip, pxe_mac, maas_system_id, node_id, initialize_disks, status, current_stage, current_attempt, current_takes, epoch, action, adopted, failure_class, error_code, error_message, error_remedy, error_details, facts, observed_status, observed_power, observed_ips, observed_at, observed_since, workflow_id, workflow_run_id, requested_by, correlation_id, requested_at, admitted_at, started_at, stage_started_at, parked_at, completed_at, updated_at FROM node_onboardings WHERE id = $1
 `
 
 func (q *Queries) Get(ctx context.Context, argID id.Onboarding) (NodeOnboarding, error) {
@@ -716,6 +729,7 @@ func (q *Queries) Get(ctx context.Context, argID id.Onboarding) (NodeOnboarding,
 		&i.Status,
 		&i.CurrentStage,
 		&i.CurrentAttempt,
+		&i.CurrentTakes,
 		&i.Epoch,
 		&i.Action,
 		&i.Adopted,
@@ -746,9 +760,10 @@ func (q *Queries) Get(ctx context.Context, argID id.Onboarding) (NodeOnboarding,
 }
 
 const inFlight = `-- name: InFlight :many
-SELECT id, hostname, ipmi_ip, status FROM node_onboardings
-WHERE site_id = $1 AND completed_at IS NULL
-  AND (hostname = ANY($2::text[]) OR ipmi_ip = ANY($3::text[]))
+SELECT o.id, o.hostname, (CASE WHEN o.site_id = here.id THEN o.ipmi_ip ELSE '' END)::text AS ipmi_ip, o.status
+FROM node_onboardings o JOIN maas_sites s ON s.id = o.site_id JOIN maas_sites here ON here.id = $1
+WHERE o.completed_at IS NULL AND (s.region_code = here.region_code AND o.hostname = ANY($2::text[])
+  OR o.site_id = here.id AND o.ipmi_ip = ANY($3::text[]))
 `
 
 type InFlightParams struct {
@@ -764,6 +779,7 @@ type InFlightRow struct {
 	Status   string
 }
 
+// Names are those of nodes, unique in a region; addresses are those of a site.
 func (q *Queries) InFlight(ctx context.Context, arg InFlightParams) ([]InFlightRow, error) {
 	rows, err := q.db.Query(ctx, inFlight, arg.SiteID, arg.Hostnames, arg.IpmiIps)
 	if err != nil {
@@ -948,7 +964,7 @@ func (q *Queries) LatestEvents(ctx context.Context, arg LatestEventsParams) ([]N
 }
 
 const list = `-- name: List :many
-SELECT id, batch_id, site_id, profile_id, sku_id, hostname, ipmi_ip, pxe_mac, maas_system_id, node_id, initialize_disks, status, current_stage, current_attempt, epoch, action, adopted, failure_class, error_code, error_message, error_remedy, error_details, facts, observed_status, observed_power, observed_ips, observed_at, observed_since, workflow_id, workflow_run_id, requested_by, correlation_id, requested_at, admitted_at, started_at, stage_started_at, parked_at, completed_at, updated_at FROM node_onboardings
+SELECT id, batch_id, site_id, profile_id, sku_id, hostname, ipmi_ip, pxe_mac, maas_system_id, node_id, initialize_disks, status, current_stage, current_attempt, current_takes, epoch, action, adopted, failure_class, error_code, error_message, error_remedy, error_details, facts, observed_status, observed_power, observed_ips, observed_at, observed_since, workflow_id, workflow_run_id, requested_by, correlation_id, requested_at, admitted_at, started_at, stage_started_at, parked_at, completed_at, updated_at FROM node_onboardings
 WHERE ($1::uuid = '00000000-0000-0000-0000-000000000000' OR id < $1::uuid)
   AND ($2::uuid IS NULL OR batch_id = $2::uuid)
   AND ($3::uuid IS NULL OR site_id = $3::uuid)
@@ -997,6 +1013,7 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]NodeOnboarding, e
 			&i.Status,
 			&i.CurrentStage,
 			&i.CurrentAttempt,
+			&i.CurrentTakes,
 			&i.Epoch,
 			&i.Action,
 			&i.Adopted,
@@ -1034,7 +1051,8 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]NodeOnboarding, e
 }
 
 const liveOfBatch = `-- name: LiveOfBatch :many
-SELECT id FROM node_onboardings WHERE batch_id = $1 AND status = 'running' ORDER BY id
+SELECT id FROM node_onboardings
+WHERE batch_id = $1 AND (status = 'running' OR status = 'compensating' AND action = 'restart_clean') ORDER BY id
 `
 
 func (q *Queries) LiveOfBatch(ctx context.Context, batchID id.OnboardingBatch) ([]id.Onboarding, error) {
@@ -1058,7 +1076,7 @@ func (q *Queries) LiveOfBatch(ctx context.Context, batchID id.OnboardingBatch) (
 }
 
 const lock = `-- name: Lock :one
-SELECT id, batch_id, site_id, profile_id, sku_id, hostname, ipmi_ip, pxe_mac, maas_system_id, node_id, initialize_disks, status, current_stage, current_attempt, epoch, action, adopted, failure_class, error_code, error_message, error_remedy, error_details, facts, observed_status, observed_power, observed_ips, observed_at, observed_since, workflow_id, workflow_run_id, requested_by, correlation_id, requested_at, admitted_at, started_at, stage_started_at, parked_at, completed_at, updated_at FROM node_onboardings WHERE id = $1 FOR NO KEY UPDATE
+SELECT id, batch_id, site_id, profile_id, sku_id, hostname, ipmi_ip, pxe_mac, maas_system_id, node_id, initialize_disks, status, current_stage, current_attempt, current_takes, epoch, action, adopted, failure_class, error_code, error_message, error_remedy, error_details, facts, observed_status, observed_power, observed_ips, observed_at, observed_since, workflow_id, workflow_run_id, requested_by, correlation_id, requested_at, admitted_at, started_at, stage_started_at, parked_at, completed_at, updated_at FROM node_onboardings WHERE id = $1 FOR NO KEY UPDATE
 `
 
 func (q *Queries) Lock(ctx context.Context, argID id.Onboarding) (NodeOnboarding, error) {
@@ -1079,6 +1097,7 @@ func (q *Queries) Lock(ctx context.Context, argID id.Onboarding) (NodeOnboarding
 		&i.Status,
 		&i.CurrentStage,
 		&i.CurrentAttempt,
+		&i.CurrentTakes,
 		&i.Epoch,
 		&i.Action,
 		&i.Adopted,
@@ -1128,6 +1147,15 @@ func (q *Queries) LockBatch(ctx context.Context, argID id.OnboardingBatch) (Node
 		&i.CancelledAt,
 	)
 	return i, err
+}
+
+const lockNames = `-- name: LockNames :exec
+SELECT pg_advisory_xact_lock(hashtextextended('onboarding names of ' || $1::text, 0))
+`
+
+func (q *Queries) LockNames(ctx context.Context, regionCode string) error {
+	_, err := q.db.Exec(ctx, lockNames, regionCode)
+	return err
 }
 
 const lockSlots = `-- name: LockSlots :exec
@@ -1211,7 +1239,7 @@ func (q *Queries) NodesNamed(ctx context.Context, arg NodesNamedParams) ([]Nodes
 }
 
 const ofIDs = `-- name: OfIDs :many
-SELECT id, batch_id, site_id, profile_id, sku_id, hostname, ipmi_ip, pxe_mac, maas_system_id, node_id, initialize_disks, status, current_stage, current_attempt, epoch, action, adopted, failure_class, error_code, error_message, error_remedy, error_details, facts, observed_status, observed_power, observed_ips, observed_at, observed_since, workflow_id, workflow_run_id, requested_by, correlation_id, requested_at, admitted_at, started_at, stage_started_at, parked_at, completed_at, updated_at FROM node_onboardings WHERE id = ANY($1::uuid[]) ORDER BY id
+SELECT id, batch_id, site_id, profile_id, sku_id, hostname, ipmi_ip, pxe_mac, maas_system_id, node_id, initialize_disks, status, current_stage, current_attempt, current_takes, epoch, action, adopted, failure_class, error_code, error_message, error_remedy, error_details, facts, observed_status, observed_power, observed_ips, observed_at, observed_since, workflow_id, workflow_run_id, requested_by, correlation_id, requested_at, admitted_at, started_at, stage_started_at, parked_at, completed_at, updated_at FROM node_onboardings WHERE id = ANY($1::uuid[]) ORDER BY id
 `
 
 func (q *Queries) OfIDs(ctx context.Context, ids []string) ([]NodeOnboarding, error) {
@@ -1238,6 +1266,7 @@ func (q *Queries) OfIDs(ctx context.Context, ids []string) ([]NodeOnboarding, er
 			&i.Status,
 			&i.CurrentStage,
 			&i.CurrentAttempt,
+			&i.CurrentTakes,
 			&i.Epoch,
 			&i.Action,
 			&i.Adopted,
@@ -1381,7 +1410,7 @@ func (q *Queries) SetBatch(ctx context.Context, arg SetBatchParams) (NodeOnboard
 
 const start = `-- name: Start :one
 UPDATE node_onboardings SET status = 'running', started_at = $2, admitted_at = COALESCE(admitted_at, $2), workflow_run_id = $3, updated_at = $2
-WHERE id = $1 AND status = 'pending' RETURNING id, batch_id, site_id, profile_id, sku_id, hostname, ipmi_ip, pxe_mac, maas_system_id, node_id, initialize_disks, status, current_stage, current_attempt, epoch, action, adopted, failure_class, error_code, error_message, error_remedy, error_details, facts, observed_status, observed_power, observed_ips, observed_at, observed_since, workflow_id, workflow_run_id, requested_by, correlation_id, requested_at, admitted_at, started_at, stage_started_at, parked_at, completed_at, updated_at
+WHERE id = $1 AND status = 'pending' RETURNING id, batch_id, site_id, profile_id, sku_id, hostname, ipmi_ip, pxe_mac, maas_system_id, node_id, initialize_disks, status, current_stage, current_attempt, current_takes, epoch, action, adopted, failure_class, error_code, error_message, error_remedy, error_details, facts, observed_status, observed_power, observed_ips, observed_at, observed_since, workflow_id, workflow_run_id, requested_by, correlation_id, requested_at, admitted_at, started_at, stage_started_at, parked_at, completed_at, updated_at
 `
 
 type StartParams struct {
@@ -1408,6 +1437,7 @@ func (q *Queries) Start(ctx context.Context, arg StartParams) (NodeOnboarding, e
 		&i.Status,
 		&i.CurrentStage,
 		&i.CurrentAttempt,
+		&i.CurrentTakes,
 		&i.Epoch,
 		&i.Action,
 		&i.Adopted,
@@ -1459,9 +1489,11 @@ func (q *Queries) Unfinished(ctx context.Context, arg UnfinishedParams) (bool, e
 
 const waitingBatches = `-- name: WaitingBatches :many
 SELECT DISTINCT b.id FROM node_onboardings o JOIN node_onboarding_batches b ON b.id = o.batch_id
-WHERE o.site_id = $1 AND o.status = 'pending' AND o.completed_at IS NULL AND o.admitted_at IS NULL AND b.paused_at IS NULL ORDER BY b.id
+WHERE o.site_id = $1 AND o.status = 'pending' AND o.completed_at IS NULL AND (b.paused_at IS NULL OR o.admitted_at IS NOT NULL) ORDER BY b.id
 `
 
+// Those with an onboarding that has no place, or has one and was not begun: the
+// workflow that should begin it may be gone.
 func (q *Queries) WaitingBatches(ctx context.Context, siteID id.Site) ([]id.OnboardingBatch, error) {
 	rows, err := q.db.Query(ctx, waitingBatches, siteID)
 	if err != nil {
