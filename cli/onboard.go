@@ -26,10 +26,13 @@ func (a *app) onboardCommand() *cobra.Command {
 		},
 		long: "Onboards one server, or all of a CSV file, through the MAAS of a site: from a machine that MAAS may\n" +
 			"not even know to a node that can be scheduled. The file has the columns hostname and ipmi_ip, in any\n" +
-			"order, named in its first line; all rows are checked before anything is sent. FILE - is standard input.\n\n" +
+			"order, named in its first line; lines that begin with # are left out. All rows are checked before\n" +
+			"anything is sent. FILE - is standard input.\n\n" +
 			"With --dry-run every prerequisite is looked at and nothing is changed; exit code 8 when something is in\n" +
 			"the way. With --watch it shows how each machine is getting on and returns when all have ended or need\n" +
-			"an operator: exit code 0 when all became nodes, otherwise 8.\n\n" +
+			"an operator: exit code 0 when all became nodes, otherwise 8; 130 when it was ended with Ctrl-C before,\n" +
+			"which stops nothing but the watching. With -o json, --wait and --watch print in the end how the\n" +
+			"onboardings stand, as gpuaas onboarding show (of one) or list (of a file) print it.\n\n" +
 			"--initialize-disks DESTROYS ALL DATA on every disk but the root disk of each machine.",
 		example: "  gpuaas onboard c07u43 --ipmi-ip 10.176.16.128 --site dc1 --sku h200-sxm-baremetal-8g --watch\n" +
 			"  gpuaas onboard --csv machines.csv --site dc1 --sku h200-sxm-baremetal-8g --dry-run",
@@ -85,7 +88,7 @@ func (s *session) onboard(v *onboardFlags, args []string) error {
 
 func (s *session) checkOnboard(v *onboardFlags, args []string) error {
 	switch {
-	case v.csv == "" && len(args) == 0:
+	case v.csv == "" && (len(args) == 0 || args[0] == ""):
 		return usage(s.cmd, "name the server, or a file with --csv")
 	case v.csv != "" && (len(args) > 0 || v.ipmiIP != ""):
 		return usage(s.cmd, "with --csv the servers are in the file: give neither HOSTNAME nor --ipmi-ip")

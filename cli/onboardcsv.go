@@ -44,7 +44,7 @@ func (s *session) machinesOf(file string) ([]apiclient.OnboardingBatchMachineBod
 	}
 	machines, err := readMachines(in)
 	if err != nil {
-		return nil, fail(exitUsage, "csv_invalid", "correct the file; nothing was sent", "%s: %v", file, err)
+		return nil, fail(exitUsage, "csv_invalid", "correct the file; nothing was sent", "%s: %s", file, strings.ReplaceAll(err.Error(), "\n", "\n"+file+": "))
 	}
 	return machines, nil
 }
@@ -54,8 +54,11 @@ func readMachines(in io.Reader) ([]apiclient.OnboardingBatchMachineBody, error) 
 	r := csv.NewReader(in)
 	r.Comment, r.TrimLeadingSpace, r.FieldsPerRecord = '#', true, -1
 	header, err := r.Read()
-	if err != nil {
-		return nil, fmt.Errorf("it has no line with the names of the columns, hostname and ipmi_ip: %w", err)
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil, errors.New("it is empty: the first line must name the columns, hostname and ipmi_ip")
+	case err != nil:
+		return nil, fmt.Errorf("read the first line, which must name the columns, hostname and ipmi_ip: %w", err)
 	}
 	at, err := machineColumns(header)
 	if err != nil {

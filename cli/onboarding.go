@@ -19,7 +19,7 @@ func (a *app) onboardingColumns() []column[apiclient.OnboardingView] {
 		{title: "STATUS", text: func(v view) string { return string(v.Status) }},
 		{title: "STAGE", text: stageOf},
 		{title: "FAILURE", text: func(v view) string { return failureCode(v.Failure) }},
-		{title: "NEXT", text: func(v view) string { return text(v.RecommendedAction) }},
+		{title: "NEXT", text: func(v view) string { return actionWord(text(v.RecommendedAction)) }},
 		{title: "REQUESTED", text: func(v view) string { return a.when(v.RequestedAt) }},
 		{title: "ID", text: func(v view) string { return v.OnboardingId.String() }},
 		{title: "BATCH", text: func(v view) string { return idText(v.BatchId) }, detail: true},
@@ -30,7 +30,7 @@ func (a *app) onboardingColumns() []column[apiclient.OnboardingView] {
 		{title: "NODE", text: func(v view) string { return v.NodeId.String() }, detail: true},
 		{title: "INITIALIZES DISKS", text: func(v view) string { return yesNo(v.InitializeDisks) }, detail: true},
 		{title: "ATTEMPT", text: func(v view) string { return strconv.FormatInt(v.CurrentAttempt, 10) }, detail: true},
-		{title: "PENDING ACTION", text: func(v view) string { return text(v.PendingAction) }, detail: true},
+		{title: "PENDING ACTION", text: func(v view) string { return actionWord(text(v.PendingAction)) }, detail: true},
 		{title: "MAAS SHOWS", text: func(v view) string { return text(v.Observed.MaasStatus) }, detail: true},
 		{title: "SINCE", text: func(v view) string { return a.whenever(v.Observed.Since) }, detail: true},
 		{title: "STARTED", text: func(v view) string { return a.whenever(v.StartedAt) }, detail: true},
@@ -258,19 +258,31 @@ func (a *app) explanationText(e apiclient.OnboardingExplanation) string {
 	}
 	line("likely cause", text(e.LikelyCause))
 	line("remedy", text(e.Remedy))
-	titled := false
+	b.WriteString(actionsText(e))
+	return b.String()
+}
+
+// actionsText lists what can be done. What goes on by itself needs nothing.
+func actionsText(e apiclient.OnboardingExplanation) string {
+	var b strings.Builder
 	for _, action := range e.Actions {
 		if !action.Legal || action.Rank == nil {
 			continue
 		}
-		if !titled {
-			b.WriteString("\nwhat you can do, the best first:\n")
-			titled = true
-		}
 		b.WriteString(harmless(fmt.Sprintf("  %d. %s", *action.Rank, action.Command)) + "\n")
 		b.WriteString(harmless("     "+safetyText(string(action.Safety))+": "+action.Does) + "\n")
 	}
-	return b.String()
+	switch {
+	case strings.HasPrefix(string(e.Status), "failed_"):
+		return "\nwhat you can do, the best first:\n" + b.String()
+	case e.Expected == "": // it has ended
+		return ""
+	case b.Len() == 0:
+		return "\nnothing to do: it goes on by itself\n"
+	case text(e.Remedy) != "":
+		return "\nwhat you can do besides:\n" + b.String()
+	}
+	return "\nnothing to do: it goes on by itself\n\nwhat you can do if it must not:\n" + b.String()
 }
 
 // safetyText is a safety class for people.

@@ -2,11 +2,13 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 )
 
 const onboardFlagsText = " --site dc1 --sku h200-sxm-baremetal-8g"
@@ -69,7 +71,8 @@ func TestBadRowsAreReported(t *testing.T) {
 		csv  string
 		want []string
 	}{
-		"empty":         {"", []string{"no line with the names"}},
+		"empty":         {"", []string{"-: it is empty: the first line must name the columns"}},
+		"only comments": {"# machines\n", []string{"it is empty"}},
 		"no rows":       {"hostname,ipmi_ip\n", []string{"it has no rows"}},
 		"missing":       {"hostname\nc1\n", []string{"line 1: the column ipmi_ip is missing"}},
 		"twice":         {"hostname,ipmi_ip,hostname\na,10.0.0.1,b\n", []string{"line 1: the column hostname is there twice"}},
@@ -78,7 +81,7 @@ func TestBadRowsAreReported(t *testing.T) {
 		"bad rows": {
 			"hostname,ipmi_ip\nok1,10.0.0.1\nbad name,10.0.0.2\nok2,nonsense\nok3,127.0.0.1\nok4,224.0.0.1\nok5,169.254.1.1\nok1,10.0.0.9\nok6,::ffff:10.0.0.1\nok7\n",
 			[]string{
-				`line 3: "bad name" is not a host name`, `line 4: "nonsense" is not an IP address`, "line 5: 127.0.0.1 is not an address", "line 6: 224.0.0.1",
+				`line 3: "bad name" is not a host name`, `-: line 4: "nonsense" is not an IP address`, "line 5: 127.0.0.1 is not an address", "line 6: 224.0.0.1",
 				"line 7: 169.254.1.1", "line 8: ok1 is in line 2 already", "line 9: 10.0.0.1 is in line 2 already", "line 10: has 1 columns, not 2",
 			},
 		},
@@ -125,6 +128,7 @@ func TestBatchIsWatchedOnATerminal(t *testing.T) {
 		onboardingEvent("44", "05:08:07", "completed", "completed", "wait_for_agent_enrollment", "the agent has polled")))
 	b := signedIn(t, f)
 	b.around.terminal = func(io.Writer) bool { return true }
+	b.environ = append(b.environ, "COLUMNS=120", "LINES=30")
 	got := b.run("onboarding", "watch", "--batch", batchID)
 	screens := strings.Split(got.stdout, clearScreen)
 	last := screens[len(screens)-1]
@@ -142,28 +146,83 @@ func TestBatchIsWatchedOnATerminal(t *testing.T) {
 	}
 }
 
+// What needs somebody is shown first, then what moves; nothing wraps or scrolls.
 func TestManyRowsFitATerminal(t *testing.T) {
 	var rows []string
 	for i := range 60 {
 		row := onboardingRunning
-		if i == 50 {
-			row = onboardingParked
+		if i >= 50 {
+			row = strings.ReplaceAll(onboardingParked, `"error_message":"commissioning failed"`, `"error_message":"`+strings.Repeat("commissioning failed ", 12)+`"`)
 		}
 		id := "0190b2f4-7c1e-7d3a-8f5b-0000000001" + octet(i/10) + octet(i%10)
 		rows = append(rows, strings.NewReplacer(onboardingID, id, "c07u43", "node"+octet(i)).Replace(row))
 	}
-	f := newFakeAPI(t)
-	f.on("list-onboardings", pageOf(rows...))
-	f.on("stream-onboardings", feedOf(), refuse(401, "token_revoked", "revoked", ""))
-	b := signedIn(t, f)
-	b.around.terminal = func(io.Writer) bool { return true }
-	got := b.run("onboarding", "watch", "--batch", batchID)
-	screen := strings.Split(got.stdout, clearScreen)[1]
-	if !strings.HasPrefix(screen, "60 machines, 59 running, 1 failed_manual_intervention\n\nnode50") || !strings.HasSuffix(screen, "… and 20 more\n") || strings.Count(screen, "\n") != mostLines+3 {
-		t.Errorf("shown:\n%s", screen)
+	for name, c := range map[string]struct {
+		environ       []string
+		columns, rows int
+		hidden        string
+	}{
+		"of the usual size": {nil, 80, 20, "… and 40 more: 40 running\n"},
+		"wide":              {[]string{"COLUMNS=150", "LINES=40"}, 150, 36, "… and 24 more: 24 running\n"},
+		"tiny":              {[]string{"COLUMNS=30", "LINES=4"}, 30, 1, "… and 59 more: 50 running, 9…\n"},
+		"all fit":           {[]string{"COLUMNS=100", "LINES=63"}, 100, 60, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeAPI(t)
+			f.on("list-onboardings", pageOf(rows...))
+			f.on("stream-onboardings", feedOf(), refuse(401, "token_revoked", "revoked", ""))
+			b := signedIn(t, f)
+			b.environ = append(b.environ, c.environ...)
+			b.around.terminal = func(io.Writer) bool { return true }
+			got := b.run("onboarding", "watch", "--batch", batchID)
+			screen := strings.Split(got.stdout, clearScreen)[1]
+			lines := strings.Split(strings.TrimSuffix(screen, c.hidden), "\n")
+			first := "node50"
+			if c.hidden == "" {
+				first = "node0 " // all are there: by name
+			}
+			if !strings.HasPrefix(screen, "60 machines, 50 running") || !strings.HasPrefix(lines[2], first) || !strings.HasSuffix(screen, c.hidden) || len(lines) != c.rows+3 {
+				t.Errorf("shown:\n%s", screen)
+			}
+			for _, line := range strings.Split(screen, "\n") {
+				if utf8.RuneCountInString(line) > c.columns {
+					t.Errorf("%d columns: %s", utf8.RuneCountInString(line), line)
+				}
+			}
+			if strings.Contains(screen, "█") != (c.columns >= barFrom) || got.exit != exitUnauthenticated {
+				t.Errorf("%+v", got)
+			}
+		})
 	}
-	if got.exit != exitUnauthenticated {
-		t.Errorf("%+v", got)
+}
+
+// Programs learn in the end how the onboardings stand, in the shape that show and list have.
+func TestWaitPrintsTheEnd(t *testing.T) {
+	for _, c := range []struct{ args, begins string }{
+		{"onboard c07u43 --ipmi-ip 10.176.16.128 --wait -o json" + onboardFlagsText, "{\n"},
+		{"onboard --csv testdata/onboard/machines.csv --wait -o json" + onboardFlagsText, "[\n"},
+		{"onboarding watch -o json", ""},
+		{"onboarding watch -o json --timeout 50ms", ""},
+	} {
+		f := newFakeAPI(t)
+		if strings.Contains(c.args, "timeout") {
+			f.on("stream-onboardings", held)
+		}
+		got := signedIn(t, f).run(strings.Fields(c.args)...)
+		var last any
+		d := json.NewDecoder(strings.NewReader(got.stdout))
+		for d.More() {
+			if err := d.Decode(&last); err != nil {
+				t.Fatalf("%s: %v in %s", c.args, err, got.stdout)
+			}
+		}
+		if all, many := last.([]any); many && len(all) == 1 {
+			last = all[0]
+		}
+		one, _ := last.(map[string]any)
+		if one["onboarding_id"] != onboardingID || one["node_id"] != nodeID || !strings.HasPrefix(got.stdout, c.begins) {
+			t.Errorf("%s: %+v", c.args, got)
+		}
 	}
 }
 
@@ -228,7 +287,8 @@ func TestWatchIsInterruptedOrTakesTooLong(t *testing.T) {
 	f := newFakeAPI(t)
 	f.on("stream-onboardings", held)
 	b := signedIn(t, f)
-	if got := b.run("onboarding", "watch", "--batch", batchID, "--timeout", "50ms"); got.exit != exitUnavailable || !strings.Contains(got.err, "within 50ms") {
+	if got := b.run("onboarding", "watch", "--batch", batchID, "--timeout", "50ms"); got.exit != exitUnavailable || !strings.Contains(got.err, "within 50ms") ||
+		!strings.Contains(got.err, "gpuaas onboarding watch --batch "+batchID) {
 		t.Errorf("%+v", got)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -248,8 +308,48 @@ func TestOnboardingByName(t *testing.T) {
 	if got := b.run("onboarding", "explain", "c07u4"); got.exit != exitNotFound || !strings.Contains(got.err, "was ever onboarded") {
 		t.Errorf("%+v", got)
 	}
-	f.on("retry-onboarding", refuse(409, "action_not_allowed", "the onboarding of c07u43 is running", "possible now: cancel"))
-	if got := b.run("onboarding", "retry", "c07u43", "--reason", "x"); got.exit != exitConflict || !strings.Contains(got.err, "possible now: cancel") {
+	f.on("retry-onboarding", refuse(409, "action_not_allowed", "the onboarding of c07u43 is running: retry_stage is not possible now",
+		"possible now: cancel, restart_clean, adopt_observed_state, mark_manual_intervention_required"))
+	if got := b.run("onboarding", "retry", "c07u43", "--reason", "x"); got.exit != exitConflict || !strings.Contains(got.err, "running: retry is not") ||
+		!strings.Contains(got.err, "possible now: cancel, restart-clean, adopt, mark-manual-intervention\n") {
 		t.Errorf("%+v", got)
+	}
+}
+
+// Actions are named as they can be typed.
+func TestActionsAreNamedAsCommands(t *testing.T) {
+	f := newFakeAPI(t)
+	parked := strings.Replace(onboardingParked, `"recommended_action":"rerun"`, `"recommended_action":"adopt_observed_state","pending_action":"retry_stage"`, 1)
+	f.on("list-onboardings", pageOf(parked))
+	f.on("get-onboarding", answer(200, strings.TrimSuffix(parked, "}")+`,"facts":{},"events":[],"explanation":`+onboardingExplanation+`}`))
+	b := signedIn(t, f)
+	for _, args := range []string{"onboarding list", "onboarding show c07u43"} {
+		if got := b.run(strings.Fields(args)...); got.exit != exitOK || !strings.Contains(got.stdout, " adopt ") && !strings.Contains(got.stdout, " adopt\n") ||
+			strings.Contains(got.stdout, "adopt_") || strings.Contains(got.stdout, "retry_stage") {
+			t.Errorf("%s: %+v", args, got)
+		}
+	}
+	commands := map[string]bool{}
+	for _, r := range recoveries() {
+		commands[r.word] = true
+	}
+	for _, action := range []string{"retry_stage", "resume", "rerun", "restart_clean", "cancel", "adopt_observed_state", "mark_manual_intervention_required"} {
+		if !commands[actionWord(action)] {
+			t.Errorf("%s is called %s", action, actionWord(action))
+		}
+	}
+}
+
+// A machine that needs nothing is not said to be best cancelled.
+func TestExplainOfWhatGoesOn(t *testing.T) {
+	f := newFakeAPI(t)
+	running := strings.NewReplacer(`"status":"failed_manual_intervention"`, `"status":"running"`, `,"remedy":"see the results in MAAS"`, "").Replace(onboardingExplanation)
+	waits := strings.Replace(onboardingExplanation, `"status":"failed_manual_intervention"`, `"status":"pending"`, 1)
+	f.on("get-onboarding-explanation", answer(200, running), answer(200, waits), answer(200, onboardingExplanation))
+	b := signedIn(t, f)
+	for _, want := range []string{"nothing to do: it goes on by itself\n\nwhat you can do if it must not:\n  1. ", "what you can do besides:\n  1. ", "what you can do, the best first:\n  1. "} {
+		if got := b.run("onboarding", "explain", onboardingID); got.exit != exitOK || !strings.Contains(got.stdout, want) {
+			t.Errorf("no %q in %s", want, got.stdout)
+		}
 	}
 }

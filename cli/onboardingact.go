@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"strconv"
+	"strings"
 
 	"github.com/oapi-codegen/runtime/types"
 	"github.com/spf13/cobra"
@@ -69,6 +71,26 @@ func recoveries() []recovery {
 	}
 }
 
+// actionWords are the actions of the API as commands call them, where they differ.
+var actionWords = strings.NewReplacer(
+	"mark_manual_intervention_required", "mark-manual-intervention", "adopt_observed_state", "adopt", "restart_clean", "restart-clean", "retry_stage", "retry",
+)
+
+// actionWord is an action of the API as its command is called.
+func actionWord(action string) string { return actionWords.Replace(action) }
+
+// inCommandWords makes a refusal name actions as commands are called.
+func inCommandWords(err error) error {
+	var p *apiclient.Problem
+	if !errors.As(err, &p) || p.Code != "action_not_allowed" {
+		return err
+	}
+	said := *p
+	detail, remedy := actionWord(text(p.Detail)), actionWord(text(p.Remedy))
+	said.Detail, said.Remedy = &detail, &remedy
+	return &said
+}
+
 func (a *app) recoveryCommand(r recovery) *cobra.Command {
 	return a.verb(verb{
 		use: r.word + " ONBOARDING", short: r.short, long: r.long, args: exactly("ONBOARDING"), operations: []string{r.operation},
@@ -82,7 +104,7 @@ func (a *app) recoveryCommand(r recovery) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return show(s, a.onboardingColumns())(r.call(s.ctx, s.api, id, apiclient.OnboardingActionBody{Reason: *reason}))
+				return inCommandWords(show(s, a.onboardingColumns())(r.call(s.ctx, s.api, id, apiclient.OnboardingActionBody{Reason: *reason})))
 			}
 		},
 	})
@@ -131,7 +153,11 @@ func (a *app) onboardingBatchCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return show(s, a.batchColumns())(s.api.GetOnboardingBatchWithResponse(s.ctx, id))
+				if err := show(s, a.batchColumns())(s.api.GetOnboardingBatchWithResponse(s.ctx, id)); err != nil {
+					return err
+				}
+				s.note("its machines: gpuaas onboarding list --batch %s", id)
+				return nil
 			},
 		}),
 		a.batchActionCommand("pause", "Begin no further server of a batch; those that run go on", func(s *session, id types.UUID, b params) (apiclient.Answer, error) {

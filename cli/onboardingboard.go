@@ -39,6 +39,7 @@ func (r *watchedRow) named() string {
 type board struct {
 	silent, inPlace, loaded bool
 	format                  string
+	size                    func() size // of the terminal
 	out                     io.Writer
 	now                     func() time.Time
 	zone                    *time.Location
@@ -154,10 +155,13 @@ func (b *board) number(r *watchedRow) int {
 	return b.numbers[r.stage]
 }
 
-// mostLines is how many rows a terminal is shown at once.
-const mostLines = 40
+// size is how many columns and lines the terminal has.
+type size struct{ columns, lines int }
 
-// draw draws the board on a terminal.
+// barFrom is the width from which there is room for bars.
+const barFrom = 100
+
+// draw draws the board on a terminal, so that it neither wraps nor scrolls.
 func (b *board) draw() error {
 	if !b.inPlace {
 		return nil
@@ -167,20 +171,34 @@ func (b *board) draw() error {
 		rows[i] = b.rows[id]
 	}
 	slices.SortStableFunc(rows, func(x, y *watchedRow) int { return cmp.Compare(x.hostname, y.hostname) })
-	hidden := 0
-	if len(rows) > mostLines { // what needs somebody first, then what moves
+	screen := b.size()
+	const around = 3 // the counts, the empty line below them, the line of the cursor
+	var hidden []*watchedRow
+	if len(rows) > screen.lines-around { // what needs somebody first, then what moves
 		slices.SortStableFunc(rows, func(x, y *watchedRow) int { return cmp.Compare(urgency(x), urgency(y)) })
-		hidden, rows = len(rows)-mostLines, rows[:mostLines]
+		fit := max(screen.lines-around-1, 1)
+		rows, hidden = rows[:fit], rows[fit:]
 	}
 	table := make([][]string, len(rows))
 	for i, r := range rows {
-		table[i] = []string{r.hostname, b.bar(r), r.status, b.elapsed(r), attempts(r), harmless(shorten(cmp.Or(r.message, r.stage)))}
+		table[i] = []string{r.hostname, b.bar(r, screen.columns >= barFrom), r.status, b.elapsed(r), attempts(r), harmless(cmp.Or(r.message, r.stage))}
 	}
-	text := clearScreen + b.counts() + "\n\n" + align(table)
-	if hidden > 0 {
-		text += fmt.Sprintf("… and %d more\n", hidden)
+	text := b.counts() + "\n\n" + align(table)
+	if len(hidden) > 0 {
+		text += fmt.Sprintf("… and %d more: %s\n", len(hidden), strings.Join(byStatus(hidden), ", "))
 	}
-	return write(b.out, text)
+	return write(b.out, clearScreen+narrow(text, screen.columns))
+}
+
+// narrow shortens lines that are wider than the terminal.
+func narrow(text string, columns int) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		if runes := []rune(line); len(runes) > columns {
+			lines[i] = strings.TrimRight(string(runes[:max(columns-1, 0)]), " ") + "…"
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 func urgency(r *watchedRow) int {
@@ -202,18 +220,14 @@ func attempts(r *watchedRow) string {
 	return ""
 }
 
-func shorten(s string) string {
-	const most = 80
-	if runes := []rune(s); len(runes) > most {
-		return string(runes[:most]) + "…"
-	}
-	return s
-}
-
 // bar is how far a row has come: ████░░░░ 4/8.
-func (b *board) bar(r *watchedRow) string {
+func (b *board) bar(r *watchedRow, drawn bool) string {
 	n := b.number(r)
-	return strings.Repeat("█", n) + strings.Repeat("░", max(b.total-n, 0)) + fmt.Sprintf(" %2d/%d", n, b.total)
+	share := fmt.Sprintf("%2d/%d", n, b.total)
+	if !drawn {
+		return share
+	}
+	return strings.Repeat("█", n) + strings.Repeat("░", max(b.total-n, 0)) + " " + share
 }
 
 func (b *board) elapsed(r *watchedRow) string {
@@ -224,19 +238,28 @@ func (b *board) elapsed(r *watchedRow) string {
 	return short(max(until.Sub(r.begun), 0))
 }
 
-// counts says how many stand how.
+// counts says how many there are, and how many stand how.
 func (b *board) counts() string {
-	number := map[string]int{}
+	all := make([]*watchedRow, 0, len(b.rows))
 	for _, r := range b.rows {
+		all = append(all, r)
+	}
+	return strings.Join(append([]string{plural(len(all), "machine")}, byStatus(all)...), ", ")
+}
+
+// byStatus says how many of the rows stand how.
+func byStatus(rows []*watchedRow) []string {
+	number := map[string]int{}
+	for _, r := range rows {
 		number[r.status]++
 	}
-	parts := []string{plural(len(b.rows), "machine")}
+	var parts []string
 	for _, status := range []string{"pending", "running", "compensating", "completed", "reconciled", "failed_retryable", "failed_manual_intervention", "cancelled"} {
 		if number[status] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", number[status], status))
 		}
 	}
-	return strings.Join(parts, ", ")
+	return parts
 }
 
 // settled says whether nothing more will happen by itself.
@@ -266,7 +289,7 @@ func (b *board) verdict(s *session, scope watchScope) error {
 	}
 	switch {
 	case first != nil:
-		remedy := "see why and what to do: gpuaas onboarding explain " + first.hostname
+		remedy := "read why, and how to go on: gpuaas onboarding explain " + first.hostname
 		if len(parked) > 1 {
 			remedy += "; the others: gpuaas onboarding list --status failed"
 			if scope.batch != nil {

@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"os"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/oapi-codegen/runtime/types"
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"gpuaas/contract/apiclient"
 	"gpuaas/contract/eventwire"
@@ -38,7 +41,9 @@ func (a *app) onboardingWatchCommand() *cobra.Command {
 		use: "watch [ONBOARDING]", short: "Show live how onboardings are getting on", args: cobra.MaximumNArgs(1),
 		operations: []string{"get-onboarding", "list-onboardings", "stream-onboardings", "list-onboarding-stages"},
 		long: "Follows one onboarding, those of a batch, or all that are in progress, and returns when all of them\n" +
-			"have ended or need an operator: exit code 0 when all became nodes, otherwise 8.",
+			"have ended or need an operator: exit code 0 when all became nodes, otherwise 8; 130 when it was ended\n" +
+			"with Ctrl-C before, which stops nothing but the watching. With -o json it prints each event on a line,\n" +
+			"then how the onboardings stand, as gpuaas onboarding show or list print it.",
 		flags: func(cmd *cobra.Command) action {
 			w := &watching{watch: true}
 			batch := cmd.Flags().String("batch", "", "those of this batch, by id")
@@ -91,7 +96,7 @@ func (s *session) watchOnboardings(w *watching, scope watchScope) error {
 	o := &onboardingWatch{session: s, scope: scope}
 	o.board = board{
 		silent: !w.watch, format: format, inPlace: format == formatTable && w.watch && s.terminal(s.program.Out),
-		out: s.program.Out, now: s.now, zone: s.zone, rows: map[string]*watchedRow{},
+		size: s.screen, out: s.program.Out, now: s.now, zone: s.zone, rows: map[string]*watchedRow{},
 	}
 	raws, err := s.stages()
 	if err != nil {
@@ -114,20 +119,85 @@ func (s *session) watchOnboardings(w *watching, scope watchScope) error {
 	return o.outcome(ctx, w, err)
 }
 
-// outcome says how it ended.
+// screen is the size of the terminal; where it cannot be asked, what COLUMNS and LINES say.
+func (s *session) screen() size {
+	if f, ok := s.program.Out.(*os.File); ok {
+		if columns, lines, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 && lines > 0 {
+			return size{columns, lines}
+		}
+	}
+	said := func(name string, otherwise int) int {
+		if n, err := strconv.Atoi(s.env[name]); err == nil && n > 0 {
+			return n
+		}
+		return otherwise
+	}
+	return size{said("COLUMNS", 80), said("LINES", 24)}
+}
+
+// outcome says how it ended, and prints for programs how the onboardings stand.
 func (o *onboardingWatch) outcome(ctx context.Context, w *watching, err error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	goesOn := "it goes on; see it with: gpuaas onboarding list"
-	switch {
-	case err != nil && !errors.Is(err, errSettled):
+	if err != nil && !errors.Is(err, errSettled) {
 		return err
+	}
+	goesOn := "it goes on; see it with: gpuaas onboarding " + o.scope.watched()
+	late := o.ctx.Err() == nil && errors.Is(ctx.Err(), context.DeadlineExceeded)
+	if o.format != formatTable && (o.settled() || late) {
+		if err := o.printAll(); err != nil {
+			return err
+		}
+	}
+	switch {
 	case o.settled():
 		return o.verdict(o.session, o.scope)
-	case o.ctx.Err() == nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
+	case late:
 		return fail(exitUnavailable, "wait_timeout", goesOn, "not all have ended within %s", w.timeout)
 	}
 	return fail(exitInterrupted, "interrupted", goesOn, "interrupted before all have ended")
+}
+
+// watched is the command that watches the same once more.
+func (s watchScope) watched() string {
+	switch {
+	case s.batch != nil:
+		return "watch --batch " + s.batch.String()
+	case s.onboarding != nil:
+		return "watch " + s.onboarding.String()
+	}
+	return "watch"
+}
+
+// printAll prints what was watched, as it stands now: one onboarding as show does, several as
+// list does.
+func (o *onboardingWatch) printAll() error {
+	raws, err := o.read()
+	if err != nil {
+		return err
+	}
+	if o.scope.onboarding != nil {
+		return o.printFinal(raws[0])
+	}
+	watched := make([]json.RawMessage, 0, len(raws))
+	for _, raw := range raws {
+		v, err := decode[apiclient.OnboardingView](raw)
+		if err != nil {
+			return err
+		}
+		if o.rows[v.value.OnboardingId.String()] != nil {
+			watched = append(watched, raw)
+		}
+	}
+	return o.printFinal(array(watched))
+}
+
+// printFinal prints the last document: after events it is a line, or a YAML document, as they are.
+func (o *onboardingWatch) printFinal(raw json.RawMessage) error {
+	if o.silent {
+		return printRaw(o.program.Out, o.format, raw)
+	}
+	return printLine(o.program.Out, o.format, raw)
 }
 
 // follow takes what the feed tells until all is settled.

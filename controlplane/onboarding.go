@@ -25,8 +25,8 @@ func (p *parts) newOnboarding() error {
 	}
 	p.bringup = bringup.New(bringup.Config{
 		DB: p.db, Sites: p.sites, Regions: p.regions, Secrets: p.secrets, Nodes: p.fleet.nodes, Bootstrap: p.fleet.renderer,
-		Bundles: bringup.BundleFolder(p.cfg.Nodes.BundleFolder), BMC: &bmc.IPMI{}, Tasks: p.fleet.tasks, Dialer: dialer, Logger: p.logger,
-		Watch: p.watch(),
+		Bundles: bringup.BundleFolder(p.cfg.Nodes.BundleFolder), BMC: &bmc.IPMI{}, Tasks: p.fleet.tasks, Claims: onboarding.Claims{DB: p.db}, Dialer: dialer,
+		Logger: p.logger, Watch: p.watch(),
 	})
 	cfg := onboarding.Config{DB: p.db, Bringup: p.bringup, Sites: p.sites, Logger: p.logger}
 	if p.opts.Mischief != nil {
@@ -75,14 +75,22 @@ func (p *parts) backends() map[string]agentgateway.Backend {
 	}
 }
 
-// watch is how often machines are looked at: as MAAS can bear it, or, where
-// machines take no time, at once.
+// watch is how often machines are looked at. What takes many minutes is looked
+// at seldom, because the events of MAAS, which are read for all machines of a
+// site at once, tell of its end early; where machines take no time, at once.
 func (p *parts) watch() maas.WatcherConfig {
-	if !p.opts.HurryRetries {
-		return maas.WatcherConfig{}
+	if p.opts.HurryRetries {
+		return maas.WatcherConfig{
+			Pace:        func(maas.Status) (least, most time.Duration) { return 20 * time.Millisecond, 200 * time.Millisecond },
+			EventsEvery: 50 * time.Millisecond,
+		}
 	}
-	return maas.WatcherConfig{
-		Pace:        func(maas.Status) (least, most time.Duration) { return 20 * time.Millisecond, 200 * time.Millisecond },
-		EventsEvery: 50 * time.Millisecond,
-	}
+	return maas.WatcherConfig{EventsEvery: 5 * time.Second, Pace: func(s maas.Status) (least, most time.Duration) {
+		switch s { //nolint:exhaustive // what takes long
+		case maas.StatusCommissioning, maas.StatusTesting, maas.StatusDeploying, maas.StatusDiskErasing:
+			return 5 * time.Second, 2 * time.Minute
+		default:
+			return maas.DefaultPace(s)
+		}
+	}}
 }

@@ -20,6 +20,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"gpuaas/contract/agentwire"
@@ -268,7 +269,21 @@ func (b bootstrap) enrol(ctx context.Context, root string) error {
 	}
 	defer os.Remove(token)
 	agent := filepath.Join(root, agentCurrent)
-	said, err := program(ctx, root, []string{agent, "enroll", "--host-root", root, "--token-file", token}).CombinedOutput()
+	var said []byte
+	var err error
+	for range 20 {
+		said, err = program(ctx, root, []string{agent, "enroll", "--host-root", root, "--token-file", token}).CombinedOutput()
+		if !errors.Is(err, syscall.ETXTBSY) {
+			break
+		}
+		// A child of another machine that was forked while the program was being
+		// written holds it open until it has become what it is to be.
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("enrol machine: %w", ctx.Err())
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("enrol machine: %w: %s", err, strings.TrimSpace(string(said)))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -68,7 +69,7 @@ func (b *Bringup) giveUpMachine(ctx context.Context, w *Work) (keep bool, err er
 	case !held:
 		w.leave("%s stays known to MAAS, as %s", w.Hostname, m.Status.Label())
 		return false, nil
-	case !w.Reset && (w.Facts.DeployedAt != nil || m.Installed()):
+	case !w.Reset && (m.Installed() || w.Facts.DeployedAt != nil && !vacated(m.Status)):
 		w.leave("%s stays %s in MAAS with what runs on it: release it there, or decommission it, when it is not needed", w.Hostname, m.Status.Label())
 		return true, nil
 	}
@@ -80,7 +81,7 @@ func (b *Bringup) giveUpMachine(ctx context.Context, w *Work) (keep bool, err er
 	if err != nil {
 		return false, err
 	}
-	w.Facts.DeployedAt, w.Facts.Addresses, w.Facts.Image = nil, nil, ""
+	w.Facts.uninstalled()
 	w.leave("%s stays known to MAAS, as %s", w.Hostname, m.Status.Label())
 	return false, nil
 }
@@ -96,8 +97,21 @@ func occupies(s maas.Status) bool {
 	}
 }
 
+// vacated reports the statuses in which nothing that was deployed runs any more,
+// whatever an earlier round of a job has proven.
+func vacated(s maas.Status) bool {
+	switch s {
+	case maas.StatusNew, maas.StatusReady, maas.StatusReserved, maas.StatusAllocated, maas.StatusDeploying, maas.StatusFailedDeployment,
+		maas.StatusReleasing, maas.StatusDiskErasing:
+		return true
+	default:
+		return false
+	}
+}
+
 // giveUpNode takes a node that never got into service out of the inventory; one
-// whose machine stays deployed is quarantined instead.
+// whose machine stays deployed is quarantined instead, and bound to it, so that
+// the machine can be found and released by its node.
 func (b *Bringup) giveUpNode(ctx context.Context, w *Work, keep bool) error {
 	if err := w.Fence(ctx); err != nil {
 		return err
@@ -116,6 +130,9 @@ func (b *Bringup) giveUpNode(ctx context.Context, w *Work, keep bool) error {
 			return nil
 		case keep:
 			left = fmt.Sprintf("node %s is quarantined", n.ID)
+			if err := bind(ctx, tx, w); err != nil {
+				return err
+			}
 			_, err = node.Move(ctx, tx, w.Node, node.Quarantine, "its onboarding was cancelled after the machine was deployed")
 			return err
 		}
@@ -220,44 +237,89 @@ func (b *Bringup) adoptable(ctx context.Context, r *region, w *Work, m maas.Mach
 	case m.Status == maas.StatusFailedDeployment:
 		return ClassifyDeployFailure, nil
 	case m.Status == maas.StatusDeployed:
+		by, known, err := asked(ctx, r, w, deploying)
+		switch {
+		case err != nil:
+			return "", err
+		case known && !by: // adopted before, and marked
+			return b.adoptDeployed(ctx, r, w, m)
+		}
 		return afterDeployed(w), b.ourDeployment(ctx, r, w, m)
 	}
 	return "", nothingToAdopt("%s is %s in MAAS", w.Hostname, m.Status.Label())
 }
 
 func afterDeployed(w *Work) string {
-	if w.Facts.DeployedAt == nil {
+	f := w.Facts
+	switch {
+	case f.DeployedAt == nil:
 		return WaitForDeployed // which notes what there is to know
+	case !w.Profile.Policy.RequireHWSync, f.SyncHealthy != nil && !f.SyncHealthy.Before(*f.DeployedAt):
+		return WaitForAgentEnrollment // which is over if the agent came late
 	}
 	return EnsureHardwareSyncConfigured
 }
 
+// deployedEvent is what MAAS keeps when an installation has ended well.
+const deployedEvent = "Deployed"
+
 // adoptDeployed takes over a machine that somebody else deployed: an agent that
-// was heard from since, as the node of this job, proves what it is.
+// was heard from after the installation, as the node of this job, proves what it
+// is. While it lasts, what was there before may still be heard. Clocks differ,
+// so the agent has to poll once more before the job ends.
 func (b *Bringup) adoptDeployed(ctx context.Context, r *region, w *Work, m maas.Machine) (string, error) {
 	n, err := b.cfg.Nodes.Node(ctx, w.Node)
 	if err != nil && fault.KindOf(err) != fault.NotFound {
 		return "", err
 	}
 	heard := err == nil && n.FirstPollAt != nil && n.LastContactAt != nil
-	began, known, err := latest(ctx, r, w, deploying)
+	installed, err := installedAt(ctx, r, w)
 	switch {
 	case err != nil:
 		return "", err
-	case m.Annotations[annotation] != "":
+	case m.Annotations[annotation] != "" && !ours(m, w):
 		return "", nothingToAdopt("%s is Deployed for another job", w.Hostname)
-	case !heard || !known || !n.LastContactAt.After(began.Created.Time):
+	case !heard || installed.IsZero() || !n.LastContactAt.After(installed):
 		return "", nothingToAdopt("%s was deployed by somebody else, and no agent was heard from since as the node of this job", w.Hostname)
 	case !m.Runs(w.Profile.Policy.DistroSeries):
 		return "", nothingToAdopt("%s runs %s and not %s", w.Hostname, maas.Shown(m.Image()), w.Profile.Policy.DistroSeries)
 	}
+	if err := b.awaitAnew(ctx, w, n); err != nil {
+		return "", err
+	}
 	if err := b.mark(ctx, r, w); err != nil {
 		return "", err
 	}
-	if w.Facts.DeployedAt == nil {
-		at := b.now().UTC()
-		w.Facts.DeployedAt = &at
-	}
-	w.Facts.Addresses, w.Facts.Image = m.IPAddresses, m.Image()
+	at := b.now().UTC()
+	w.Facts.uninstalled()
+	w.Facts.DeployedAt, w.Facts.Addresses, w.Facts.Image = &at, m.IPAddresses, m.Image()
 	return EnsureHardwareSyncConfigured, w.Save(ctx)
+}
+
+// installedAt is when the present installation ended, by the clock of MAAS; zero
+// when MAAS has no record of it.
+func installedAt(ctx context.Context, r *region, w *Work) (time.Time, error) {
+	began, known, err := latest(ctx, r, w, deploying)
+	if err != nil || !known {
+		return time.Time{}, err
+	}
+	ended, known, err := latest(ctx, r, w, deployedEvent)
+	if err != nil || !known || ended.ID < began.ID {
+		return time.Time{}, err
+	}
+	return ended.Created.Time, nil
+}
+
+// awaitAnew makes the next poll of the agent the one that counts.
+func (b *Bringup) awaitAnew(ctx context.Context, w *Work, n node.Node) error {
+	if n.Status == node.Active { // it is in service as this node already
+		return nil
+	}
+	if err := usable(n, w); err != nil {
+		return err
+	}
+	if err := w.Fence(ctx); err != nil {
+		return err
+	}
+	return b.cfg.DB.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error { return node.Await(ctx, tx, w.Node, w.WorkflowID) })
 }

@@ -22,7 +22,7 @@ func skipAdvanced(m maas.Machine) Result {
 }
 
 // CommissionNode gives the machine its name and power settings and lets MAAS
-// inspect it, unless it has done so or is at it.
+// inspect it, unless it is at it, or has done so and found what is needed.
 func (b *Bringup) CommissionNode(ctx context.Context, w *Work) (Result, error) {
 	r, err := b.region(ctx, w)
 	if err != nil {
@@ -48,9 +48,10 @@ func (b *Bringup) CommissionNode(ctx context.Context, w *Work) (Result, error) {
 	}
 	switch m.Status {
 	case maas.StatusCommissioning, maas.StatusTesting:
+		w.Facts.Reinspect = false
 		return Result{Message: "MAAS is inspecting the machine already"}, nil
 	case maas.StatusReady:
-		if inspected(m) || w.Facts.Commissions > 0 {
+		if !w.Facts.Reinspect && (inspected(m) || w.Facts.Commissions > 0) {
 			return Result{Skipped: true, Message: "MAAS has inspected the machine before"}, nil
 		}
 	case maas.StatusNew, maas.StatusFailedCommissioning, maas.StatusBroken:
@@ -151,6 +152,7 @@ func (b *Bringup) commission(ctx context.Context, r *region, w *Work, before maa
 			return Result{}, b.notBegun(ctx, r, w, after, err)
 		}
 	}
+	w.Facts.Reinspect = false
 	b.see(w, after)
 	return Result{
 		Message: fmt.Sprintf("MAAS inspects the machine; it was %s", before.Status.Label()),

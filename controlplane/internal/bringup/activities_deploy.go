@@ -128,7 +128,11 @@ func (b *Bringup) assertSyncInterval(ctx context.Context, r *region, w *Work) er
 	if err := w.Fence(ctx); err != nil {
 		return err
 	}
-	return r.SetSetting(ctx, syncIntervalSetting, want)
+	err = r.SetSetting(ctx, syncIntervalSetting, want)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	return unproven(err, "setting_unproven", "MAAS did not confirm that machines report their hardware every %s", want)
 }
 
 func same(have, want string) bool {
@@ -198,8 +202,8 @@ func (b *Bringup) deploy(ctx context.Context, r *region, w *Work, userData redac
 	image := w.Profile.Policy.DistroSeries
 	f := &w.Facts
 	f.Deploys++
-	f.DeployFailure, f.DeployEvidence, f.DeployedAt, f.Image, f.Addresses = "", "", nil, "", nil
-	f.SSHAddress, f.SSHHostKey, f.SyncSeeds, f.SyncSeededAt, f.SyncHealthy, f.EnrollEpoch = "", "", 0, nil, nil, 0
+	f.DeployFailure, f.DeployEvidence = "", ""
+	f.uninstalled()
 	if err := w.Save(ctx); err != nil {
 		return Result{}, err
 	}

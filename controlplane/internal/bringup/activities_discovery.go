@@ -49,11 +49,11 @@ func (b *Bringup) CreateOrFindInMAAS(ctx context.Context, w *Work) (Result, erro
 		forget(w) // it was removed, and may have been added again
 	}
 	found, err := b.find(ctx, r, w, bmcsFreshFor)
-	if err == nil && found.machine.SystemID == "" {
-		found, err = b.create(ctx, r, w)
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return Result{}, err
+	case found.machine.SystemID == "":
+		return b.create(ctx, r, w)
 	}
 	return b.claim(ctx, r, w, found)
 }
@@ -210,13 +210,13 @@ func describe(all ...match) []map[string]any {
 
 // create makes MAAS know the machine. MAAS takes a host name once only, so the
 // worst that a repetition can meet is a refusal.
-func (b *Bringup) create(ctx context.Context, r *region, w *Work) (match, error) {
+func (b *Bringup) create(ctx context.Context, r *region, w *Work) (Result, error) {
 	credentials, err := b.power(ctx, w)
 	if err != nil {
-		return match{}, err
+		return Result{}, err
 	}
 	if err := w.Fence(ctx); err != nil {
-		return match{}, err
+		return Result{}, err
 	}
 	made, err := r.Create(ctx, maas.CreateOptions{Attributes: maas.Attributes{
 		Hostname: w.Hostname, Architecture: w.Profile.Policy.Architecture,
@@ -225,23 +225,23 @@ func (b *Bringup) create(ctx context.Context, r *region, w *Work) (match, error)
 	switch {
 	case err == nil:
 		w.Facts.PowerWritten = w.Facts.PowerFingerprint
-		return match{made, byCreation}, nil
+		return b.claim(ctx, r, w, match{made, byCreation})
 	case complainsOf(err, "mac_addresses"):
 		return b.discover(ctx, r, w, credentials)
 	case fault.KindOf(err) != fault.Ambiguous && !complainsOf(err, "hostname"):
-		return match{}, err
+		return Result{}, err
 	}
 	found, lookErr := b.find(ctx, r, w, 0)
 	switch {
 	case lookErr != nil:
-		return match{}, lookErr
+		return Result{}, lookErr
 	case found.machine.SystemID == "":
-		return match{}, failed(durable.UpstreamTransient, "create_unproven", "MAAS did not confirm that it added %s, and does not have it", w.Hostname).
+		return Result{}, failed(durable.UpstreamTransient, "create_unproven", "MAAS did not confirm that it added %s, and does not have it", w.Hostname).
 			with("retry: MAAS is asked for the machine before it is added").because(err)
 	case found.by == byHostname && found.machine.Status == maas.StatusNew:
 		found.by = byCreation
 	}
-	return found, nil
+	return b.claim(ctx, r, w, found)
 }
 
 func complainsOf(err error, field string) bool {
@@ -264,11 +264,15 @@ func (b *Bringup) claim(ctx context.Context, r *region, w *Work, found match) (R
 	case err != nil && fault.KindOf(err) != fault.NotFound:
 		return Result{}, err
 	}
-	again := w.SystemID == m.SystemID
+	if err := b.refuseClaimed(ctx, w, m); err != nil {
+		return Result{}, err
+	}
+	again, before := w.SystemID == m.SystemID, *w
 	w.SystemID, w.Facts.IdentifiedBy = m.SystemID, found.by
-	w.Facts.NewBefore, w.Facts.NetworkBootsAt = nil, nil
+	w.Facts.NewBefore, w.Facts.NetworkBootsAt, w.Facts.QueuedAt = nil, nil, nil
 	notePXEMAC(w, m)
-	if err := w.Save(ctx); err != nil {
+	if err := w.Save(ctx); err != nil { // another job may have been faster
+		w.SystemID, w.PXEMAC, w.Facts = before.SystemID, before.PXEMAC, before.Facts
 		return Result{}, err
 	}
 	out := Result{
@@ -277,6 +281,30 @@ func (b *Bringup) claim(ctx context.Context, r *region, w *Work, found match) (R
 	}
 	out.Skipped = again
 	return out, nil
+}
+
+// refuseClaimed refuses a machine that another job has taken for itself and not
+// made a node of yet, whatever evidence led here.
+func (b *Bringup) refuseClaimed(ctx context.Context, w *Work, m maas.Machine) error {
+	claimed, err := b.claimed(ctx, w)
+	if err != nil {
+		return err
+	}
+	by, taken := claimed[m.SystemID]
+	if !taken {
+		return nil
+	}
+	return failed(durable.StateAmbiguity, "machine_claimed", "machine %s (%s) is being brought up by job %s already", m.SystemID, m.Hostname, by).
+		with("find out which of the two jobs the machine belongs to, cancel or correct the other, then rerun").final().
+		about(map[string]any{"job_id": by, "system_id": m.SystemID})
+}
+
+// claimed are the machines of other jobs.
+func (b *Bringup) claimed(ctx context.Context, w *Work) (map[string]string, error) {
+	if b.cfg.Claims == nil {
+		return nil, nil
+	}
+	return b.cfg.Claims.ClaimedMachines(ctx, w.Site.ID, w.Job)
 }
 
 var said = map[string]string{

@@ -44,7 +44,7 @@ func (b *Bringup) WaitForAgentEnrollment(ctx context.Context, w *Work) (Result, 
 	}
 	again := w.Facts.EnrollEpoch != 0 && w.Facts.EnrollEpoch != w.Epoch
 	if w.Facts.EnrollEpoch != w.Epoch {
-		w.Facts.EnrollEpoch, w.Facts.TokenRefreshes = w.Epoch, 0
+		w.Facts.EnrollEpoch, w.Facts.TokenRefreshes, w.Facts.TokenRefreshed = w.Epoch, 0, nil
 	}
 	switch due := w.refreshDue(); {
 	case again: // an operator asked for it: the machine has to try anew, now
@@ -53,6 +53,8 @@ func (b *Bringup) WaitForAgentEnrollment(ctx context.Context, w *Work) (Result, 
 		return b.untilPoll(w, due), nil
 	case w.Facts.TokenRefreshes < mostRefreshes:
 		return b.refresh(ctx, w, m)
+	case b.now().Sub(due) > unattended:
+		return b.attended(ctx, w)
 	}
 	return Result{}, b.notEnrolled(ctx, w, m, n)
 }
@@ -70,13 +72,35 @@ func (b *Bringup) awaited(ctx context.Context, w *Work) (node.Node, error) {
 }
 
 // refreshDue is when the agent should have polled, as far as the present part
-// of the wait goes.
+// of the wait goes. A part begins with its refresh, however late that was.
 func (w *Work) refreshDue() time.Time {
 	whole := time.Duration(w.Profile.Policy.EnrollmentTimeoutSeconds) * time.Second
 	if !w.Deadline.IsZero() {
 		whole = w.Deadline.Sub(w.Since)
 	}
-	return w.Since.Add(whole / (mostRefreshes + 1) * time.Duration(w.Facts.TokenRefreshes+1))
+	part := whole / (mostRefreshes + 1)
+	due := w.Since.Add(part * time.Duration(w.Facts.TokenRefreshes+1))
+	if at := w.Facts.TokenRefreshed; at != nil && at.Add(part).After(due) {
+		due = at.Add(part)
+	}
+	return due
+}
+
+// unattended is by how much nobody looks late as long as the control plane is
+// there, which the agent needs to enrol.
+const unattended = 2 * time.Minute
+
+// attended begins the last part of the wait anew, because nobody was there for
+// the agent when it ended.
+func (b *Bringup) attended(ctx context.Context, w *Work) (Result, error) {
+	at := b.now().UTC()
+	w.Facts.TokenRefreshed = &at
+	if err := w.Save(ctx); err != nil {
+		return Result{}, err
+	}
+	out := b.untilPoll(w, w.refreshDue())
+	out.Message = "nobody was there for the agent when its time was up; it gets some more"
+	return out, nil
 }
 
 // untilPoll leaves until the first poll, or until a time.
@@ -96,7 +120,9 @@ func (b *Bringup) refresh(ctx context.Context, w *Work, m maas.Machine) (Result,
 	if err != nil {
 		return Result{}, err
 	}
+	at := b.now().UTC()
 	w.Facts.TokenRefreshes++
+	w.Facts.TokenRefreshed = &at
 	details := map[string]any{"token_refreshes": w.Facts.TokenRefreshes, "token_extended": extended}
 	message := "the agent has not polled yet; its token had been used"
 	if extended {

@@ -202,6 +202,7 @@ func (b *Bringup) EnsurePXEInterfaceAuto(ctx context.Context, w *Work) (Result, 
 	}
 	name := nodePXEIface(w)
 	iface := interfaceOf(m, name)
+	w.Facts.Reinspect = iface == nil && w.Profile.Policy.StrictPXEPreflight // or one that is fitted now would stay unseen
 	if iface == nil {
 		return b.pxeProblem(w, m, failed(durable.HardwareMismatch, "pxe_interface_not_found", "%s has no interface %s", w.Hostname, name).
 			with("correct node_pxe_iface of the profile or the site, or the cabling, then rerun").final())

@@ -58,6 +58,13 @@ type Tasks interface {
 	Enqueue(ctx context.Context, tx pgx.Tx, r agenttask.Request) (agenttask.Task, error)
 }
 
+// Claims knows the machines that jobs under way have taken for themselves.
+type Claims interface {
+	// ClaimedMachines are the jobs, by the system ids of their machines, except
+	// for one job.
+	ClaimedMachines(ctx context.Context, at id.Site, except string) (map[string]string, error)
+}
+
 // Config is what the package needs to work.
 type Config struct {
 	DB        *postgres.DB
@@ -69,6 +76,7 @@ type Config struct {
 	Bundles   Bundles
 	BMC       BMC
 	Tasks     Tasks
+	Claims    Claims             // nil: no other job claims any
 	Dialer    Dialer             // nil: the network as it is
 	Watch     maas.WatcherConfig // zero: the usual paces
 	// Retry is how long to leave a machine alone that could not be reached, by the

@@ -23,29 +23,33 @@ const (
 	deploying = "User starting deployment"
 )
 
+// givenUp are what MAAS records when a machine is released, by whomever: what
+// was asked for before says nothing about who holds it now.
+var givenUp = []string{"User releasing node", "Releasing", "Released"}
+
 // maxRequests is how many of the newest events are looked through for a request.
 const maxRequests = 500
 
-// latest is the newest request of a kind about the machine that MAAS has on
+// latest is the newest event of some kinds about the machine that MAAS has on
 // record, if it has one.
-func latest(ctx context.Context, r *region, w *Work, kind string) (e maas.Event, known bool, err error) {
+func latest(ctx context.Context, r *region, w *Work, kinds ...string) (e maas.Event, known bool, err error) {
 	events, err := r.Events(ctx, maas.EventQuery{IDs: []string{w.SystemID}, Level: maas.LevelDebug, Limit: maxRequests})
 	if err != nil {
 		return e, false, err
 	}
 	for _, e := range slices.Backward(events) {
-		if e.Type == kind {
+		if slices.Contains(kinds, e.Type) {
 			return e, true, nil
 		}
 	}
 	return e, false, nil
 }
 
-// asked says whether the newest request of a kind came from this job; known is
-// false when there is none.
+// asked says whether the newest request of a kind came from this job, and the
+// machine was not released since; known is false when there is none.
 func asked(ctx context.Context, r *region, w *Work, kind string) (by, known bool, err error) {
-	e, known, err := latest(ctx, r, w, kind)
-	return known && strings.Contains(e.Description, w.Job), known, err
+	e, known, err := latest(ctx, r, w, append(givenUp, kind)...)
+	return known && e.Type == kind && strings.Contains(e.Description, w.Job), known, err
 }
 
 // holds says whether this job holds the machine in MAAS: by its annotation, or
@@ -150,16 +154,15 @@ func (b *Bringup) lastLook(ctx context.Context, r *region, w *Work, want func(ma
 // after five minutes.
 const mostForRelease = 10 * time.Minute
 
+// releaseLimit counts from the moment in which the release was asked for, not by
+// the time of the stage: a job that is taken up late must not take a release
+// that has just begun for one that is stuck.
 func releaseLimit(w *Work, erase maas.Erase) time.Time {
 	limit := time.Duration(w.Profile.Policy.ReleaseTimeoutSeconds) * time.Second
 	if erase == maas.EraseNone {
 		limit = min(limit, mostForRelease)
 	}
-	until := time.Now().Add(limit)
-	if !w.Deadline.IsZero() && w.Deadline.Before(until) {
-		return w.Deadline
-	}
-	return until
+	return time.Now().Add(limit)
 }
 
 // release gives the machine back to MAAS and waits until nobody holds it. It

@@ -59,6 +59,9 @@ func (b *Bringup) RenderCloudInit(ctx context.Context, w *Work) (Result, error) 
 		return Result{}, err
 	}
 	w.Facts.NodeCreated = true
+	if vacated(m.Status) { // somebody released what an earlier round deployed
+		w.Facts.uninstalled()
+	}
 	if err := w.Save(ctx); err != nil {
 		return Result{}, err
 	}

@@ -31,6 +31,7 @@ func (b *Bringup) ConfigureStorage(ctx context.Context, w *Work) (Result, error)
 		return skipAdvanced(m), err
 	}
 	disk, err := bootDisk(m.BlockDevices)
+	w.Facts.Reinspect = err != nil // or a card that is fitted now would stay unseen
 	if err != nil {
 		return Result{}, err
 	}

@@ -222,14 +222,10 @@ func (b *Bringup) reseedByTask(ctx context.Context, w *Work, n node.Node) error 
 		return err
 	}
 	err := b.cfg.DB.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		err := binding.Bind(ctx, tx, binding.Binding{
-			Node: w.Node, Site: w.Site.ID, Profile: w.Profile.ID, SystemID: w.SystemID, IPMIIP: w.IPMIIP, PXEMAC: w.PXEMAC,
-			Status: w.Observed.Status, Power: w.Observed.Power, IPs: w.Observed.IPs, SeenAt: &w.Observed.At,
-		})
-		if err != nil {
+		if err := bind(ctx, tx, w); err != nil {
 			return err
 		}
-		_, err = b.cfg.Tasks.Enqueue(ctx, tx, agenttask.Request{
+		_, err := b.cfg.Tasks.Enqueue(ctx, tx, agenttask.Request{
 			Node: n.ID, Type: agentwire.TypeHWSyncReseed,
 			Params: agentwire.HWSyncParams{
 				MAASURL: w.Site.Settings.APIBaseURL, SystemID: w.SystemID, Interval: w.Profile.Policy.HardwareSyncInterval,
@@ -246,6 +242,14 @@ func (b *Bringup) reseedByTask(ctx context.Context, w *Work, n node.Node) error 
 	return w.Save(ctx)
 }
 
+// bind keeps which machine the node of a job is.
+func bind(ctx context.Context, tx pgx.Tx, w *Work) error {
+	return binding.Bind(ctx, tx, binding.Binding{
+		Node: w.Node, Site: w.Site.ID, Profile: w.Profile.ID, SystemID: w.SystemID, IPMIIP: w.IPMIIP, PXEMAC: w.PXEMAC,
+		Status: w.Observed.Status, Power: w.Observed.Power, IPs: w.Observed.IPs, SeenAt: &w.Observed.At,
+	})
+}
+
 func (b *Bringup) unhealthy(w *Work, m maas.Machine, problem error) error {
 	details := map[string]any{
 		"last_sync": m.LastSync, "sync_before_seed": w.Facts.SyncBefore, "seeds": w.Facts.SyncSeeds, "seeded_at": w.Facts.SyncSeededAt,
@@ -260,6 +264,6 @@ func (b *Bringup) unhealthy(w *Work, m maas.Machine, problem error) error {
 }
 
 func syncDisabled(w *Work) error {
-	return failed(durable.HardwareSyncFailure, "failed_hw_sync_health", "%s was deployed without hardware sync, which MAAS enables only when it deploys", w.Hostname).
+	return failed(durable.HardwareSyncFailure, "hw_sync_disabled", "%s was deployed without hardware sync, which MAAS enables only when it deploys", w.Hostname).
 		with("restart clean deploys it anew with hardware sync").final().about(map[string]any{"enable_hw_sync": false})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/url"
 	"testing"
+	"time"
 
 	"gpuaas/controlplane/internal/bringup"
 	"gpuaas/controlplane/internal/durable"
@@ -89,13 +90,28 @@ func TestAdoption(t *testing.T) {
 		"deployed for another job": {func(t *testing.T, w *world, job *bringup.Work) { enrolled(t, w, job, "another") }, "", ""},
 		"deployed by hand, and enrolled": {func(t *testing.T, w *world, job *bringup.Work) {
 			byHand(t, w, job)
-			_, err := w.owner.Exec(t.Context(), "INSERT INTO node_contacts (node_id, last_contact_at) VALUES ($1, now() + interval '5s')", job.Node)
-			must(t, err)
+			w.heard(t, job, time.Now().Add(5*time.Second))
 		}, bringup.EnsureHardwareSyncConfigured, ""},
 		"deployed by hand after it had enrolled": {func(t *testing.T, w *world, job *bringup.Work) {
 			byHand(t, w, job)
-			_, err := w.owner.Exec(t.Context(), "INSERT INTO node_contacts (node_id, last_contact_at) VALUES ($1, now() - interval '5s')", job.Node)
+			w.heard(t, job, time.Now().Add(-5*time.Second))
+		}, "", ""},
+		"deployed by hand, heard of while that was under way": {func(t *testing.T, w *world, job *bringup.Work) {
+			w.fault(t, simfault.Rule{Fault: simfault.PhaseDrags, Phase: "install", Machine: job.SystemID, Skip: 1, Delay: simfault.Duration(2 * time.Second)})
+			byHand(t, w, job)
+			w.heard(t, job, w.happened(t, job, "Deployed").Add(-time.Millisecond))
+		}, "", ""},
+		"adopted before, and enrolled late": {func(t *testing.T, w *world, job *bringup.Work) {
+			byHand(t, w, job)
+			_, err := w.sim.SetAnnotations(admin, job.SystemID, url.Values{"gpuaas-job": {job.Job}})
 			must(t, err)
+			w.heard(t, job, time.Now().Add(5*time.Second))
+		}, bringup.EnsureHardwareSyncConfigured, ""},
+		"adopted before, and never enrolled": {func(t *testing.T, w *world, job *bringup.Work) {
+			byHand(t, w, job)
+			_, err := w.sim.SetAnnotations(admin, job.SystemID, url.Values{"gpuaas-job": {job.Job}})
+			must(t, err)
+			w.heard(t, job, time.Now().Add(-5*time.Second))
 		}, "", ""},
 		"enrolled without its mark": {func(t *testing.T, w *world, job *bringup.Work) { enrolled(t, w, job, "") }, bringup.EnsureHardwareSyncConfigured, ""},
 		"releasing": {func(t *testing.T, w *world, job *bringup.Work) {
@@ -152,6 +168,65 @@ func TestAdoption(t *testing.T) {
 			}
 			w.told(t, job, result)
 		})
+	}
+}
+
+// heard notes when the agent of the job's node was last heard from.
+func (w *world) heard(t *testing.T, job *bringup.Work, at time.Time) {
+	t.Helper()
+	if _, err := w.owner.Exec(t.Context(), "INSERT INTO node_contacts (node_id, last_contact_at) VALUES ($1, $2)", job.Node, at); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// happened is when MAAS last noted something about the machine.
+func (w *world) happened(t *testing.T, job *bringup.Work, kind string) (at time.Time) {
+	t.Helper()
+	page, err := w.sim.Events(admin, url.Values{"id": {job.SystemID}, "level": {"DEBUG"}, "limit": {"1000"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range page.Events {
+		created, err := time.Parse("Mon, 02 Jan. 2006 15:04:05", e.Created)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Type == kind && created.After(at) {
+			at = created
+		}
+	}
+	return at
+}
+
+// What was true of the installation before is not true of the adopted one: it
+// has another key, was seeded with nothing, and its agent has yet to poll.
+func TestAnAdoptedInstallationStartsWithNothingProven(t *testing.T) {
+	w, street := newStreet(t, 1)
+	b, job := street.awaiting(t, w, 1)
+	w.polls(t, job)
+	w.happens(t, job.SystemID, "release")
+	if _, err := w.sim.Deploy(admin, job.SystemID, url.Values{"enable_hw_sync": {"true"}}); err != nil {
+		t.Fatal(err)
+	}
+	w.until(t, job.SystemID, region.Deployed.String())
+	b.Reinstall(t)
+	w.heard(t, job, time.Now().Add(5*time.Second))
+	job.Epoch++
+	r, err := w.bringup.Adopt(system(t), job)
+	if err != nil || r.Next != bringup.EnsureHardwareSyncConfigured {
+		t.Fatalf("it goes on with %q, %v", r.Next, err)
+	}
+	if f := job.Facts; f.DeployedAt == nil || f.SSHHostKey != "" || f.SyncSeededAt != nil || f.SyncHealthy != nil {
+		t.Errorf("facts are %+v", f)
+	}
+	w.does(t, bringup.EnsureHardwareSyncConfigured, job)
+	w.does(t, bringup.WaitForHardwareSyncHealthy, job)
+	job.Since = time.Now()
+	job.Deadline = job.Since.Add(30 * time.Minute)
+	w.waits(t, job, 10*time.Minute)
+	w.polls(t, job)
+	if r := w.does(t, bringup.WaitForAgentEnrollment, job); r.Await != nil {
+		t.Errorf("%+v", r)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"gpuaas/controlplane/internal/binding"
 	"gpuaas/controlplane/internal/bringup"
 	"gpuaas/controlplane/internal/durable"
 	"gpuaas/controlplane/internal/node"
@@ -85,6 +86,19 @@ func TestCompensation(t *testing.T) {
 			},
 			maas: region.Deployed, node: node.Quarantined, left: "stays Deployed in MAAS",
 		},
+		"deployed once, released by somebody, and held again": {
+			before: func(t *testing.T, w *world, job *bringup.Work) {
+				w.deployed(t, job)
+				w.happens(t, job.SystemID, "release")
+				at := job.Facts.DeployedAt
+				w.allocated(t, job, 3)
+				if job.Facts.DeployedAt != nil || job.Facts.Image != "" {
+					t.Errorf("it is still taken for deployed: %+v", job.Facts)
+				}
+				job.Facts.DeployedAt = at // as if the worker had died before it could note that
+			},
+			maas: region.Ready, node: node.Deleted, left: "stays known to MAAS, as Ready",
+		},
 		"deployed, from a clean start": {
 			before: func(t *testing.T, w *world, job *bringup.Work) { w.deployed(t, job) }, reset: true,
 			maas: region.Ready, node: node.Deleted, left: "stays known to MAAS, as Ready",
@@ -144,6 +158,10 @@ func TestCompensation(t *testing.T) {
 			got, err := w.nodes.Node(t.Context(), job.Node)
 			if got.Status != c.node || c.node != "" && err != nil {
 				t.Errorf("the node is %q, %v", got.Status, err)
+			}
+			bound, err := binding.ByMachine(t.Context(), w.db, job.Site.ID, systemID)
+			if kept := c.node == node.Quarantined; kept != (err == nil && bound.Node == job.Node && bound.IPMIIP == job.IPMIIP) {
+				t.Errorf("the machine is bound to %+v, %v", bound, err)
 			}
 			if slices.Contains(w.vault.paths(), "first-boot/onboarding/"+job.Job) || job.Facts.FirstBootPath != "" {
 				t.Error("the first boot is still in the secrets engine")
@@ -220,7 +238,7 @@ func TestAReleaseThatIsStuck(t *testing.T) {
 			for _, rule := range c.rules {
 				w.fault(t, rule)
 			}
-			job.Reset, job.Deadline = true, time.Now().Add(300*time.Millisecond)
+			job.Reset, job.Profile.Policy.ReleaseTimeoutSeconds = true, 1
 			err := w.bringup.Compensate(system(t), job)
 			if c.code == "" {
 				if err != nil {
@@ -240,6 +258,24 @@ func TestAReleaseThatIsStuck(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A release that is asked for after the time of its stage was up gets its time
+// all the same: only one that hangs is led out by force.
+func TestAReleaseThatIsAskedForLateIsNotStuck(t *testing.T) {
+	w := newWorld(t, aFleet(1))
+	job := w.ready(t, 1)
+	w.deployed(t, job)
+	job.Reset, job.Deadline = true, time.Now().Add(-time.Hour)
+	w.fault(t, simfault.Rule{Fault: simfault.PhaseDrags, Phase: region.PhasePowerOff, Machine: job.SystemID, Delay: simfault.Duration(300 * time.Millisecond)})
+	w.asked.reset()
+	if err := w.bringup.Compensate(system(t), job); err != nil {
+		t.Fatal(err)
+	}
+	if w.asked.of("machine.mark_broken") != 0 {
+		t.Errorf("a release that had just begun was broken off: %s", w.asked)
+	}
+	w.until(t, job.SystemID, region.Ready.String())
 }
 
 // A BMC that fails leaves the machine as it was; it is tried again.

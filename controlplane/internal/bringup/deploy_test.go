@@ -13,6 +13,7 @@ import (
 
 	"gpuaas/controlplane/internal/bringup"
 	"gpuaas/controlplane/internal/durable"
+	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/maas"
 	"gpuaas/controlplane/internal/node"
 	simfault "gpuaas/sim/maas/fault"
@@ -196,6 +197,27 @@ func TestALostAnswerDeploysOnce(t *testing.T) {
 				w.told(t, job)
 			})
 		}
+	}
+}
+
+// The setting is written again, or found as it was written: nobody is asked.
+func TestALostAnswerToASettingIsMadeUpFor(t *testing.T) {
+	w := newWorld(t, aFleet(1), func(p *plan) { p.policy.HardwareSyncInterval = set("7m") })
+	job := w.ready(t, 1)
+	w.does(t, bringup.RenderCloudInit, job)
+	w.fault(t, simfault.Rule{Operation: "maas.set_config", Fault: simfault.LostAnswer, Count: 1})
+	if f := w.fails(t, bringup.DeployViaMAAS, job, durable.UpstreamTransient, "setting_unproven"); f.Final {
+		t.Error("it is not tried again")
+	}
+	w.does(t, bringup.DeployViaMAAS, job)
+	w.does(t, bringup.WaitForDeployed, job)
+}
+
+// What stages write to the database may be written twice.
+func TestACommitOfUnknownOutcomeIsRepeated(t *testing.T) {
+	f := bringup.Classify(fault.New(fault.Ambiguous, "commit_outcome_unknown", "the connection broke").WithRemedy("repeat"))
+	if f.Class != durable.UpstreamTransient || f.Final {
+		t.Errorf("it is %s, final: %v", f.Class, f.Final)
 	}
 }
 

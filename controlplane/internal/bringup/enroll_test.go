@@ -44,6 +44,9 @@ func (w *world) polls(t *testing.T, job *bringup.Work) {
 // passes lets time of the wait pass.
 func passes(job *bringup.Work, d time.Duration) {
 	job.Since, job.Deadline = job.Since.Add(-d), job.Deadline.Add(-d)
+	if at := job.Facts.TokenRefreshed; at != nil {
+		job.Facts.TokenRefreshed = set(at.Add(-d))
+	}
 }
 
 // waits runs the stage, which must leave until the first poll or so long.
@@ -167,7 +170,7 @@ func TestWhyAnAgentDoesNotCome(t *testing.T) {
 				}
 			})
 			job.Facts.EnrollEpoch, job.Facts.TokenRefreshes = job.Epoch, 2
-			passes(job, time.Hour)
+			passes(job, 31*time.Minute)
 			f := w.fails(t, bringup.WaitForAgentEnrollment, job, durable.AgentEnrollmentFailure, c.code)
 			if text := fmt.Sprint(f.Message, f.Details); !strings.Contains(text, c.told) || strings.Contains(text, "CANARYTOKEN") || len(text) > 4000 {
 				t.Errorf("told: %s", text)
@@ -186,9 +189,50 @@ func TestARefreshThatCannotReachTheMachineStillWaits(t *testing.T) {
 	w, b, job := awaiting(t)
 	b.set(func() { b.away = []string{"*"} })
 	passes(job, 11*time.Minute)
-	r := w.waits(t, job, 9*time.Minute)
+	r := w.waits(t, job, 10*time.Minute)
 	if job.Facts.TokenRefreshes != 1 || !strings.Contains(fmt.Sprint(r.Details["ssh"]), "no SSH connection") {
 		t.Errorf("%+v", r)
+	}
+}
+
+// The agent needs the control plane to enrol: however long that was away, the
+// wait goes on for a while when it is back.
+func TestAnOutageOfTheControlPlaneDoesNotUseUpTheWait(t *testing.T) {
+	w, _, job := awaiting(t)
+	w.waits(t, job, 10*time.Minute)
+	for refresh := 1; refresh <= 2; refresh++ {
+		passes(job, 40*time.Minute)
+		w.waits(t, job, 10*time.Minute)
+		w.waits(t, job, 10*time.Minute)
+		if job.Facts.TokenRefreshes != refresh {
+			t.Errorf("refreshed %d times, want %d", job.Facts.TokenRefreshes, refresh)
+		}
+	}
+	passes(job, 40*time.Minute)
+	if r := w.waits(t, job, 10*time.Minute); r.Message == "" || job.Facts.TokenRefreshes != 2 {
+		t.Errorf("%+v, refreshed %d times", r, job.Facts.TokenRefreshes)
+	}
+	w.waits(t, job, 10*time.Minute)
+	passes(job, 10*time.Minute+time.Second) // somebody was there all the time
+	w.fails(t, bringup.WaitForAgentEnrollment, job, durable.AgentEnrollmentFailure, "failed_enrollment")
+}
+
+// An agent that comes after the wait was given up ends the job once somebody
+// adopts what there is: nothing is awaited or seeded again.
+func TestALateAgentIsAdopted(t *testing.T) {
+	w, b, job := awaiting(t)
+	job.Facts.EnrollEpoch, job.Facts.TokenRefreshes = job.Epoch, 2
+	passes(job, 31*time.Minute)
+	w.fails(t, bringup.WaitForAgentEnrollment, job, durable.AgentEnrollmentFailure, "failed_enrollment")
+	w.polls(t, job)
+	job.Epoch++
+	said := len(b.Commands())
+	r, err := w.bringup.Adopt(system(t), job)
+	if err != nil || r.Next != bringup.WaitForAgentEnrollment {
+		t.Fatalf("it goes on with %q, %v", r.Next, err)
+	}
+	if r := w.does(t, r.Next, job); r.Await != nil || len(b.Commands()) != said {
+		t.Errorf("%+v, said %q", r, b.Commands()[said:])
 	}
 }
 

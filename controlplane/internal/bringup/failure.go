@@ -68,6 +68,7 @@ var classes = map[string]durable.FailureClass{
 	"bmc_refused":               durable.BMCPowerFailure,
 	"bmc_failed":                durable.BMCPowerFailure,
 	"nodes_url_missing":         durable.SiteCapabilityMissing,
+	"commit_outcome_unknown":    durable.UpstreamTransient, // stages look first and may be repeated
 }
 
 // Classify gives an error of a stage its class. The kind of a fault says

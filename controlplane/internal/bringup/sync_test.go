@@ -266,7 +266,7 @@ func TestMachinesThatCannotBeSeeded(t *testing.T) {
 		"without sync": {func(t *testing.T, w *world, _ *box, job *bringup.Work) {
 			t.Helper()
 			w.fault(t, simfault.Rule{Machine: job.SystemID, Operation: "machine.get", Fault: simfault.Lie, Set: map[string]any{"enable_hw_sync": false}})
-		}, durable.HardwareSyncFailure, "failed_hw_sync_health"},
+		}, durable.HardwareSyncFailure, "hw_sync_disabled"},
 		"held by another": {func(t *testing.T, w *world, _ *box, job *bringup.Work) {
 			t.Helper()
 			w.fault(t, simfault.Rule{Machine: job.SystemID, Operation: "machine.get", Fault: simfault.Lie, Set: map[string]any{"workload_annotations": map[string]string{"gpuaas-job": "other"}}})

@@ -50,7 +50,7 @@ type Await struct {
 }
 
 // Failure is why a stage did not reach its end.
-type Failure struct {
+type Failure struct { //nolint:errname // named as the specification names it
 	Class   durable.FailureClass
 	Code    string         // stable, snake_case
 	Message string         // what happened, to what
@@ -116,9 +116,11 @@ type Facts struct {
 	PowerWritten     string `json:"power_written,omitempty"` // fingerprint of what this job gave MAAS
 
 	IdentifiedBy   string     `json:"identified_by,omitempty"`    // hostname, power_address, pxe_mac, created, discovered or sole_new
-	NewBefore      []string   `json:"new_before,omitempty"`       // machines that were New before this job made its server boot
+	NewBefore      []string   `json:"new_before,omitzero"`        // machines that were New before this job first made its server boot; none is not unknown
 	NetworkBootsAt *time.Time `json:"network_boots_at,omitempty"` // when this job last made its server boot from the network
+	QueuedAt       *time.Time `json:"queued_at,omitempty"`        // since when this job waits for its turn to do so
 	Commissions    int        `json:"commissions,omitempty"`      // how often this job has started commissioning
+	Reinspect      bool       `json:"reinspect,omitempty"`        // what MAAS knows of the hardware did not do: it may have been mended since
 
 	BootDiskID   int64    `json:"boss_disk_id,omitempty"`
 	BootDisk     string   `json:"boss_disk,omitempty"`
@@ -132,7 +134,8 @@ type Facts struct {
 	FirstBootLayers []firstboot.LayerRef `json:"first_boot_layers,omitempty"`
 	TokenExpiresAt  *time.Time           `json:"token_expires_at,omitempty"`
 	TokenRefreshes  int                  `json:"token_refreshes,omitempty"` // in the present wait for the agent
-	EnrollEpoch     int64                `json:"enroll_epoch,omitempty"`    // of that wait
+	TokenRefreshed  *time.Time           `json:"token_refreshed_at,omitempty"`
+	EnrollEpoch     int64                `json:"enroll_epoch,omitempty"` // of that wait
 
 	Deploys        int        `json:"deploys,omitempty"`        // deployments that this job has sent
 	Redeploys      int        `json:"redeploys,omitempty"`      // of these, after a datasource-like failure
@@ -150,4 +153,12 @@ type Facts struct {
 	SyncHealthy  *time.Time `json:"sync_healthy_at,omitempty"`
 
 	Left []string `json:"left,omitempty"` // what undoing could not, or must not, undo
+}
+
+// uninstalled forgets what was true of an installation that is no more.
+func (f *Facts) uninstalled() {
+	f.DeployedAt, f.Image, f.Addresses = nil, "", nil
+	f.SSHAddress, f.SSHHostKey = "", ""
+	f.SyncSeeds, f.SyncSeededAt, f.SyncBefore, f.SyncHealthy = 0, nil, nil, nil
+	f.EnrollEpoch = 0
 }

@@ -22,6 +22,16 @@ func TestEveryOperatorActionLeavesAParkedJob(t *testing.T) {
 	}
 }
 
+// Also while it is being undone: that may be for a restart, which can be called
+// off.
+func TestEveryJobThatHasNotEndedCanBeCancelled(t *testing.T) {
+	for _, s := range durable.JobLifecycle.States {
+		if _, err := durable.JobLifecycle.Next(s.Name, durable.JobCancel); (err == nil) == s.Terminal {
+			t.Errorf("%s: %v", s.Name, err)
+		}
+	}
+}
+
 func TestAFailedJobIsParkedNeverClosed(t *testing.T) {
 	terminal := map[durable.JobStatus]bool{durable.JobCompleted: true, durable.JobCancelled: true, durable.JobReconciled: true}
 	for _, s := range durable.JobLifecycle.States {

@@ -179,6 +179,13 @@ func TestBatchesOverTheAPI(t *testing.T) {
 		if a.status != http.StatusAccepted || b.State != c.want {
 			t.Errorf("%s answers %d %s", c.verb, a.status, a.body)
 		}
+		var e onboarding.Explanation
+		d.call(t, http.MethodGet, "onboardings/"+made.Onboardings[1].OnboardingID.String()+"/explain", nil).decode(t, &e)
+		resume := "gpuaas onboarding batch resume " + made.BatchID.String()
+		if strings.Contains(e.Remedy, resume) != (c.verb == "pause") || strings.Contains(e.Observed, "is paused since 20") != (c.verb == "pause") ||
+			strings.Contains(e.Observed, "places of the site are in use, 0 of ") != (c.verb != "cancel") {
+			t.Errorf("after %s it is explained as %+v", c.verb, e)
+		}
 	}
 	d.call(t, http.MethodGet, "onboarding-batches/"+id.NewString(), nil).wants(t, http.StatusNotFound, "onboarding_batch_not_found")
 }

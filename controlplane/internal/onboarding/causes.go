@@ -61,7 +61,7 @@ var causeOfCode = map[string]string{ //nolint:gosec // sentences about credentia
 
 	"discovery_conflict":  "The host name belongs to one machine of MAAS and the BMC address to another: one of them was given wrongly, or a machine was moved.",
 	"discovery_ambiguous": "Several new machines appeared in MAAS at the same time, and nothing proves which one it is.",
-	"discovery_busy":      "Another onboarding of the site is looking for new machines; two at once could not be told apart.",
+	"discovery_busy":      "Machines of a site are looked for one after the other, and the place in that queue was lost: the database was away, or the credentials of MAAS were rotated.",
 	"create_unproven":     "MAAS did not say whether it created the machine, and does not show it yet.",
 	"discovery_timeout":   "The machine never asked for a network boot: boot order, cabling, the PXE VLAN or DHCP.",
 
@@ -99,6 +99,7 @@ var causeOfCode = map[string]string{ //nolint:gosec // sentences about credentia
 	"maas_machine_token_unset": "MAAS has not issued a token for the machine yet.",
 	"failed_hw_sync_seed":      "MAAS did not issue a token for the machine: hardware sync is off for this deployment.",
 	"failed_hw_sync_health":    "The timer of hardware sync does not run on the machine, or the machine cannot reach MAAS.",
+	"hw_sync_disabled":         "The machine was deployed without hardware sync, which MAAS enables only when it deploys: somebody else deployed it, or the profile was changed since.",
 	"failed_enrollment":        "The agent cannot reach the control plane from the machine: DNS, routing, a firewall or a proxy.",
 	"site_bootstrap_failed":    "The bootstrap bundle of the site failed at the first boot; ours did not get its turn.",
 	"gpuaas_bootstrap_failed":  "A layer of our first boot failed; the details name it.",

@@ -2,6 +2,7 @@ package onboarding
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"gpuaas/controlplane/internal/bringup"
 	"gpuaas/controlplane/internal/durable"
 	"gpuaas/controlplane/internal/id"
+	"gpuaas/controlplane/internal/onboarding/internal/onboardingdb"
 )
 
 // Explanation says how an onboarding stands: what it waits for, what was seen
@@ -71,13 +73,13 @@ func Explain(o Onboarding, events []Event, now time.Time) Explanation {
 	case durable.JobRunning:
 		e.explainRunning(o, events, now)
 	case durable.JobCompensating:
-		e.WaitingSince = utc(o.StageStartedAt)
-		e.Summary = fmt.Sprintf("%s: what was done is being undone%s%s", o.Hostname, lasting(o.StageStartedAt, now), onBehalf(o.Action))
+		e.WaitingSince = utc(since(o))
+		e.Summary = fmt.Sprintf("%s: what was done is being undone%s%s", o.Hostname, lasting(since(o), now), onBehalf(o, events))
 	case durable.JobFailedRetryable, durable.JobFailedManualIntervention:
 		e.WaitingSince = utc(o.ParkedAt)
-		e.Summary = fmt.Sprintf("%s is parked at %s%s: %s", o.Hostname, place(o), lasting(o.ParkedAt, now), brief(or(o.ErrorMessage, "an operator must decide")))
+		e.Summary = fmt.Sprintf("%s is parked at %s%s: %s", o.Hostname, place(o), lasting(o.ParkedAt, now), brief(whyParked(o, events)))
 	case durable.JobCompleted, durable.JobReconciled, durable.JobCancelled:
-		e.explainEnded(o)
+		e.explainEnded(o, events)
 	}
 	return e
 }
@@ -94,17 +96,45 @@ func (e *Explanation) explainPending(o Onboarding, now time.Time) {
 	e.Summary = fmt.Sprintf("%s has waited%s for a free place", o.Hostname, lasting(&o.RequestedAt, now))
 }
 
-// within adds how many places there are, which only the database knows.
-func (e Explanation) within(used, limit int) Explanation {
-	if e.Status == durable.JobPending {
-		e.Observed = fmt.Sprintf("%d of %d places of the site are in use", used, limit)
+// queue is what an onboarding that is pending waits in, which only the
+// database knows.
+type queue struct {
+	used, limit           int // places of the site
+	ofBatch, limitOfBatch int // and of the batch; no limit: it is on its own
+	batch                 id.OnboardingBatch
+	pausedAt              *time.Time
+}
+
+func (q queue) inUse() string {
+	text := fmt.Sprintf("%d of %d places of the site are in use", q.used, q.limit)
+	if q.limitOfBatch > 0 {
+		text += fmt.Sprintf(", %d of %d of the batch", q.ofBatch, q.limitOfBatch)
+	}
+	return text
+}
+
+// within adds what a pending onboarding waits for.
+func (e Explanation) within(o Onboarding, q queue, now time.Time) Explanation {
+	e.Observed = q.inUse()
+	switch {
+	case o.AdmittedAt != nil:
+	case q.pausedAt != nil:
+		e.WaitingSince = utc(q.pausedAt)
+		e.Expected = "the batch is resumed, and a place within the limits of the site and the batch is free"
+		e.Observed = fmt.Sprintf("batch %s is paused since %s; %s", q.batch, q.pausedAt.UTC().Format(time.RFC3339), e.Observed)
+		e.Summary = fmt.Sprintf("%s is not begun: its batch has been paused%s", o.Hostname, lasting(q.pausedAt, now))
+		e.Remedy = fmt.Sprintf("go on with the batch: gpuaas onboarding batch resume %s --reason REASON", q.batch)
+	case q.used >= q.limit:
+		e.Summary += fmt.Sprintf(": %d of %d of the site are in use", q.used, q.limit)
+	case q.limitOfBatch > 0 && q.ofBatch >= q.limitOfBatch:
+		e.Summary += fmt.Sprintf(": %d of %d of the batch are in use", q.ofBatch, q.limitOfBatch)
 	}
 	return e
 }
 
 func (e *Explanation) explainRunning(o Onboarding, events []Event, now time.Time) {
-	e.WaitingSince = utc(o.StageStartedAt)
-	e.Summary = fmt.Sprintf("%s is at %s%s%s", o.Hostname, place(o), lasting(o.StageStartedAt, now), onBehalf(o.Action))
+	e.WaitingSince = utc(since(o))
+	e.Summary = fmt.Sprintf("%s is at %s%s%s", o.Hostname, place(o), lasting(since(o), now), onBehalf(o, events))
 	if usual := usually[doing(o)]; usual != "" {
 		e.Summary += "; usually that takes " + usual
 	}
@@ -113,7 +143,7 @@ func (e *Explanation) explainRunning(o Onboarding, events []Event, now time.Time
 	}
 }
 
-func (e *Explanation) explainEnded(o Onboarding) {
+func (e *Explanation) explainEnded(o Onboarding, events []Event) {
 	e.WaitingSince, e.Expected = utc(o.CompletedAt), ""
 	took := ""
 	if o.StartedAt != nil && o.CompletedAt != nil {
@@ -126,6 +156,9 @@ func (e *Explanation) explainEnded(o Onboarding) {
 		e.Summary = fmt.Sprintf("%s became node %s%s; a state that was brought about outside was adopted on the way", o.Hostname, o.Node, took)
 	default:
 		e.Summary = fmt.Sprintf("the onboarding of %s was cancelled%s", o.Hostname, took)
+		if d := newestDecision(events, durable.JobCancel); d != nil {
+			e.Summary += " " + d.said()
+		}
 	}
 	if len(o.Facts.Left) > 0 {
 		e.Summary += "; left: " + strings.Join(o.Facts.Left, "; ")
@@ -159,7 +192,7 @@ func observed(o Onboarding, events []Event) string {
 		parts = append(parts, seen)
 	}
 	if o.parked() && o.ErrorMessage != "" {
-		parts = append(parts, o.ErrorMessage)
+		parts = append(parts, whyParked(o, events))
 	} else if last := newest(o, events, StageFailed, StageNote, StageSucceeded, StageSkipped, StageCompensated); last != nil && last.Message != "" {
 		parts = append(parts, last.Message)
 	}
@@ -246,11 +279,71 @@ func place(o Onboarding) string {
 	return fmt.Sprintf("stage %d of %d (%s)", number, total, title)
 }
 
-func onBehalf(action durable.JobEvent) string {
-	if action == "" {
+func onBehalf(o Onboarding, events []Event) string {
+	if o.Action == "" {
 		return ""
 	}
-	return fmt.Sprintf(", because an operator asked for %s", wordOf(action))
+	if d := newestDecision(events, o.Action); d != nil {
+		return fmt.Sprintf(", because %s asked for %s: %s", d.who(), wordOf(o.Action), d.reason)
+	}
+	return fmt.Sprintf(", because an operator asked for %s", wordOf(o.Action))
+}
+
+// decision is what an operator did, as the ledger has it.
+type decision struct {
+	Action durable.JobEvent `json:"action"`
+	Actor  string           `json:"actor"`
+	Role   string           `json:"actor_role"`
+	reason string
+}
+
+// newestDecision is when operators last did something; nil: the entries do not
+// go back so far.
+func newestDecision(events []Event, action durable.JobEvent) *decision {
+	for i := len(events) - 1; i >= 0; i-- {
+		var d decision
+		if events[i].Status == OperatorAction && json.Unmarshal(events[i].Details, &d) == nil && d.Action == action {
+			d.reason = events[i].Message
+			return &d
+		}
+	}
+	return nil
+}
+
+func (d decision) who() string {
+	switch {
+	case d.Actor == "":
+		return "an operator"
+	case d.Role == "":
+		return d.Actor
+	}
+	return d.Actor + " (" + d.Role + ")"
+}
+
+// said is who did it and why.
+func (d decision) said() string { return fmt.Sprintf("by %s: %s", d.who(), d.reason) }
+
+// whyParked is why an onboarding waits for somebody: what failed, and who
+// stopped it for which reason.
+func whyParked(o Onboarding, events []Event) string {
+	why := or(o.ErrorMessage, "an operator must decide")
+	d := newestDecision(events, durable.JobMarkManual)
+	switch {
+	case d == nil || o.Action != durable.JobMarkManual:
+		return why
+	case o.ErrorCode == codeMarked:
+		return "stopped " + d.said()
+	}
+	return why + "; automation was stopped " + d.said()
+}
+
+// since is when the stage began; one that has not begun yet follows what last
+// happened to the onboarding.
+func since(o Onboarding) *time.Time {
+	if o.StageStartedAt == nil {
+		return &o.UpdatedAt
+	}
+	return o.StageStartedAt
 }
 
 func lasting(since *time.Time, now time.Time) string {
@@ -295,11 +388,34 @@ func (s *Service) explained(ctx context.Context, onboarding id.Onboarding) (Onbo
 	}
 	explanation := Explain(o, events, s.now())
 	if o.Status == durable.JobPending {
-		used, limit, err := s.Slots(ctx, o.Site)
+		q, err := s.queueOf(ctx, o)
 		if err != nil {
 			return Onboarding{}, nil, Explanation{}, err
 		}
-		explanation = explanation.within(used, limit)
+		explanation = explanation.within(o, q, s.now())
 	}
 	return o, events, explanation, nil
+}
+
+// queueOf reads what a pending onboarding waits in.
+func (s *Service) queueOf(ctx context.Context, o Onboarding) (queue, error) {
+	places, err := s.reads.Places(ctx, onboardingdb.PlacesParams{SiteID: o.Site, BatchID: o.Batch})
+	if err != nil {
+		return queue{}, fmt.Errorf("count places in use: %w", err)
+	}
+	q := queue{used: int(places.OfSite), limit: int(places.SiteLimit)}
+	if o.Batch.IsZero() {
+		return q, nil
+	}
+	r, err := s.reads.Batch(ctx, o.Batch)
+	b, err := batchFound(r, err)
+	if err != nil {
+		return queue{}, err
+	}
+	limit, err := s.reads.BatchLimit(ctx, b.Profile)
+	if err != nil {
+		return queue{}, fmt.Errorf("read limit of batch: %w", err)
+	}
+	q.batch, q.pausedAt, q.ofBatch, q.limitOfBatch = b.ID, b.PausedAt, int(places.OfBatch), int(limit)
+	return q, nil
 }

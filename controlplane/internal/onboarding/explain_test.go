@@ -87,6 +87,9 @@ func cases() []explained {
 		{"compensating", job(func(o *onboarding.Onboarding) {
 			o.Status, o.Action = durable.JobCompensating, durable.JobCancel
 		}), nil},
+		{"compensating, not begun", job(func(o *onboarding.Onboarding) {
+			o.Status, o.Action, o.StageStartedAt = durable.JobCompensating, durable.JobCancel, nil
+		}), nil},
 		{"completed", ended(durable.JobCompleted, same), nil},
 		{"reconciled", ended(durable.JobReconciled, func(o *onboarding.Onboarding) { o.Adopted = true }), nil},
 		{"cancelled", ended(durable.JobCancelled, func(o *onboarding.Onboarding) {
@@ -105,10 +108,33 @@ func cases() []explained {
 		{"failed, ambiguous, adoptable", deployed(parked(durable.StateAmbiguity, bringup.WaitForDeployed, "maas_state_conflict", "somebody deployed the machine")), nil},
 		{"failed, ambiguous, gone", absent(parked(durable.StateAmbiguity, bringup.WaitForReady, "machine_gone", "machine 4y3h7n is no longer in MAAS")), nil},
 		{"failed, marked", parked(durable.StateAmbiguity, bringup.WaitForReady, "operator_marked", "an operator stopped automation"), nil},
+		{"failed, marked, told by whom", job(func(o *onboarding.Onboarding) {
+			*o = parked(durable.StateAmbiguity, bringup.WaitForReady, "operator_marked", "an operator stopped the automation")
+			o.Action = durable.JobMarkManual
+		}), decided(durable.JobMarkManual, "the rack is moved")},
+		{"failed, then marked", job(func(o *onboarding.Onboarding) {
+			*o = parked(durable.HardwareMismatch, bringup.ConfigureStorage, "boss_disk_not_found", "none of 9 disks is a BOSS disk")
+			o.Action = durable.JobMarkManual
+		}), decided(durable.JobMarkManual, "I look at it")},
+		{"cancelled, told by whom", ended(durable.JobCancelled, func(o *onboarding.Onboarding) { o.Stage = bringup.WaitForReady }), decided(durable.JobCancel, "wrong rack")},
+		{"compensating, told by whom", job(func(o *onboarding.Onboarding) {
+			o.Status, o.Action = durable.JobCompensating, durable.JobRestartClean
+		}), decided(durable.JobRestartClean, "suspect")},
 		{"failed, undoing got stuck", job(func(o *onboarding.Onboarding) {
 			*o = parked(durable.BMCPowerFailure, bringup.WaitForDeployed, "maas_bmc_failure", "the BMC does not answer")
 			o.Action = durable.JobCancel
 		}), nil},
+	}
+}
+
+// decided is the ledger after an operator acted.
+func decided(action durable.JobEvent, reason string) []onboarding.Event {
+	return []onboarding.Event{
+		{Seq: 1, Epoch: 2, Stage: bringup.WaitForReady, Status: onboarding.OperatorAction, Message: "an older one", Details: json.RawMessage(`{"action":"rerun","actor":"bob"}`), OccurredAt: at(5)},
+		{
+			Seq: 2, Epoch: 2, Stage: bringup.WaitForReady, Status: onboarding.OperatorAction, Message: reason,
+			Details: json.RawMessage(`{"action":"` + string(action) + `","actor":"ada","actor_role":"platform_admin"}`), OccurredAt: at(19),
+		},
 	}
 }
 

@@ -106,7 +106,7 @@ UPDATE node_onboardings o SET
     observed_since = CASE WHEN o.observed_status = sqlc.arg(observed_status)::text THEN o.observed_since ELSE sqlc.narg(observed_at)::timestamptz END,
     observed_status = sqlc.arg(observed_status)::text, observed_power = sqlc.arg(observed_power), observed_ips = sqlc.arg(observed_ips),
     observed_at = sqlc.narg(observed_at)::timestamptz,
-    status = sqlc.arg(status), current_stage = sqlc.arg(next_stage)::text, current_attempt = sqlc.arg(next_attempt)::integer,
+    status = sqlc.arg(status), current_stage = sqlc.arg(next_stage)::text, current_attempt = sqlc.arg(next_attempt)::integer, current_takes = 0,
     stage_started_at = CASE WHEN sqlc.arg(same_stage)::boolean THEN o.stage_started_at END,
     action = sqlc.arg(action), adopted = sqlc.arg(adopted),
     failure_class = sqlc.arg(failure_class), error_code = sqlc.arg(error_code), error_message = sqlc.arg(error_message),
@@ -212,3 +212,7 @@ WHERE region_code = sqlc.arg(region_code) AND status <> 'deleted' AND hostname =
 -- name: MachinesBound :many
 SELECT m.node_id, m.ipmi_ip, n.hostname FROM node_maas_state m JOIN nodes n ON n.id = m.node_id
 WHERE m.site_id = sqlc.arg(site_id) AND n.status <> 'deleted' AND m.ipmi_ip = ANY(sqlc.arg(ipmi_ips)::text[]);
+
+-- name: ClaimedMachines :many
+SELECT id, maas_system_id FROM node_onboardings
+WHERE site_id = sqlc.arg(site_id) AND completed_at IS NULL AND maas_system_id <> '' AND id <> sqlc.arg(asking);

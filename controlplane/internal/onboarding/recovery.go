@@ -131,6 +131,7 @@ var firstOf = map[string]durable.JobEvent{
 	"machine_hollow":         durable.JobRestartClean,
 	"deployed_image_differs": durable.JobRestartClean,
 	"ssh_host_key_changed":   durable.JobRestartClean,
+	"hw_sync_disabled":       durable.JobRestartClean,
 }
 
 // adoptable are the states of MAAS that a job can go on from.

@@ -100,7 +100,7 @@ func following(name string) string {
 }
 
 const (
-	nothingUndone = "nothing: the machine stays in MAAS as it is"
+	nothingUndone = "nothing is undone: the machine stays in MAAS as it is"
 	releasedReady = "the machine is released to Ready if this job holds it, the node record and its token are withdrawn"
 	leftDeployed  = "the machine is left deployed for investigation, the node is quarantined"
 )

@@ -65,7 +65,7 @@ func BatchWorkflow(ctx workflow.Context, in BatchInput) error {
 			return ctx.Err()
 		case all && admitted.Waiting == 0:
 			return nil
-		case started >= childrenPerRun || workflow.GetInfo(ctx).GetContinueAsNewSuggested():
+		case all && started >= childrenPerRun || workflow.GetInfo(ctx).GetContinueAsNewSuggested():
 			return workflow.NewContinueAsNewError(ctx, BatchWorkflow, in) // it looks first, so no signal is missed
 		}
 		if err := awaitTurn(ctx, turn); err != nil {

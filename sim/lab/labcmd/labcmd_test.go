@@ -60,7 +60,9 @@ func TestMachines(t *testing.T) {
 	if out := machines("list"); strings.Count(out, "New") != 3 || !strings.Contains(out, "gpu-00002") || !strings.Contains(out, "10.128.0.2") {
 		t.Errorf("list:\n%s", out)
 	}
-	machines("power-on", "gpu-00002")
+	if out := machines("power-on", "gpu-00002"); out != "gpu-00002 is switched on\n" {
+		t.Errorf("said %q", out)
+	}
 	if b := l.Overview()[1]; b.Power != "on" {
 		t.Errorf("%+v", b)
 	}
@@ -78,12 +80,13 @@ func TestMachines(t *testing.T) {
 	if rules := l.Faults.Rules(); len(rules) != 1 || rules[0].Machine != "gpu-00002" || rules[0].Count != 2 {
 		t.Errorf("%+v", rules)
 	}
+	machines("fail", "gpu-0000?", "deploy")
 	machines("heal")
 	if rules := l.Faults.Rules(); len(rules) != 0 {
 		t.Errorf("%+v", rules)
 	}
 	for what, args := range map[string][]string{
-		"no machine is called": {"release", "nobody", "--state", state}, "cannot fail": {"fail", "gpu-00002", "hope", "--state", state},
+		"no machine is called": {"release", "nobody", "--state", state}, "called \"nope\"": {"fail", "nope", "deploy", "--state", state}, "cannot fail": {"fail", "gpu-00002", "hope", "--state", state},
 		"start gpuaas up": {"list", "--state", t.TempDir()},
 	} {
 		if _, err := run(t, labcmd.MachinesCommand(), args...); err == nil || !strings.Contains(err.Error(), what) {

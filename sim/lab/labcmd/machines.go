@@ -2,15 +2,18 @@ package labcmd
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
+	"path"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"gpuaas/sim/lab"
 	"gpuaas/sim/maas/fault"
 )
 
@@ -24,15 +27,15 @@ id, host name or BMC address.`,
 	}
 	state := addState(c)
 	c.AddCommand(listCommand(state), failCommand(state), healCommand(state))
-	for _, h := range []struct{ word, happening, short string }{
-		{"release", "release", "Release a machine behind the back of its owner"},
-		{"redeploy", "redeploy", "Install something else on a machine"},
-		{"delete", "delete", "Delete a machine from MAAS; it goes on running"},
-		{"recreate", "recreate", "Delete a machine from MAAS and add it again under another system id"},
-		{"disown", "disown", "Take the owner of a machine away"},
-		{"power-on", "power_on", "Switch a machine on at its button"},
-		{"power-off", "power_off", "Switch a machine off at its button"},
-		{"change-ip", "change_ip", "Give a machine other addresses"},
+	for _, h := range []struct{ word, happening, short, done string }{
+		{"release", "release", "Release a machine behind the back of its owner", "%s is being released"},
+		{"redeploy", "redeploy", "Install something else on a machine", "something else is being installed on %s"},
+		{"delete", "delete", "Delete a machine from MAAS; it goes on running", "%s is deleted from MAAS"},
+		{"recreate", "recreate", "Delete a machine from MAAS and add it again under another system id", "%s has another system id now"},
+		{"disown", "disown", "Take the owner of a machine away", "%s has no owner any more"},
+		{"power-on", "power_on", "Switch a machine on at its button", "%s is switched on"},
+		{"power-off", "power_off", "Switch a machine off at its button", "%s is switched off"},
+		{"change-ip", "change_ip", "Give a machine other addresses", "%s has other addresses now"},
 	} {
 		c.AddCommand(&cobra.Command{
 			Use: h.word + " MACHINE", Short: h.short, Args: cobra.ExactArgs(1),
@@ -41,7 +44,11 @@ id, host name or BMC address.`,
 				if err != nil {
 					return err
 				}
-				return control(c.Context(), r, http.MethodPost, "/machines/"+url.PathEscape(args[0])+"/"+h.happening, nil, nil)
+				if err := control(c.Context(), r, http.MethodPost, "/machines/"+url.PathEscape(args[0])+"/"+h.happening, nil, nil); err != nil {
+					return err
+				}
+				_, err = fmt.Fprintf(c.OutOrStdout(), h.done+"\n", args[0])
+				return err
 			},
 		})
 	}
@@ -87,12 +94,15 @@ func failCommand(state *string) *cobra.Command {
 	c := &cobra.Command{
 		Use: "fail MACHINE WHAT", Short: "Let something of a machine fail from now on: " + strings.Join(words, ", "), Args: cobra.ExactArgs(2), ValidArgs: words,
 		RunE: func(c *cobra.Command, args []string) error {
-			kind, known := failures[args[1]]
-			if !known {
+			kind, possible := failures[args[1]]
+			if !possible {
 				return fmt.Errorf("%q cannot fail: use one of %s", args[1], strings.Join(words, ", "))
 			}
 			r, err := record(*state)
 			if err != nil {
+				return err
+			}
+			if err := known(c.Context(), r, args[0]); err != nil {
 				return err
 			}
 			var added struct{ ID int }
@@ -107,6 +117,26 @@ func failCommand(state *string) *cobra.Command {
 	return c
 }
 
+// known says whether the lab has a machine, or machines that * and ? match.
+func known(ctx context.Context, r lab.Record, machine string) error {
+	all, err := machines(ctx, r)
+	if err != nil {
+		return err
+	}
+	for _, m := range all {
+		for _, name := range []string{m.SystemID, m.Hostname, m.BMC} {
+			matched, err := path.Match(machine, name)
+			if err != nil {
+				return fmt.Errorf("understand the name %q: %w", machine, err)
+			}
+			if matched {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("no machine is called %q: see gpuaas sim machines list", machine)
+}
+
 func healCommand(state *string) *cobra.Command {
 	return &cobra.Command{
 		Use: "heal", Short: "Let nothing fail any more", Args: cobra.NoArgs,
@@ -115,7 +145,11 @@ func healCommand(state *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return control(c.Context(), r, http.MethodDelete, "/faults", nil, nil)
+			if err := control(c.Context(), r, http.MethodDelete, "/faults", nil, nil); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(c.OutOrStdout(), "nothing fails any more")
+			return err
 		},
 	}
 }

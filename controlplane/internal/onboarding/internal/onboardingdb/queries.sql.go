@@ -510,6 +510,41 @@ func (q *Queries) CancelPendingOfBatch(ctx context.Context, arg CancelPendingOfB
 	return items, nil
 }
 
+const claimedMachines = `-- name: ClaimedMachines :many
+SELECT id, maas_system_id FROM node_onboardings
+WHERE site_id = $1 AND completed_at IS NULL AND maas_system_id <> '' AND id <> $2
+`
+
+type ClaimedMachinesParams struct {
+	SiteID id.Site
+	Asking id.Onboarding
+}
+
+type ClaimedMachinesRow struct {
+	ID           id.Onboarding
+	MaasSystemID string
+}
+
+func (q *Queries) ClaimedMachines(ctx context.Context, arg ClaimedMachinesParams) ([]ClaimedMachinesRow, error) {
+	rows, err := q.db.Query(ctx, claimedMachines, arg.SiteID, arg.Asking)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ClaimedMachinesRow
+	for rows.Next() {
+		var i ClaimedMachinesRow
+		if err := rows.Scan(&i.ID, &i.MaasSystemID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const endStage = `-- name: EndStage :one
 WITH before AS (
     SELECT o.id, o.epoch FROM node_onboardings o
@@ -526,7 +561,7 @@ UPDATE node_onboardings o SET
     observed_since = CASE WHEN o.observed_status = $5::text THEN o.observed_since ELSE $6::timestamptz END,
     observed_status = $5::text, observed_power = $7, observed_ips = $8,
     observed_at = $6::timestamptz,
-    status = $9, current_stage = $10::text, current_attempt = $11::integer,
+    status = $9, current_stage = $10::text, current_attempt = $11::integer, current_takes = 0,
     stage_started_at = CASE WHEN $12::boolean THEN o.stage_started_at END,
     action = $13, adopted = $14,
     failure_class = $15, error_code = $16, error_message = $17,
