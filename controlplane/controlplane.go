@@ -81,6 +81,7 @@ func (p *parts) run(ctx context.Context, listener net.Listener) error {
 		}
 		if p.has(RoleWorker) {
 			group.Go(func() error { return p.keepFleet(ctx) })
+			group.Go(func() error { p.keepPlaces(ctx); return nil })
 			group.Go(func() error {
 				return p.temporal.RunWorker(ctx, p.cfg.Limits.ShutdownTimeout, p.workflows()...)
 			})
@@ -241,6 +242,22 @@ func (p *parts) keepFleet(ctx context.Context) error {
 	}
 	p.fleet.tend(ctx)
 	return nil
+}
+
+// keepPlaces hands out places of onboardings that nobody gave back.
+func (p *parts) keepPlaces(ctx context.Context) {
+	ticker := time.NewTicker(time.Minute)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if err := p.onboardings.Tend(ctx); err != nil && ctx.Err() == nil {
+			p.logger.WarnContext(ctx, "places of onboardings could not be handed out", "error", err)
+		}
+	}
 }
 
 // keepHouse removes what has served its time.

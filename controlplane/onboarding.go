@@ -86,7 +86,7 @@ func (p *parts) watch() maas.WatcherConfig {
 		}
 	}
 	return maas.WatcherConfig{EventsEvery: 5 * time.Second, Pace: func(s maas.Status) (least, most time.Duration) {
-		switch s { //nolint:exhaustive // what takes long
+		switch s {
 		case maas.StatusCommissioning, maas.StatusTesting, maas.StatusDeploying, maas.StatusDiskErasing:
 			return 5 * time.Second, 2 * time.Minute
 		default:

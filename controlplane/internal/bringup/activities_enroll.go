@@ -50,7 +50,7 @@ func (b *Bringup) WaitForAgentEnrollment(ctx context.Context, w *Work) (Result, 
 	case again: // an operator asked for it: the machine has to try anew, now
 		return b.refresh(ctx, w, m)
 	case b.now().Before(due):
-		return b.untilPoll(w, due), nil
+		return b.untilPoll(due), nil
 	case w.Facts.TokenRefreshes < mostRefreshes:
 		return b.refresh(ctx, w, m)
 	case b.now().Sub(due) > unattended:
@@ -98,13 +98,13 @@ func (b *Bringup) attended(ctx context.Context, w *Work) (Result, error) {
 	if err := w.Save(ctx); err != nil {
 		return Result{}, err
 	}
-	out := b.untilPoll(w, w.refreshDue())
+	out := b.untilPoll(w.refreshDue())
 	out.Message = "nobody was there for the agent when its time was up; it gets some more"
 	return out, nil
 }
 
 // untilPoll leaves until the first poll, or until a time.
-func (b *Bringup) untilPoll(w *Work, until time.Time) Result {
+func (b *Bringup) untilPoll(until time.Time) Result {
 	return Result{Await: &Await{Signal: node.EnrolledSignal, Most: max(until.Sub(b.now()), time.Second)}}
 }
 
@@ -146,7 +146,7 @@ func (b *Bringup) refresh(ctx context.Context, w *Work, m maas.Machine) (Result,
 		found.tell(details)
 		message += "; what did not succeed of its first boot is repeated"
 	}
-	out := b.untilPoll(w, w.refreshDue())
+	out := b.untilPoll(w.refreshDue())
 	out.Message, out.Details = message, details
 	return out, nil
 }

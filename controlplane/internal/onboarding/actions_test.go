@@ -176,6 +176,7 @@ func TestRecommendationsByCode(t *testing.T) {
 	for code, want := range map[string]durable.JobEvent{
 		"machine_in_use": durable.JobRerun, "nothing_to_adopt": durable.JobRerun, "first_boot_missing": durable.JobResume,
 		"machine_hollow": durable.JobRestartClean, "operator_marked": durable.JobResume, "anything_else": durable.JobAdoptObserved,
+		"hw_sync_disabled": durable.JobRestartClean,
 	} {
 		o := onboarding.Onboarding{
 			Status: durable.JobFailedManualIntervention, Stage: bringup.DeployViaMAAS, FailureClass: durable.StateAmbiguity, ErrorCode: code,

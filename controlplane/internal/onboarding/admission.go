@@ -99,6 +99,22 @@ func (s *Service) handOn(ctx context.Context, tx pgx.Tx, of id.Site) error {
 	return nil
 }
 
+// Tend hands out places that nobody gave back: a limit was raised, or what waits
+// was forgotten.
+func (s *Service) Tend(ctx context.Context) error {
+	sites, err := s.reads.PendingSites(ctx)
+	if err != nil {
+		return fmt.Errorf("list sites with pending onboardings: %w", err)
+	}
+	for _, of := range sites {
+		err := s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error { return s.handOn(ctx, tx, of) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func tellBatch(ctx context.Context, tx pgx.Tx, batch id.OnboardingBatch) error {
 	return outbox.SignalWorkflow(ctx, tx, outbox.WorkflowSignal{WorkflowID: BatchWorkflowID(batch), Name: turnSignal, Start: batchStart(batch)})
 }

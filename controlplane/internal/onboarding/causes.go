@@ -55,6 +55,7 @@ var causeOfCode = map[string]string{ //nolint:gosec // sentences about credentia
 	"machine_not_ready":       "Somebody changed the machine in MAAS while it was being prepared.",
 	"machine_released":        "Somebody released the machine in MAAS.",
 	"machine_bound":           "The machine in MAAS belongs to another node of the inventory.",
+	"setting_unproven":        "MAAS broke off while a setting of the region was being written.",
 	"machine_claimed":         "Two onboardings were led to one machine: by its host name, its BMC address or its PXE MAC, one of which is wrong.",
 	"stage_lost":              "Workers of the control plane die in this stage, or what it calls takes longer than the stage may.",
 	"node_conflict":           "The inventory has another node of the same name, left over from an earlier onboarding.",

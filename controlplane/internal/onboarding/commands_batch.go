@@ -79,8 +79,8 @@ func (s *Service) cancelAll(ctx context.Context, tx pgx.Tx, b Batch, reason stri
 		if err != nil {
 			return err
 		}
-		if o.Status != durable.JobRunning && !o.restarting() {
-			continue // it ended or was parked meanwhile
+		if o.Status != durable.JobRunning && !o.restarting() && !o.parked() {
+			continue // it ended meanwhile
 		}
 		if _, err := s.act(ctx, tx, o, durable.JobCancel, reason); err != nil {
 			return err

@@ -217,8 +217,8 @@ func TestNoPlaceIsGivenOutAfterAPause(t *testing.T) {
 	}
 }
 
-// A limit that is raised is used although nothing ends: the batch looks every
-// minute, and lets those go first that were asked for on their own.
+// A limit that is raised is used although nothing ends: those that were asked
+// for on their own go first, and batches are told.
 func TestARaisedLimitIsUsedSoon(t *testing.T) {
 	y := newYard(t, parallel(1))
 	b := y.batch(t, 1, 3)
@@ -226,40 +226,43 @@ func TestARaisedLimitIsUsedSoon(t *testing.T) {
 		t.Fatalf("%d, %d wait", start, waiting)
 	}
 	single := y.request(t, 11)
-	if single.AdmittedAt != nil {
-		t.Fatalf("%+v", single)
+	if err := y.service.Tend(y.ctx); err != nil || y.read(t, single.ID).AdmittedAt != nil {
+		t.Fatalf("it got a place that there is not, or %v", err)
 	}
-	env := durabletest.New(t, func(w worker.Registry) {
-		w.RegisterWorkflow(onboarding.BatchWorkflow)
-		w.RegisterWorkflowWithOptions(func(_ workflow.Context, in onboarding.Input) error {
-			y.exec(t, `UPDATE node_onboardings SET status = 'running' WHERE id = $1`, in.ID)
-			return nil
-		}, workflow.RegisterOptions{Name: "MaasNodeOnboardWorkflow"})
-		w.RegisterActivityWithOptions(y.service.AdmitBatch, activity.RegisterOptions{Name: "AdmitOnboardingBatch"})
-	})
-	env.SetTestTimeout(time.Minute)
-	began := env.Now()
-	raise := func(most int32) func() {
-		return func() {
-			now, err := y.sites.Site(y.ctx, y.site.ID)
-			if err == nil {
-				_, err = y.sites.UpdateSite(y.ctx, y.site.ID, now.Version, site.Change{Settings: site.SettingsChange{MaxParallel: &most}})
-			}
-			if err != nil {
-				t.Error(err)
-			}
-		}
+	most := int32(4)
+	now, err := y.sites.Site(y.ctx, y.site.ID)
+	if err == nil {
+		_, err = y.sites.UpdateSite(y.ctx, y.site.ID, now.Version, site.Change{Settings: site.SettingsChange{MaxParallel: &most}})
 	}
-	env.RegisterDelayedCallback(raise(2), 30*time.Second)
-	env.RegisterDelayedCallback(func() {
-		if y.read(t, single.ID).AdmittedAt == nil {
-			t.Error("the single one still waits")
-		}
-		raise(4)()
-	}, 90*time.Second)
-	env.ExecuteWorkflow(onboarding.BatchWorkflow, onboarding.BatchInput{ID: b.ID})
-	now, err := y.service.Batch(y.ctx, b.ID)
-	if took := env.Now().Sub(began); err != nil || env.GetWorkflowError() != nil || now.Counts[durable.JobRunning] != 3 || took > 3*time.Minute {
-		t.Errorf("%+v %v, %v, after %s", now, err, env.GetWorkflowError(), took)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := func() int {
+		return y.count(t, `SELECT count(*) FROM outbox_events WHERE event_type = 'workflow.signal' AND aggregate_id = $1`, onboarding.BatchWorkflowID(b.ID))
+	}
+	before := told()
+	if err := y.service.Tend(y.ctx); err != nil || y.read(t, single.ID).AdmittedAt == nil {
+		t.Fatalf("the single one still waits, %v", err)
+	}
+	if told() != before+1 {
+		t.Error("the batch was not told")
+	}
+	if start, waiting := y.admitted(t, b); start != 3 || waiting != 0 {
+		t.Errorf("%d of the batch, %d wait", start, waiting)
+	}
+}
+
+// Whoever cancels a batch wants none of it: what is parked is undone, too, and
+// its name and address are free again.
+func TestCancellingABatchTakesWhatIsParked(t *testing.T) {
+	y := newYard(t)
+	b := y.batch(t, 1, 2)
+	y.admitted(t, b)
+	y.started(t, b)
+	y.exec(t, `UPDATE node_onboardings SET status = 'failed_manual_intervention', parked_at = now(), error_code = 'made_up', failure_class = 'hardware_mismatch'
+		WHERE batch_id = $1 AND hostname = (SELECT min(hostname) FROM node_onboardings WHERE batch_id = $1)`, b.ID)
+	now, err := y.service.CancelBatch(y.ctx, b.ID, "wrong rack")
+	if err != nil || now.Counts[durable.JobCompensating] != 2 {
+		t.Errorf("%+v %v", now.Counts, err)
 	}
 }

@@ -191,9 +191,14 @@ UPDATE node_onboardings o SET status = 'cancelled', epoch = o.epoch + 1, action 
     updated_at = sqlc.arg(now)::timestamptz
 FROM before b WHERE o.id = b.id RETURNING o.*;
 
+-- name: PendingSites :many
+SELECT DISTINCT site_id FROM node_onboardings WHERE status = 'pending' AND completed_at IS NULL;
+
 -- name: LiveOfBatch :many
+-- What a cancel of the batch concerns, beside those that wait for a place.
 SELECT id FROM node_onboardings
-WHERE batch_id = sqlc.arg(batch_id) AND (status = 'running' OR status = 'compensating' AND action = 'restart_clean') ORDER BY id;
+WHERE batch_id = $1 AND completed_at IS NULL AND status <> 'pending' AND (status <> 'compensating' OR action = 'restart_clean')
+ORDER BY id;
 
 -- name: InFlight :many
 -- Names are those of nodes, unique in a region; addresses are those of a site.

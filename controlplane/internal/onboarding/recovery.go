@@ -179,10 +179,9 @@ func recommended(o Onboarding) string {
 }
 
 func safetyOf(o Onboarding, action durable.JobEvent) Safety {
-	deployed := o.Facts.DeployedAt != nil
 	switch action { //nolint:exhaustive // the other events are no actions
 	case durable.JobRestartClean:
-		if deployed {
+		if o.holdsData() {
 			return DestroysData
 		}
 		return NeedsCare
@@ -211,8 +210,8 @@ func does(o Onboarding, action durable.JobEvent) string {
 	case durable.JobRerun:
 		return "goes through all stages from the first; what is done already is recognised and left as it is"
 	case durable.JobRestartClean:
-		if o.Facts.DeployedAt != nil {
-			return "releases the machine, which DESTROYS what is on its disks, and starts from nothing"
+		if o.holdsData() {
+			return "releases the machine if this job holds it, which DESTROYS what is on its disks, and starts from nothing"
 		}
 		return "undoes what the job did so far and starts from nothing"
 	case durable.JobAdoptObserved:
@@ -236,7 +235,7 @@ func undone(o Onboarding) string {
 		return s.OnCancel
 	}
 	if o.Facts.DeployedAt != nil {
-		return leftDeployed
+		return leftDeployed + "; to give the machine back instead, restart clean first and cancel that"
 	}
 	return nothingUndone
 }
@@ -255,7 +254,16 @@ func notAllowed(o Onboarding, action durable.JobEvent) error {
 	case o.Status == durable.JobCompensating:
 		return refusal.WithRemedy("nothing is possible until it has been undone; look again later")
 	}
-	return refusal.WithRemedy("it has ended; onboard the machine anew")
+	if o.Status == durable.JobCancelled {
+		return refusal.WithRemedy("it has ended; onboard the machine anew, unless it left a node behind: see what is left in gpuaas onboarding show")
+	}
+	return refusal.WithRemedy("it has reached its goal; the machine is node %s", o.Node)
+}
+
+// holdsData says that something is installed on the machine, by this job or by
+// somebody else.
+func (o Onboarding) holdsData() bool {
+	return o.Facts.DeployedAt != nil || o.Observed.Status == "Deployed"
 }
 
 // forgetMachine takes back what a job that starts from nothing must not go by.

@@ -41,7 +41,7 @@ func Workflow(ctx workflow.Context, in Input) error {
 const (
 	// A batch looks by itself this often: nobody tells it that a limit was raised,
 	// and no signal is worth waiting for ever.
-	lookAgain = time.Minute
+	lookAgain = 15 * time.Minute
 	// How many children one run of the workflow of a batch starts, so that its
 	// history stays small.
 	childrenPerRun = 300

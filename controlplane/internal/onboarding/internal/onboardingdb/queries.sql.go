@@ -1087,9 +1087,11 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]NodeOnboarding, e
 
 const liveOfBatch = `-- name: LiveOfBatch :many
 SELECT id FROM node_onboardings
-WHERE batch_id = $1 AND (status = 'running' OR status = 'compensating' AND action = 'restart_clean') ORDER BY id
+WHERE batch_id = $1 AND completed_at IS NULL AND status <> 'pending' AND (status <> 'compensating' OR action = 'restart_clean')
+ORDER BY id
 `
 
+// What a cancel of the batch concerns, beside those that wait for a place.
 func (q *Queries) LiveOfBatch(ctx context.Context, batchID id.OnboardingBatch) ([]id.Onboarding, error) {
 	rows, err := q.db.Query(ctx, liveOfBatch, batchID)
 	if err != nil {
@@ -1347,6 +1349,30 @@ func (q *Queries) PendingOfBatch(ctx context.Context, batchID id.OnboardingBatch
 	var column_1 int32
 	err := row.Scan(&column_1)
 	return column_1, err
+}
+
+const pendingSites = `-- name: PendingSites :many
+SELECT DISTINCT site_id FROM node_onboardings WHERE status = 'pending' AND completed_at IS NULL
+`
+
+func (q *Queries) PendingSites(ctx context.Context) ([]id.Site, error) {
+	rows, err := q.db.Query(ctx, pendingSites)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []id.Site
+	for rows.Next() {
+		var site_id id.Site
+		if err := rows.Scan(&site_id); err != nil {
+			return nil, err
+		}
+		items = append(items, site_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const places = `-- name: Places :one
