@@ -174,7 +174,9 @@ func (r *run) recover(ctx context.Context, v *apiclient.OnboardingDetailView) (S
 			return stop, err
 		}
 	}
-	r.acted(ctx)
+	if stop.Action != "restart_clean" { // which undoes, before any stage begins
+		r.acted(ctx)
+	}
 	if err := r.act(ctx, stop.Action, "a simulated fault was put right"); err != nil {
 		return stop, err
 	}
