@@ -37,10 +37,12 @@ cpu() {
 }
 memory() { awk '/^VmRSS/{printf "%d MiB", $2 / 1024}' "/proc/$1/status"; }
 requests() { curl -fsS "$control/status" | grep -o '"requests":[0-9]*' | cut -d: -f2; }
+# part writes the next machines of the list to a list of their own.
+part() { awk -v from="$((next + 1))" -v to="$((next + $1))" 'NR == 1 || NR >= from && NR <= to' "$work/all.csv" >"$work/part.csv"; }
 # batch onboards the next machines of the list and prints what that took.
 batch() {
     local n=$1 before after began took asked
-    { head -1 "$work/all.csv"; tail -n +"$((next + 1))" "$work/all.csv" | head -"$n"; } >"$work/part.csv"
+    part "$n"
     next=$((next + n))
     cpu >"$work/before"; asked=$(requests); began=$(date +%s.%N)
     bin/gpuaas onboard --csv "$work/part.csv" --site lab --sku h200-sxm-baremetal-8g --wait >"$work/onboard.log" 2>&1 || { tail -5 "$work/onboard.log"; exit 1; }
@@ -78,7 +80,7 @@ sleep 20
 idle "idle, nothing parked"
 curl -fsS -X POST "$control/faults" -d '{"machine":"*","fault":"commissioning_fails"}' >/dev/null
 n=${PARKED:-1000}
-{ head -1 "$work/all.csv"; tail -n +"$((next + 1))" "$work/all.csv" | head -"$n"; } >"$work/part.csv"
+part "$n"
 bin/gpuaas onboard --csv "$work/part.csv" --site lab --sku h200-sxm-baremetal-8g --wait >"$work/onboard.log" 2>&1 || true
 sleep 20
 idle "idle, $(bin/gpuaas onboarding list --status failed --no-headers 2>/dev/null | wc -l) or more parked"

@@ -103,3 +103,5 @@ echo "== MAAS client and simulator"
 GOMAXPROCS=1 go test -run '^$' -bench 'BenchmarkSimulatorRead' -benchtime 3s ./controlplane/internal/maas/conformance | grep Benchmark
 go test -run '^$' -bench 'BenchmarkThousandWaits' -benchtime 1x ./controlplane/internal/maas | grep Benchmark
 go test -run '^$' -bench 'BenchmarkChunkOfFifty' ./sim/maas | grep Benchmark
+echo
+tools/bench-onboarding.sh
