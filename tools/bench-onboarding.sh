@@ -67,8 +67,7 @@ bin/gpuaas site profile set lab default batch_max_parallel=60 >/dev/null
 next=1
 echo "== onboarding, hardware time zero, everything on these $(nproc) cores"
 batch 1
-batch 200
-batch 200
+for size in ${BATCHES-200 200}; do batch "$size"; done
 batch "${LARGE:-1000}"
 
 # idle prints what engines and control plane use while nothing happens.
@@ -83,4 +82,4 @@ n=${PARKED:-1000}
 part "$n"
 bin/gpuaas onboard --csv "$work/part.csv" --site lab --sku h200-sxm-baremetal-8g --wait >"$work/onboard.log" 2>&1 || true
 sleep 20
-idle "idle, $(bin/gpuaas onboarding list --status failed --no-headers 2>/dev/null | wc -l) or more parked"
+idle "idle, $(bin/gpuaas onboarding batch list --no-headers | awk 'NR == 1 {print $5}') parked"
