@@ -48,7 +48,7 @@ func latest(ctx context.Context, r *region, w *Work, kinds ...string) (e maas.Ev
 // asked says whether the newest request of a kind came from this job, and the
 // machine was not released since; known is false when there is none.
 func asked(ctx context.Context, r *region, w *Work, kind string) (by, known bool, err error) {
-	e, known, err := latest(ctx, r, w, append(givenUp, kind)...)
+	e, known, err := latest(ctx, r, w, slices.Concat(givenUp, []string{kind})...)
 	return known && e.Type == kind && strings.Contains(e.Description, w.Job), known, err
 }
 
