@@ -6,6 +6,7 @@ import (
 
 	"gpuaas/controlplane/internal/bringup"
 	"gpuaas/controlplane/internal/fault"
+	"gpuaas/controlplane/internal/job"
 	"gpuaas/controlplane/internal/onboarding"
 )
 
@@ -76,7 +77,7 @@ func (m Mishap) err() error {
 	case MishapAmbiguous:
 		return fault.New(fault.Ambiguous, "simulated_timeout", "a simulated time-out: nobody knows whether it happened")
 	case MishapKilled:
-		return onboarding.ErrKilled
+		return job.ErrKilled
 	case MishapNone, MishapTwice:
 	}
 	return nil

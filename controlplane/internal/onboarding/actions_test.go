@@ -14,6 +14,7 @@ import (
 	"gpuaas/controlplane/internal/durable"
 	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/id"
+	"gpuaas/controlplane/internal/job"
 	"gpuaas/controlplane/internal/node"
 	"gpuaas/controlplane/internal/onboarding"
 	"gpuaas/controlplane/internal/site"
@@ -45,18 +46,18 @@ var legal = map[durable.JobStatus]map[durable.JobEvent]struct {
 }{
 	durable.JobPending: {durable.JobCancel: {durable.JobCancelled, bringup.WaitForDeployed}},
 	durable.JobRunning: {
-		durable.JobCancel: {durable.JobCompensating, onboarding.StageCompensate}, durable.JobMarkManual: {durable.JobFailedManualIntervention, bringup.WaitForDeployed},
+		durable.JobCancel: {durable.JobCompensating, job.StageCompensate}, durable.JobMarkManual: {durable.JobFailedManualIntervention, bringup.WaitForDeployed},
 	},
 	durable.JobFailedRetryable: {
 		durable.JobRetryStage: {durable.JobRunning, bringup.WaitForDeployed}, durable.JobResume: {durable.JobRunning, bringup.RenderCloudInit},
-		durable.JobRerun: {durable.JobRunning, bringup.LoadSiteConfig}, durable.JobRestartClean: {durable.JobCompensating, onboarding.StageCompensate},
-		durable.JobAdoptObserved: {durable.JobRunning, onboarding.StageAdopt}, durable.JobCancel: {durable.JobCompensating, onboarding.StageCompensate},
+		durable.JobRerun: {durable.JobRunning, bringup.LoadSiteConfig}, durable.JobRestartClean: {durable.JobCompensating, job.StageCompensate},
+		durable.JobAdoptObserved: {durable.JobRunning, job.StageAdopt}, durable.JobCancel: {durable.JobCompensating, job.StageCompensate},
 		durable.JobMarkManual: {durable.JobFailedManualIntervention, bringup.WaitForDeployed},
 	},
 	durable.JobFailedManualIntervention: {
 		durable.JobRetryStage: {durable.JobRunning, bringup.WaitForDeployed}, durable.JobResume: {durable.JobRunning, bringup.RenderCloudInit},
-		durable.JobRerun: {durable.JobRunning, bringup.LoadSiteConfig}, durable.JobRestartClean: {durable.JobCompensating, onboarding.StageCompensate},
-		durable.JobAdoptObserved: {durable.JobRunning, onboarding.StageAdopt}, durable.JobCancel: {durable.JobCompensating, onboarding.StageCompensate},
+		durable.JobRerun: {durable.JobRunning, bringup.LoadSiteConfig}, durable.JobRestartClean: {durable.JobCompensating, job.StageCompensate},
+		durable.JobAdoptObserved: {durable.JobRunning, job.StageAdopt}, durable.JobCancel: {durable.JobCompensating, job.StageCompensate},
 	},
 	durable.JobCompensating: {}, durable.JobCompleted: {}, durable.JobCancelled: {}, durable.JobReconciled: {},
 }
@@ -65,7 +66,7 @@ func TestEveryActionInEveryStatus(t *testing.T) {
 	y := newYard(t, func(s *site.SettingsChange) { most := int32(1000); s.MaxParallel = &most })
 	number := 0
 	for _, state := range durable.JobLifecycle.States {
-		for _, action := range onboarding.Actions {
+		for _, action := range job.Actions {
 			number++
 			before := y.brought(t, number, state.Name, bringup.WaitForDeployed)
 			after, err := y.service.Act(y.ctx, before.ID, action, "because")
@@ -149,7 +150,7 @@ func TestAnActionNeedsAReason(t *testing.T) {
 func TestEveryEndOffersAWayOut(t *testing.T) {
 	for _, class := range durable.FailureClasses {
 		for _, s := range onboarding.Stages() {
-			o := onboarding.Onboarding{Status: durable.JobFailedManualIntervention, Stage: s.Name, FailureClass: class}
+			o := onboarding.Onboarding{Job: job.Job{Status: durable.JobFailedManualIntervention, Stage: s.Name, FailureClass: class}}
 			advice := onboarding.Recommend(o)
 			if len(advice) != 6 {
 				t.Errorf("%s in %s: %v", class, s.Name, advice)
@@ -162,9 +163,9 @@ func TestEveryEndOffersAWayOut(t *testing.T) {
 		}
 	}
 	now := time.Now()
-	deployed := onboarding.Onboarding{Status: durable.JobFailedManualIntervention, Stage: bringup.WaitForAgentEnrollment, Facts: bringup.Facts{DeployedAt: &now}}
+	deployed := onboarding.Onboarding{Job: job.Job{Status: durable.JobFailedManualIntervention, Stage: bringup.WaitForAgentEnrollment, Facts: bringup.Facts{DeployedAt: &now}}}
 	for _, a := range onboarding.Recommend(deployed) {
-		if (a.Safety == onboarding.DestroysData) != (a.Action == durable.JobRestartClean) {
+		if (a.Safety == job.DestroysData) != (a.Action == durable.JobRestartClean) {
 			t.Errorf("%+v", a)
 		}
 	}
@@ -178,16 +179,16 @@ func TestRecommendationsByCode(t *testing.T) {
 		"machine_hollow": durable.JobRestartClean, "operator_marked": durable.JobResume, "anything_else": durable.JobAdoptObserved,
 		"hw_sync_disabled": durable.JobRestartClean,
 	} {
-		o := onboarding.Onboarding{
+		o := onboarding.Onboarding{Job: job.Job{
 			Status: durable.JobFailedManualIntervention, Stage: bringup.DeployViaMAAS, FailureClass: durable.StateAmbiguity, ErrorCode: code,
 			Observed: bringup.Observed{Status: "Deployed"},
-		}
+		}}
 		if got := onboarding.Recommend(o)[0].Action; got != want {
 			t.Errorf("%s: %s, want %s", code, got, want)
 		}
 	}
 	for _, seen := range []string{"", "absent", "New", "Broken"} {
-		o := onboarding.Onboarding{Status: durable.JobFailedManualIntervention, Stage: bringup.DeployViaMAAS, FailureClass: durable.StateAmbiguity, Observed: bringup.Observed{Status: seen}}
+		o := onboarding.Onboarding{Job: job.Job{Status: durable.JobFailedManualIntervention, Stage: bringup.DeployViaMAAS, FailureClass: durable.StateAmbiguity, Observed: bringup.Observed{Status: seen}}}
 		if got := onboarding.Recommend(o)[0].Action; got != durable.JobRerun {
 			t.Errorf("%q: %s", seen, got)
 		}
@@ -218,7 +219,7 @@ func TestRetryResumeAndRerunGoOnWhereTheyShould(t *testing.T) {
 func TestCancelUndoesAndEnds(t *testing.T) {
 	y := newYard(t)
 	y.script.fails(always, bringup.DeployViaMAAS, failure(durable.StateAmbiguity))
-	y.script.on(onboarding.StageCompensate, func(ctx context.Context, w *bringup.Work, _ int) (bringup.Result, error) {
+	y.script.on(job.StageCompensate, func(ctx context.Context, w *bringup.Work, _ int) (bringup.Result, error) {
 		if w.Reset || !w.Facts.NodeCreated {
 			t.Errorf("%+v", w)
 		}
@@ -259,7 +260,7 @@ func TestUndoingThatFailsIsParked(t *testing.T) {
 		t.Run(string(action), func(t *testing.T) {
 			y := newYard(t)
 			y.script.fails(1, bringup.DeployViaMAAS, bringup.Failure{Class: durable.StateAmbiguity, Code: "made_up", Final: true})
-			y.script.on(onboarding.StageCompensate, func(_ context.Context, w *bringup.Work, n int) (bringup.Result, error) {
+			y.script.on(job.StageCompensate, func(_ context.Context, w *bringup.Work, n int) (bringup.Result, error) {
 				if w.Reset != (action == durable.JobRestartClean) {
 					t.Errorf("reset is %v", w.Reset)
 				}
@@ -289,7 +290,7 @@ func TestUndoingThatFailsIsParked(t *testing.T) {
 func TestRestartCleanStartsFromNothing(t *testing.T) {
 	y := newYard(t)
 	y.script.fails(1, bringup.EnsureHardwareSyncConfigured, failure(durable.PostDeployConnectivityFailure))
-	y.script.on(onboarding.StageCompensate, func(ctx context.Context, w *bringup.Work, _ int) (bringup.Result, error) {
+	y.script.on(job.StageCompensate, func(ctx context.Context, w *bringup.Work, _ int) (bringup.Result, error) {
 		return bringup.Result{}, y.abandon(ctx, w.Node)
 	})
 	var second bringup.Work
@@ -333,7 +334,7 @@ func TestAdoptGoesOnWhereTheMachineIs(t *testing.T) {
 func TestAdoptThatFindsNothing(t *testing.T) {
 	y := newYard(t)
 	y.script.fails(1, bringup.WaitForReady, failure(durable.StateAmbiguity))
-	y.script.on(onboarding.StageAdopt, func(context.Context, *bringup.Work, int) (bringup.Result, error) {
+	y.script.on(job.StageAdopt, func(context.Context, *bringup.Work, int) (bringup.Result, error) {
 		return bringup.Result{}, &bringup.Failure{Class: durable.StateAmbiguity, Code: "nothing_to_adopt", Message: "not ours", Final: true}
 	})
 	o := y.request(t, 1)

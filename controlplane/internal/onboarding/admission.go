@@ -71,7 +71,7 @@ func (s *Service) admitSingles(ctx context.Context, tx pgx.Tx, of id.Site) error
 		if err != nil {
 			return err
 		}
-		if err := outbox.StartWorkflow(ctx, tx, startOf(o)); err != nil {
+		if err := outbox.StartWorkflow(ctx, tx, s.jobs.Start(o)); err != nil {
 			return err
 		}
 	}
@@ -119,12 +119,6 @@ func tellBatch(ctx context.Context, tx pgx.Tx, batch id.OnboardingBatch) error {
 	return outbox.SignalWorkflow(ctx, tx, outbox.WorkflowSignal{WorkflowID: BatchWorkflowID(batch), Name: turnSignal, Start: batchStart(batch)})
 }
 
-func startOf(o Onboarding) outbox.WorkflowStart {
-	return outbox.WorkflowStart{
-		Type: workflowType, ID: o.WorkflowID, Queue: durable.TaskQueue, Input: Input{ID: o.ID}, Marks: marksOf(o),
-	}
-}
-
 func batchStart(batch id.OnboardingBatch) *outbox.WorkflowStart {
 	return &outbox.WorkflowStart{
 		Type: batchWorkflowType, ID: BatchWorkflowID(batch), Queue: durable.TaskQueue, Input: BatchInput{ID: batch},
@@ -133,13 +127,10 @@ func batchStart(batch id.OnboardingBatch) *outbox.WorkflowStart {
 }
 
 func marksOf(o Onboarding) map[string]string {
-	marks := map[string]string{
-		durable.MarkSite: o.Site.String(), durable.MarkHostname: o.Hostname, durable.MarkStatus: string(o.Status), durable.MarkStage: o.Stage,
+	if o.Batch.IsZero() {
+		return nil
 	}
-	if !o.Batch.IsZero() {
-		marks[durable.MarkBatch] = o.Batch.String()
-	}
-	return marks
+	return map[string]string{durable.MarkBatch: o.Batch.String()}
 }
 
 // Admitted is an onboarding whose workflow the workflow of its batch starts.

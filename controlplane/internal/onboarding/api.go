@@ -2,18 +2,16 @@ package onboarding
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
 	"gpuaas/controlplane/internal/auth"
-	"gpuaas/controlplane/internal/bringup"
 	"gpuaas/controlplane/internal/durable"
 	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/httpapi"
 	"gpuaas/controlplane/internal/id"
+	"gpuaas/controlplane/internal/job"
 )
 
 const (
@@ -25,12 +23,12 @@ const (
 
 // Register adds the operations of the package to an API. The feed is where
 // live progress comes from.
-func (s *Service) Register(api *httpapi.API, feed Feed) {
+func (s *Service) Register(api *httpapi.API, feed job.Feed) {
 	s.registerRequests(api)
 	s.registerReads(api)
 	s.registerActions(api)
 	s.registerBatches(api)
-	s.registerFeed(api, feed)
+	registerFeed(api, feed)
 	s.registerStages(api)
 }
 
@@ -40,17 +38,8 @@ type Path struct {
 	OnboardingID id.Onboarding `path:"onboarding_id" doc:"Id of the onboarding."`
 }
 
-// Details are facts whose names depend on what they are about. Never a secret.
-type Details map[string]any
-
 // ObservedView is the machine as MAAS last showed it.
-type ObservedView struct {
-	MAASStatus string     `json:"maas_status,omitempty" doc:"Status in MAAS; absent: MAAS has no such machine." example:"Deploying"`
-	MAASPower  string     `json:"maas_power,omitempty" doc:"Power state in MAAS." example:"on"`
-	MAASIPs    []string   `json:"maas_ips" nullable:"false" doc:"Addresses in MAAS."`
-	At         *time.Time `json:"at,omitempty" doc:"When MAAS was last asked."`
-	Since      *time.Time `json:"since,omitempty" doc:"Since when MAAS has been seen in this status."`
-}
+type ObservedView job.ObservedView
 
 // FailureView is why an onboarding is parked, or was last set back.
 type FailureView struct {
@@ -58,7 +47,7 @@ type FailureView struct {
 	Code    string               `json:"error_code" doc:"What went wrong, for programs."`
 	Message string               `json:"error_message" doc:"What went wrong, for people."`
 	Remedy  string               `json:"error_remedy,omitempty" doc:"What to do about it."`
-	Details Details              `json:"error_details,omitempty" doc:"What was found, by its name."`
+	Details job.Details          `json:"error_details,omitempty" doc:"What was found, by its name."`
 }
 
 // View is an onboarding as the API shows it.
@@ -101,95 +90,47 @@ type View struct {
 
 // EventView is one entry of the ledger of an onboarding.
 type EventView struct {
-	Seq        int64       `json:"seq" doc:"Grows with every entry of any onboarding."`
-	Epoch      int64       `json:"epoch"`
-	Stage      string      `json:"stage"`
-	Attempt    int         `json:"attempt"`
-	Status     EventStatus `json:"status" enum:"started,succeeded,failed,skipped,compensated,action,note" doc:"What the entry is about; action is something an operator did, note something worth knowing about a stage that goes on."`
-	Message    string      `json:"message,omitempty" doc:"What happened, for people."`
-	Details    Details     `json:"details,omitempty" doc:"What was found, by its name."`
-	OccurredAt time.Time   `json:"occurred_at"`
+	Seq        int64           `json:"seq" doc:"Grows with every entry of any onboarding."`
+	Epoch      int64           `json:"epoch"`
+	Stage      string          `json:"stage"`
+	Attempt    int             `json:"attempt"`
+	Status     job.EventStatus `json:"status" enum:"started,succeeded,failed,skipped,compensated,action,note" doc:"What the entry is about; action is something an operator did, note something worth knowing about a stage that goes on."`
+	Message    string          `json:"message,omitempty" doc:"What happened, for people."`
+	Details    job.Details     `json:"details,omitempty" doc:"What was found, by its name."`
+	OccurredAt time.Time       `json:"occurred_at"`
 }
 
 // DetailView is an onboarding with all that is known of it.
 type DetailView struct {
 	View
-	Facts       Details     `json:"facts" doc:"What stages found out and later stages go by. Fields come and go with the stages."`
+	Facts       job.Details `json:"facts" doc:"What stages found out and later stages go by. Fields come and go with the stages."`
 	Events      []EventView `json:"events" nullable:"false" doc:"The newest entries of its ledger, the oldest of them first."`
 	Explanation Explanation `json:"explanation" doc:"What it waits for, what was seen, and what may be done."`
 }
 
 func show(o Onboarding) View {
-	number, total := stageNumber(o.Stage)
+	number, total := table.Number(o.Stage)
 	v := View{
 		OnboardingID: o.ID, SiteID: o.Site, ProfileID: o.Profile, SKUID: o.SKU, Hostname: o.Hostname, IPMIIP: o.IPMIIP, PXEMAC: o.PXEMAC,
 		MAASSystemID: o.SystemID, NodeID: o.Node, InitializeDisks: o.InitializeDisks, Status: o.Status, CurrentStage: o.Stage,
 		StageNumber: number, StageTotal: total, CurrentAttempt: o.Attempt, Epoch: o.Epoch, PendingAction: o.Action, Adopted: o.Adopted,
-		LegalActions: []durable.JobEvent{}, Observed: showObserved(o), WorkflowID: o.WorkflowID, WorkflowRunID: o.WorkflowRunID,
-		RequestedBy: o.RequestedBy, CorrelationID: o.CorrelationID, RequestedAt: o.RequestedAt.UTC(), AdmittedAt: utc(o.AdmittedAt),
-		StartedAt: utc(o.StartedAt), StageStartedAt: utc(o.StageStartedAt), ParkedAt: utc(o.ParkedAt), CompletedAt: utc(o.CompletedAt),
+		Observed: ObservedView(job.ShowObserved(o.Common())), WorkflowID: o.WorkflowID, WorkflowRunID: o.WorkflowRunID,
+		RequestedBy: o.RequestedBy, CorrelationID: o.CorrelationID, RequestedAt: o.RequestedAt.UTC(), AdmittedAt: job.UTC(o.AdmittedAt),
+		StartedAt: job.UTC(o.StartedAt), StageStartedAt: job.UTC(o.StageStartedAt), ParkedAt: job.UTC(o.ParkedAt), CompletedAt: job.UTC(o.CompletedAt),
 		UpdatedAt: o.UpdatedAt.UTC(),
 	}
 	if !o.Batch.IsZero() {
 		v.BatchID = &o.Batch
 	}
-	if o.FailureClass != "" {
-		v.Failure = &FailureView{Class: o.FailureClass, Code: o.ErrorCode, Message: o.ErrorMessage, Remedy: o.ErrorRemedy, Details: detailsOf(o.ErrorDetails)}
+	if f := job.ShowFailure(o.Common()); f != nil {
+		failure := FailureView(*f)
+		v.Failure = &failure
 	}
-	for _, advice := range Recommend(o) {
-		v.LegalActions = append(v.LegalActions, advice.Action)
-	}
-	if len(v.LegalActions) > 0 && o.parked() {
-		v.RecommendedAction = v.LegalActions[0]
-	}
+	v.LegalActions, v.RecommendedAction = family.ActionsOf(o)
 	return v
 }
 
-func showObserved(o Onboarding) ObservedView {
-	v := ObservedView{MAASStatus: o.Observed.Status, MAASPower: o.Observed.Power, MAASIPs: slices.Clone(o.Observed.IPs), Since: utc(o.ObservedSince)}
-	if v.MAASIPs == nil {
-		v.MAASIPs = []string{}
-	}
-	if !o.Observed.At.IsZero() {
-		v.At = utc(&o.Observed.At)
-	}
-	return v
-}
-
-func showEvent(e Event) EventView {
-	return EventView{
-		Seq: e.Seq, Epoch: e.Epoch, Stage: e.Stage, Attempt: e.Attempt, Status: e.Status, Message: e.Message,
-		Details: detailsOf(e.Details), OccurredAt: e.OccurredAt.UTC(),
-	}
-}
-
-// detailsOf is what was kept as an object; nil when nothing was.
-func detailsOf(raw json.RawMessage) Details {
-	var d Details
-	if json.Unmarshal(raw, &d) != nil || len(d) == 0 {
-		return nil
-	}
-	return d
-}
-
-func factsOf(f bringup.Facts) Details {
-	raw, err := json.Marshal(f)
-	if err != nil {
-		return Details{}
-	}
-	if d := detailsOf(raw); d != nil {
-		return d
-	}
-	return Details{}
-}
-
-func utc(t *time.Time) *time.Time {
-	if t == nil {
-		return nil
-	}
-	at := t.UTC()
-	return &at
-}
+func showEvent(e job.Event) EventView { return EventView(job.ShowEvent(e)) }
 
 // ListInput narrows the listing of onboardings.
 type ListInput struct {
@@ -199,9 +140,6 @@ type ListInput struct {
 	Hostname string   `query:"hostname" maxLength:"253" doc:"Only those of machines whose name starts so."`
 	Status   []string `query:"status,explode" maxItems:"20" doc:"Only those of these statuses: repeated, or divided by commas. failed means both failed ones."`
 }
-
-// anyFailed is the filter that means both failed statuses.
-const anyFailed = "failed"
 
 func (in ListInput) filter() (Filter, error) {
 	f := Filter{HostnamePrefix: strings.ToLower(in.Hostname)}
@@ -217,23 +155,8 @@ func (in ListInput) filter() (Filter, error) {
 	if in.SiteID != "" {
 		note("query.site_id", f.Site.UnmarshalText([]byte(in.SiteID)))
 	}
-	for _, word := range in.Status {
-		for part := range strings.SplitSeq(word, ",") {
-			status := durable.JobStatus(strings.TrimSpace(part))
-			_, known := durable.JobLifecycle.State(status)
-			switch {
-			case status == anyFailed:
-				f.Statuses = append(f.Statuses, durable.JobFailedRetryable, durable.JobFailedManualIntervention)
-			case known:
-				f.Statuses = append(f.Statuses, status)
-			default:
-				bad = append(bad, fault.Field{
-					Path:    "query.status",
-					Message: "must be of " + strings.Join(durable.JobLifecycle.Values(), ", ") + ", or failed for both failed ones",
-				})
-			}
-		}
-	}
+	statuses, unknown := job.Statuses(in.Status)
+	f.Statuses, bad = statuses, append(bad, unknown...)
 	return f, rejected(bad)
 }
 
@@ -261,7 +184,7 @@ func (s *Service) registerReads(api *httpapi.API) {
 		if err != nil {
 			return nil, err
 		}
-		v := DetailView{View: show(o), Facts: factsOf(o.Facts), Events: make([]EventView, len(events)), Explanation: explanation}
+		v := DetailView{View: show(o), Facts: job.FactsOf(o.Facts), Events: make([]EventView, len(events)), Explanation: explanation}
 		for i, e := range events {
 			v.Events[i] = showEvent(e)
 		}

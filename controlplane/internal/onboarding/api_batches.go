@@ -9,6 +9,7 @@ import (
 	"gpuaas/controlplane/internal/durable"
 	"gpuaas/controlplane/internal/httpapi"
 	"gpuaas/controlplane/internal/id"
+	"gpuaas/controlplane/internal/job"
 )
 
 const (
@@ -56,7 +57,7 @@ func showBatch(b Batch) BatchView {
 			Completed: n[durable.JobCompleted], Reconciled: n[durable.JobReconciled], Cancelled: n[durable.JobCancelled],
 			FailedRetryable: n[durable.JobFailedRetryable], FailedManualIntervention: n[durable.JobFailedManualIntervention],
 		},
-		RequestedBy: b.RequestedBy, RequestedAt: b.RequestedAt.UTC(), PausedAt: utc(b.PausedAt), CancelledAt: utc(b.CancelledAt),
+		RequestedBy: b.RequestedBy, RequestedAt: b.RequestedAt.UTC(), PausedAt: job.UTC(b.PausedAt), CancelledAt: job.UTC(b.CancelledAt),
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"gpuaas/controlplane/internal/auth"
 	"gpuaas/controlplane/internal/durable"
 	"gpuaas/controlplane/internal/httpapi"
+	"gpuaas/controlplane/internal/job"
 )
 
 // FailureModeView is one way in which a stage fails.
@@ -35,19 +36,15 @@ type StageView struct {
 	Fails    []FailureModeView `json:"fails" nullable:"false" doc:"How it fails."`
 }
 
-func showStage(number int, s Stage) StageView {
+func showStage(number int, s job.Stage) StageView {
 	v := StageView{
 		Number: number, Name: s.Name, Title: s.Title, Looks: s.Looks, Does: s.Does, Expects: s.Expects, Again: s.Again, Attempts: s.Attempts,
 		Limit: string(s.Limit), Resume: s.Resume, OnCancel: s.OnCancel, Detour: s.Detour, Usually: usually[s.Name], Fails: []FailureModeView{},
 	}
 	for _, f := range s.Fails {
-		status, err := durable.JobLifecycle.Next(durable.JobRunning, parkedAs(f.Class))
-		if err != nil {
-			continue // the lifecycle's own test would have failed
-		}
-		parked := Onboarding{Status: status, Stage: s.Name, FailureClass: f.Class}
+		parked := family.Parked(s.Name, f.Class)
 		v.Fails = append(v.Fails, FailureModeView{
-			FailureClass: f.Class, When: f.When, Status: status, RecommendedAction: durable.JobEvent(recommended(parked)),
+			FailureClass: f.Class, When: f.When, Status: parked.Status, RecommendedAction: family.Recommended(parked),
 		})
 	}
 	return v

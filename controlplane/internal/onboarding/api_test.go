@@ -9,6 +9,7 @@ import (
 	"gpuaas/contract/eventwire"
 	"gpuaas/controlplane/internal/durable"
 	"gpuaas/controlplane/internal/id"
+	"gpuaas/controlplane/internal/job"
 	"gpuaas/controlplane/internal/onboarding"
 	"gpuaas/controlplane/internal/outbox"
 )
@@ -236,13 +237,13 @@ func TestListIsNarrowed(t *testing.T) {
 
 func TestParkedIsShownAndExplained(t *testing.T) {
 	d := newDesk(t)
-	job := d.requested(t, "c07u43", "10.0.0.1").OnboardingID
-	d.park(t, job, "failed_manual_intervention")
-	path := "onboardings/" + job.String()
+	of := d.requested(t, "c07u43", "10.0.0.1").OnboardingID
+	d.park(t, of, "failed_manual_intervention")
+	path := "onboardings/" + of.String()
 	var v onboarding.DetailView
 	d.call(t, http.MethodGet, path, nil).decode(t, &v)
 	if v.Failure == nil || v.Failure.Code != "failed_commission" || v.Failure.Details["script"] != "smart" || v.RecommendedAction != durable.JobRerun ||
-		v.Facts["commissions"] != 1.0 || len(v.Events) != 2 || v.Events[1].Status != onboarding.StageFailed || v.Observed.MAASStatus != "Failed commissioning" {
+		v.Facts["commissions"] != 1.0 || len(v.Events) != 2 || v.Events[1].Status != job.StageFailed || v.Observed.MAASStatus != "Failed commissioning" {
 		t.Errorf("it is shown as %+v", v)
 	}
 	var e onboarding.Explanation

@@ -12,6 +12,7 @@ import (
 	"gpuaas/controlplane/internal/durable"
 	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/id"
+	"gpuaas/controlplane/internal/job"
 	"gpuaas/controlplane/internal/onboarding/internal/onboardingdb"
 	"gpuaas/controlplane/internal/outbox"
 )
@@ -51,7 +52,7 @@ func (s *Service) CancelBatch(ctx context.Context, batch id.OnboardingBatch, rea
 
 func (s *Service) cancelAll(ctx context.Context, tx pgx.Tx, b Batch, reason string) error {
 	q := onboardingdb.New(tx)
-	details, err := encoded(map[string]any{"action": durable.JobCancel, "batch_id": b.ID, "actor": auth.From(ctx).ID})
+	details, err := job.EncodeDetails(map[string]any{"action": durable.JobCancel, "batch_id": b.ID, "actor": auth.From(ctx).ID})
 	if err != nil {
 		return err
 	}
@@ -67,22 +68,22 @@ func (s *Service) cancelAll(ctx context.Context, tx pgx.Tx, b Batch, reason stri
 			return err
 		}
 		freed = freed || o.AdmittedAt != nil
-		events = append(events, happening(eventwire.NodeOnboardingCancelled, o, Event{Stage: o.Stage, Status: OperatorAction, Message: reason}))
+		events = append(events, happening(eventwire.NodeOnboardingCancelled, o, job.Event{Stage: o.Stage, Status: job.OperatorAction, Message: reason}))
 	}
 	live, err := q.LiveOfBatch(ctx, b.ID)
 	if err != nil {
 		return fmt.Errorf("list live onboardings: %w", err)
 	}
-	for _, job := range live {
-		r, err := q.Lock(ctx, job)
+	for _, of := range live {
+		r, err := q.Lock(ctx, of)
 		o, err := found(r, err)
 		if err != nil {
 			return err
 		}
-		if o.Status != durable.JobRunning && !o.restarting() && !o.parked() {
+		if o.Status != durable.JobRunning && !o.Restarting() && !o.Parked() {
 			continue // it ended meanwhile
 		}
-		if _, err := s.act(ctx, tx, o, durable.JobCancel, reason); err != nil {
+		if _, err := s.jobs.ActIn(ctx, tx, o, durable.JobCancel, reason); err != nil {
 			return err
 		}
 	}

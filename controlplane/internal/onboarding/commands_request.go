@@ -40,7 +40,7 @@ func (s *Service) Request(ctx context.Context, n NewOnboarding) (Onboarding, err
 			return err
 		}
 		made = rows[0]
-		if err := record(ctx, tx, "onboarding.request", made, "", map[string]any{"site_id": n.Site, "profile_id": by.ID, "sku": n.SKU, "initialize_disks": n.InitializeDisks}); err != nil {
+		if err := family.Audit(ctx, tx, "request", made, "", map[string]any{"site_id": n.Site, "profile_id": by.ID, "sku": n.SKU, "initialize_disks": n.InitializeDisks}); err != nil {
 			return err
 		}
 		if err := lockSlots(ctx, tx, where.ID); err != nil {
@@ -138,7 +138,7 @@ func (s *Service) request(ctx context.Context, n NewOnboarding, at func(int) str
 
 func (s *Service) insert(ctx context.Context, tx pgx.Tx, n NewOnboarding, by site.Profile, batch id.OnboardingBatch) ([]Onboarding, error) {
 	p := onboardingdb.InsertOnboardingsParams{
-		BatchID: batch, SiteID: n.Site, ProfileID: by.ID, SkuID: n.SKU, InitializeDisks: n.InitializeDisks, CurrentStage: firstStage(),
+		BatchID: batch, SiteID: n.Site, ProfileID: by.ID, SkuID: n.SKU, InitializeDisks: n.InitializeDisks, CurrentStage: table.First(),
 		RequestedBy: auth.From(ctx).ID, CorrelationID: telemetry.Correlation(ctx), RequestedAt: s.now(),
 	}
 	for _, m := range n.Machines {
@@ -170,14 +170,6 @@ func (s *Service) insert(ctx context.Context, tx pgx.Tx, n NewOnboarding, by sit
 		out[i] = made[job]
 	}
 	return out, nil
-}
-
-// record writes who did what to an onboarding.
-func record(ctx context.Context, tx pgx.Tx, action string, o Onboarding, reason string, metadata map[string]any) error {
-	metadata["hostname"], metadata["workflow_id"] = o.Hostname, o.WorkflowID
-	return audit.Record(ctx, tx, audit.Entry{
-		Action: action, TargetKind: "onboarding", TargetID: o.ID.String(), Result: audit.Success, Reason: reason, Metadata: metadata,
-	})
 }
 
 func recordBatch(ctx context.Context, tx pgx.Tx, action string, b Batch, reason string, metadata map[string]any) error {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"gpuaas/controlplane/internal/durable"
+	"gpuaas/controlplane/internal/job"
 )
 
 // Document is the page about the stages, made of the table that drives them.
@@ -15,7 +16,7 @@ func Document() string {
 	say("# The stages of an onboarding\n")
 	say("Made from the table in `controlplane/internal/onboarding/stages.go` by `make gen`; do not edit.\n")
 	say("An onboarding goes through these stages in their order. Each looks first, does the least that is missing, and may be run again from its")
-	say("beginning, whatever an earlier run did. A stage that fails is attempted as often as its budget says; any stage gets %d attempts in all when", transientAttempts)
+	say("beginning, whatever an earlier run did. A stage that fails is attempted as often as its budget says; any stage gets %d attempts in all when", job.TransientAttempts)
 	say("what it needs is away for a while. Then the onboarding is parked: nothing happens until an operator acts.\n")
 	say("| # | Stage | Ends when | Attempts | Time limit (of the profile) | `resume` goes on with |")
 	say("|---|---|---|---|---|---|")
@@ -42,7 +43,7 @@ func Document() string {
 	return page.String()
 }
 
-func documentStage(say func(string, ...any), s Stage) {
+func documentStage(say func(string, ...any), s job.Stage) {
 	say("- Looks at: %s", s.Looks)
 	say("- Does: %s", s.Does)
 	say("- Ends when: %s", s.Expects)
@@ -60,16 +61,15 @@ func documentFailures(say func(string, ...any)) {
 	say("| Class | The onboarding is parked as | Recommended first | Then |")
 	say("|---|---|---|---|")
 	for _, class := range durable.FailureClasses {
-		o := Onboarding{FailureClass: class, Stage: firstStage()}
-		var err error
-		if o.Status, err = durable.JobLifecycle.Next(durable.JobRunning, parkedAs(class)); err != nil {
-			o.Status = durable.JobFailedManualIntervention
+		if first[class] == nil { // no stage of an onboarding fails so
+			continue
 		}
+		o := family.Parked(table.First(), class)
 		var then []string
-		for _, a := range Recommend(o)[1:] {
+		for _, a := range family.Recommend(o)[1:] {
 			then = append(then, "`"+string(a.Action)+"`")
 		}
-		best := "`" + string(Recommend(o)[0].Action) + "`"
+		best := "`" + string(family.Recommend(o)[0].Action) + "`"
 		if class == durable.StateAmbiguity {
 			best += fmt.Sprintf("; `%s` when MAAS shows the machine as %s", durable.JobAdoptObserved, strings.Join(slices.Concat(adoptable[:len(adoptable)-1], []string{"or " + adoptable[len(adoptable)-1]}), ", "))
 		}

@@ -16,6 +16,7 @@ import (
 	"gpuaas/controlplane/internal/bringup"
 	"gpuaas/controlplane/internal/durable"
 	"gpuaas/controlplane/internal/id"
+	"gpuaas/controlplane/internal/job"
 	"gpuaas/controlplane/internal/onboarding"
 )
 
@@ -28,14 +29,14 @@ func atp(minute int) *time.Time {
 	return &t
 }
 
-// job is an onboarding that is being carried out.
-func job(change func(*onboarding.Onboarding)) onboarding.Onboarding {
-	o := onboarding.Onboarding{
-		ID: fixed[id.Onboarding](1), Node: fixed[id.Node](2), Site: fixed[id.Site](3), Hostname: "c07u43", IPMIIP: "10.0.0.43",
+// underWay is an onboarding that is being carried out.
+func underWay(change func(*onboarding.Onboarding)) onboarding.Onboarding {
+	o := onboarding.Onboarding{ID: fixed[id.Onboarding](1), Job: job.Job{
+		Node: fixed[id.Node](2), Site: fixed[id.Site](3), Hostname: "c07u43", IPMIIP: "10.0.0.43",
 		Status: durable.JobRunning, Stage: bringup.WaitForDeployed, Attempt: 1, Epoch: 2,
 		Observed:      bringup.Observed{Status: "Deploying", Power: "on", IPs: []string{"10.20.0.43"}, At: at(28)},
 		ObservedSince: atp(10), RequestedAt: at(0), AdmittedAt: atp(1), StartedAt: atp(1), StageStartedAt: atp(8), UpdatedAt: at(28),
-	}
+	}}
 	change(&o)
 	return o
 }
@@ -44,7 +45,7 @@ func fixed[ID ~[16]byte](n byte) ID { return ID{15: n} }
 
 // parked is an onboarding that failed.
 func parked(class durable.FailureClass, stage, code, message string) onboarding.Onboarding {
-	return job(func(o *onboarding.Onboarding) {
+	return underWay(func(o *onboarding.Onboarding) {
 		o.Stage, o.FailureClass, o.ErrorCode, o.ErrorMessage, o.ErrorRemedy = stage, class, code, message, "put it right"
 		o.Status, o.ParkedAt = durable.JobFailedManualIntervention, atp(20)
 		if class == durable.UpstreamTransient {
@@ -56,11 +57,11 @@ func parked(class durable.FailureClass, stage, code, message string) onboarding.
 type explained struct {
 	name   string
 	o      onboarding.Onboarding
-	events []onboarding.Event
+	events []job.Event
 }
 
 func ended(status durable.JobStatus, change func(*onboarding.Onboarding)) onboarding.Onboarding {
-	return job(func(o *onboarding.Onboarding) {
+	return underWay(func(o *onboarding.Onboarding) {
 		o.Status, o.Stage, o.CompletedAt, o.StageStartedAt = status, bringup.WaitForAgentEnrollment, atp(29), nil
 		change(o)
 	})
@@ -68,26 +69,26 @@ func ended(status durable.JobStatus, change func(*onboarding.Onboarding)) onboar
 
 func cases() []explained {
 	same := func(*onboarding.Onboarding) {}
-	failedOnce := []onboarding.Event{
-		{Seq: 1, Epoch: 2, Stage: bringup.WaitForDeployed, Attempt: 1, Status: onboarding.StageStarted, OccurredAt: at(8)},
-		{Seq: 2, Epoch: 2, Stage: bringup.WaitForDeployed, Attempt: 1, Status: onboarding.StageFailed, Message: "MAAS does not answer", OccurredAt: at(9)},
+	failedOnce := []job.Event{
+		{Seq: 1, Epoch: 2, Stage: bringup.WaitForDeployed, Attempt: 1, Status: job.StageStarted, OccurredAt: at(8)},
+		{Seq: 2, Epoch: 2, Stage: bringup.WaitForDeployed, Attempt: 1, Status: job.StageFailed, Message: "MAAS does not answer", OccurredAt: at(9)},
 	}
 	return []explained{
-		{"pending, waits for a place", job(func(o *onboarding.Onboarding) {
+		{"pending, waits for a place", underWay(func(o *onboarding.Onboarding) {
 			o.Status, o.Stage, o.AdmittedAt, o.StartedAt, o.StageStartedAt = durable.JobPending, bringup.LoadSiteConfig, nil, nil, nil
 			o.Observed, o.ObservedSince = bringup.Observed{}, nil
 		}), nil},
-		{"pending, has a place", job(func(o *onboarding.Onboarding) {
+		{"pending, has a place", underWay(func(o *onboarding.Onboarding) {
 			o.Status, o.Stage, o.StartedAt, o.StageStartedAt = durable.JobPending, bringup.LoadSiteConfig, nil, nil
 			o.Observed, o.ObservedSince = bringup.Observed{}, nil
 		}), nil},
-		{"running", job(same), nil},
-		{"running, after a failed attempt", job(func(o *onboarding.Onboarding) { o.Attempt = 2 }), failedOnce},
-		{"running, after an action", job(func(o *onboarding.Onboarding) { o.Action, o.Epoch = durable.JobRerun, 3 }), failedOnce},
-		{"compensating", job(func(o *onboarding.Onboarding) {
+		{"running", underWay(same), nil},
+		{"running, after a failed attempt", underWay(func(o *onboarding.Onboarding) { o.Attempt = 2 }), failedOnce},
+		{"running, after an action", underWay(func(o *onboarding.Onboarding) { o.Action, o.Epoch = durable.JobRerun, 3 }), failedOnce},
+		{"compensating", underWay(func(o *onboarding.Onboarding) {
 			o.Status, o.Action = durable.JobCompensating, durable.JobCancel
 		}), nil},
-		{"compensating, not begun", job(func(o *onboarding.Onboarding) {
+		{"compensating, not begun", underWay(func(o *onboarding.Onboarding) {
 			o.Status, o.Action, o.StageStartedAt = durable.JobCompensating, durable.JobCancel, nil
 		}), nil},
 		{"completed", ended(durable.JobCompleted, same), nil},
@@ -108,19 +109,19 @@ func cases() []explained {
 		{"failed, ambiguous, adoptable", deployed(parked(durable.StateAmbiguity, bringup.WaitForDeployed, "maas_state_conflict", "somebody deployed the machine")), nil},
 		{"failed, ambiguous, gone", absent(parked(durable.StateAmbiguity, bringup.WaitForReady, "machine_gone", "machine 4y3h7n is no longer in MAAS")), nil},
 		{"failed, marked", parked(durable.StateAmbiguity, bringup.WaitForReady, "operator_marked", "an operator stopped automation"), nil},
-		{"failed, marked, told by whom", job(func(o *onboarding.Onboarding) {
+		{"failed, marked, told by whom", underWay(func(o *onboarding.Onboarding) {
 			*o = parked(durable.StateAmbiguity, bringup.WaitForReady, "operator_marked", "an operator stopped the automation")
 			o.Action = durable.JobMarkManual
 		}), decided(durable.JobMarkManual, "the rack is moved")},
-		{"failed, then marked", job(func(o *onboarding.Onboarding) {
+		{"failed, then marked", underWay(func(o *onboarding.Onboarding) {
 			*o = parked(durable.HardwareMismatch, bringup.ConfigureStorage, "boss_disk_not_found", "none of 9 disks is a BOSS disk")
 			o.Action = durable.JobMarkManual
 		}), decided(durable.JobMarkManual, "I look at it")},
 		{"cancelled, told by whom", ended(durable.JobCancelled, func(o *onboarding.Onboarding) { o.Stage = bringup.WaitForReady }), decided(durable.JobCancel, "wrong rack")},
-		{"compensating, told by whom", job(func(o *onboarding.Onboarding) {
+		{"compensating, told by whom", underWay(func(o *onboarding.Onboarding) {
 			o.Status, o.Action = durable.JobCompensating, durable.JobRestartClean
 		}), decided(durable.JobRestartClean, "suspect")},
-		{"failed, undoing got stuck", job(func(o *onboarding.Onboarding) {
+		{"failed, undoing got stuck", underWay(func(o *onboarding.Onboarding) {
 			*o = parked(durable.BMCPowerFailure, bringup.WaitForDeployed, "maas_bmc_failure", "the BMC does not answer")
 			o.Action = durable.JobCancel
 		}), nil},
@@ -128,11 +129,11 @@ func cases() []explained {
 }
 
 // decided is the ledger after an operator acted.
-func decided(action durable.JobEvent, reason string) []onboarding.Event {
-	return []onboarding.Event{
-		{Seq: 1, Epoch: 2, Stage: bringup.WaitForReady, Status: onboarding.OperatorAction, Message: "an older one", Details: json.RawMessage(`{"action":"rerun","actor":"bob"}`), OccurredAt: at(5)},
+func decided(action durable.JobEvent, reason string) []job.Event {
+	return []job.Event{
+		{Seq: 1, Epoch: 2, Stage: bringup.WaitForReady, Status: job.OperatorAction, Message: "an older one", Details: json.RawMessage(`{"action":"rerun","actor":"bob"}`), OccurredAt: at(5)},
 		{
-			Seq: 2, Epoch: 2, Stage: bringup.WaitForReady, Status: onboarding.OperatorAction, Message: reason,
+			Seq: 2, Epoch: 2, Stage: bringup.WaitForReady, Status: job.OperatorAction, Message: reason,
 			Details: json.RawMessage(`{"action":"` + string(action) + `","actor":"ada","actor_role":"platform_admin"}`), OccurredAt: at(19),
 		},
 	}
@@ -191,12 +192,18 @@ func TestEveryClassAndStatusIsExplained(t *testing.T) {
 			t.Errorf("%s is not explained: %+v", c.name, e)
 		case (e.LikelyCause == "") != (c.o.FailureClass == ""):
 			t.Errorf("%s has the cause %q", c.name, e.LikelyCause)
-		case !state.Terminal && len(e.Actions) != len(onboarding.Actions), state.Terminal && len(e.Actions) != 0:
+		case !state.Terminal && len(e.Actions) != len(job.Actions), state.Terminal && len(e.Actions) != 0:
 			t.Errorf("%s offers %d actions", c.name, len(e.Actions))
 		}
 		checkActions(t, c, e)
 	}
-	for _, class := range durable.FailureClasses {
+	met := map[durable.FailureClass]bool{}
+	for _, s := range onboarding.Stages() {
+		for _, f := range s.Fails {
+			met[f.Class] = true
+		}
+	}
+	for class := range met {
 		if !classes[class] {
 			t.Errorf("no case of class %s", class)
 		}

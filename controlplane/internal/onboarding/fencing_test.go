@@ -15,6 +15,7 @@ import (
 	"gpuaas/controlplane/internal/durable"
 	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/id"
+	"gpuaas/controlplane/internal/job"
 	"gpuaas/controlplane/internal/onboarding"
 )
 
@@ -60,8 +61,8 @@ func TestAStaleRunCanDoNothing(t *testing.T) {
 		"older epoch":       callOf(o, bringup.WaitForDeployed, 1),
 		"another stage":     callOf(now, bringup.DeployViaMAAS, 1),
 		"later attempt":     callOf(now, bringup.WaitForDeployed, 3),
-		"undoing":           callOf(now, onboarding.StageCompensate, 1),
-		"adopting":          callOf(now, onboarding.StageAdopt, 1),
+		"undoing":           callOf(now, job.StageCompensate, 1),
+		"adopting":          callOf(now, job.StageAdopt, 1),
 		"epoch of a future": {Job: o.ID.String(), Stage: bringup.WaitForDeployed, Attempt: 1, Epoch: now.Epoch + 1},
 	} {
 		before := y.snapshot(t, o.ID)
@@ -157,7 +158,7 @@ func TestAWorkerThatDies(t *testing.T) {
 	die := func(call durable.StageCall, when string) error {
 		if key := call.Stage + when; !died[key] {
 			died[key] = true
-			return onboarding.ErrKilled
+			return job.ErrKilled
 		}
 		return nil
 	}
@@ -255,7 +256,7 @@ func TestAnAttemptThatFailedIsNotRunAgain(t *testing.T) {
 // A stage that no worker survives is parked in the end, not tried for ever.
 func TestAnAttemptIsNotTakenUpForEver(t *testing.T) {
 	y := newYard(t)
-	y.mischief.before = func(durable.StageCall) error { return onboarding.ErrKilled }
+	y.mischief.before = func(durable.StageCall) error { return job.ErrKilled }
 	o := y.brought(t, 1, durable.JobFailedManualIntervention, bringup.DeployViaMAAS)
 	o, err := y.service.Act(y.ctx, o.ID, durable.JobRetryStage, "because")
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"gpuaas/controlplane/internal/bringup"
 	"gpuaas/controlplane/internal/durable"
 	"gpuaas/controlplane/internal/fault"
+	"gpuaas/controlplane/internal/job"
 	"gpuaas/controlplane/internal/node"
 	"gpuaas/controlplane/internal/onboarding"
 )
@@ -108,7 +109,7 @@ func TestEveryClassOfFailure(t *testing.T) {
 		t.Run(string(class), func(t *testing.T) {
 			y := newYard(t)
 			y.script.fails(want.tries, bringup.ConfigureStorage, failure(class))
-			y.script.on(onboarding.StageAdopt, func(context.Context, *bringup.Work, int) (bringup.Result, error) {
+			y.script.on(job.StageAdopt, func(context.Context, *bringup.Work, int) (bringup.Result, error) {
 				return bringup.Result{Next: bringup.ConfigureStorage}, nil
 			})
 			o := y.request(t, 1)

@@ -1,12 +1,11 @@
 package onboarding
 
 import (
-	"encoding/json"
 	"time"
 
-	"gpuaas/controlplane/internal/bringup"
 	"gpuaas/controlplane/internal/durable"
 	"gpuaas/controlplane/internal/id"
+	"gpuaas/controlplane/internal/job"
 )
 
 // Request is one machine that somebody wants onboarded.
@@ -25,73 +24,18 @@ type NewOnboarding struct {
 
 // Onboarding is one machine on its way to becoming a node.
 type Onboarding struct {
+	job.Job
 	ID              id.Onboarding
 	Batch           id.OnboardingBatch // zero: on its own
-	Site            id.Site
-	Profile         id.Profile
 	SKU             string
-	Hostname        string
-	IPMIIP          string
-	PXEMAC          string
-	SystemID        string
-	Node            id.Node // the id that the node has, or will have
 	InitializeDisks bool
-
-	Status  durable.JobStatus
-	Stage   string
-	Attempt int
-	Epoch   int64
-	takes   int              // of the attempt
-	Action  durable.JobEvent // that an operator asked for and the workflow has not finished
-	Adopted bool
-
-	FailureClass durable.FailureClass
-	ErrorCode    string
-	ErrorMessage string
-	ErrorRemedy  string
-	ErrorDetails json.RawMessage
-
-	Facts         bringup.Facts
-	Observed      bringup.Observed
-	ObservedSince *time.Time
-
-	WorkflowID, WorkflowRunID  string
-	RequestedBy, CorrelationID string
-
-	RequestedAt    time.Time
-	AdmittedAt     *time.Time
-	StartedAt      *time.Time
-	StageStartedAt *time.Time
-	ParkedAt       *time.Time
-	CompletedAt    *time.Time
-	UpdatedAt      time.Time
 }
 
-// EventStatus says what an entry of the ledger is about.
-type EventStatus string
-
-// The kinds of entries. Action is something an operator did, Note something
-// worth knowing about a stage that goes on.
-const (
-	StageStarted     EventStatus = "started"
-	StageSucceeded   EventStatus = "succeeded"
-	StageFailed      EventStatus = "failed"
-	StageSkipped     EventStatus = "skipped"
-	StageCompensated EventStatus = "compensated"
-	OperatorAction   EventStatus = "action"
-	StageNote        EventStatus = "note"
-)
-
-// Event is one entry of the ledger of an onboarding.
-type Event struct {
-	Seq        int64
-	Epoch      int64
-	Stage      string
-	Attempt    int
-	Status     EventStatus
-	Message    string
-	Details    json.RawMessage
-	OccurredAt time.Time
+// Common implements job.Row.
+func (o Onboarding) Common() job.Job {
+	j := o.Job
+	j.ID = o.ID.String()
+	return j
 }
 
 // Batch is onboardings that were asked for together.

@@ -9,6 +9,7 @@ import (
 	"gpuaas/controlplane/internal/durable"
 	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/id"
+	"gpuaas/controlplane/internal/job"
 	"gpuaas/controlplane/internal/onboarding"
 )
 
@@ -42,7 +43,7 @@ func TestACancelStopsARestart(t *testing.T) {
 	if _, err := y.service.Act(y.ctx, restarted.ID, durable.JobRestartClean, "after all"); fault.CodeOf(err) != "action_not_allowed" {
 		t.Errorf("a restart of a cancelled job: %v", err)
 	}
-	if _, err := execute(t, y.service.RunOne, callOf(restarted, onboarding.StageCompensate, 1)); fault.CodeOf(err) != durable.CodeSuperseded {
+	if _, err := execute(t, y.service.RunOne, callOf(restarted, job.StageCompensate, 1)); fault.CodeOf(err) != durable.CodeSuperseded {
 		t.Errorf("the restart goes on: %v", err)
 	}
 	y.ends(t, cancelled)
@@ -51,13 +52,13 @@ func TestACancelStopsARestart(t *testing.T) {
 // ends carries out an undoing that must end the job and reset nothing.
 func (y *yard) ends(t *testing.T, o onboarding.Onboarding) {
 	t.Helper()
-	y.script.on(onboarding.StageCompensate, func(_ context.Context, w *bringup.Work, _ int) (bringup.Result, error) {
+	y.script.on(job.StageCompensate, func(_ context.Context, w *bringup.Work, _ int) (bringup.Result, error) {
 		if w.Reset {
 			t.Errorf("%s is reset", w.Hostname)
 		}
 		return bringup.Result{}, nil
 	})
-	turn, err := execute(t, y.service.RunOne, callOf(o, onboarding.StageCompensate, 1))
+	turn, err := execute(t, y.service.RunOne, callOf(o, job.StageCompensate, 1))
 	if now := y.read(t, o.ID); err != nil || turn.Do != durable.TurnEnd || now.Status != durable.JobCancelled || now.CompletedAt == nil {
 		t.Errorf("%+v %v: %s at %s", turn, err, now.Status, now.Stage)
 	}

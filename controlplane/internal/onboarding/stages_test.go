@@ -34,16 +34,12 @@ func TestTheTableOfStagesIsSound(t *testing.T) {
 	}
 }
 
-// What the table names, package bringup carries out, and nothing else.
+// What the table names, package bringup carries out.
 func TestEveryStageCanBeCarriedOut(t *testing.T) {
 	can := bringup.New(bringup.Config{}).Stages()
 	for _, s := range onboarding.Stages() {
 		if can[s.Name] == nil {
 			t.Errorf("nobody carries out %s", s.Name)
 		}
-		delete(can, s.Name)
-	}
-	for name := range can {
-		t.Errorf("the table does not have %s", name)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -13,15 +12,16 @@ import (
 	"gpuaas/controlplane/internal/durable"
 	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/id"
+	"gpuaas/controlplane/internal/job"
 	"gpuaas/controlplane/internal/onboarding/internal/onboardingdb"
 	"gpuaas/controlplane/internal/postgres"
 )
 
 func fromRow(r onboardingdb.NodeOnboarding) (Onboarding, error) {
-	o := Onboarding{
-		ID: r.ID, Batch: r.BatchID, Site: r.SiteID, Profile: r.ProfileID, SKU: r.SkuID, Hostname: r.Hostname, IPMIIP: r.IpmiIp,
-		PXEMAC: r.PxeMac, SystemID: r.MaasSystemID, Node: r.NodeID, InitializeDisks: r.InitializeDisks,
-		Status: durable.JobStatus(r.Status), Stage: r.CurrentStage, Attempt: int(r.CurrentAttempt), Epoch: r.Epoch, takes: int(r.CurrentTakes),
+	o := Onboarding{ID: r.ID, Batch: r.BatchID, SKU: r.SkuID, InitializeDisks: r.InitializeDisks, Job: job.Job{
+		ID: r.ID.String(), Site: r.SiteID, Profile: r.ProfileID, Hostname: r.Hostname, IPMIIP: r.IpmiIp,
+		PXEMAC: r.PxeMac, SystemID: r.MaasSystemID, Node: r.NodeID,
+		Status: durable.JobStatus(r.Status), Stage: r.CurrentStage, Attempt: int(r.CurrentAttempt), Takes: int(r.CurrentTakes), Epoch: r.Epoch,
 		Action: durable.JobEvent(r.Action), Adopted: r.Adopted,
 		FailureClass: durable.FailureClass(r.FailureClass), ErrorCode: r.ErrorCode, ErrorMessage: r.ErrorMessage, ErrorRemedy: r.ErrorRemedy,
 		ErrorDetails:  r.ErrorDetails,
@@ -29,7 +29,7 @@ func fromRow(r onboardingdb.NodeOnboarding) (Onboarding, error) {
 		ObservedSince: r.ObservedSince, WorkflowID: r.WorkflowID, WorkflowRunID: r.WorkflowRunID,
 		RequestedBy: r.RequestedBy, CorrelationID: r.CorrelationID, RequestedAt: r.RequestedAt, AdmittedAt: r.AdmittedAt,
 		StartedAt: r.StartedAt, StageStartedAt: r.StageStartedAt, ParkedAt: r.ParkedAt, CompletedAt: r.CompletedAt, UpdatedAt: r.UpdatedAt,
-	}
+	}}
 	if r.ObservedAt != nil {
 		o.Observed.At = *r.ObservedAt
 	}
@@ -50,19 +50,9 @@ func found(r onboardingdb.NodeOnboarding, err error) (Onboarding, error) {
 	return fromRow(r)
 }
 
-// current is a row that a run still owns; one that it does not is superseded.
-func current(r onboardingdb.NodeOnboarding, err error, job id.Onboarding) (Onboarding, error) {
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Onboarding{}, superseded(job)
-	}
-	return found(r, err)
-}
-
-func superseded(job id.Onboarding) error { return durable.Superseded("onboarding", job.String()) }
-
-func eventFrom(r onboardingdb.NodeOnboardingEvent) Event {
-	return Event{
-		Seq: r.Seq, Epoch: r.Epoch, Stage: r.Stage, Attempt: int(r.Attempt), Status: EventStatus(r.Status),
+func eventFrom(r onboardingdb.NodeOnboardingEvent) job.Event {
+	return job.Event{
+		Seq: r.Seq, Epoch: r.Epoch, Stage: r.Stage, Attempt: int(r.Attempt), Status: job.EventStatus(r.Status),
 		Message: r.Message, Details: r.Details, OccurredAt: r.OccurredAt,
 	}
 }
@@ -86,8 +76,8 @@ func batchFound(r onboardingdb.NodeOnboardingBatch, err error) (Batch, error) {
 }
 
 // Get reads an onboarding.
-func (s *Service) Get(ctx context.Context, job id.Onboarding) (Onboarding, error) {
-	r, err := s.reads.Get(ctx, job)
+func (s *Service) Get(ctx context.Context, of id.Onboarding) (Onboarding, error) {
+	r, err := s.reads.Get(ctx, of)
 	return found(r, err)
 }
 
@@ -123,22 +113,16 @@ func optional[noun any](u id.Of[noun]) *string {
 
 // Events reads the ledger of an onboarding in its order, after an entry (0: from
 // the first).
-func (s *Service) Events(ctx context.Context, job id.Onboarding, after int64, limit int32) ([]Event, error) {
-	rows, err := s.reads.Events(ctx, onboardingdb.EventsParams{OnboardingID: job, Seq: after, Limit: limit})
+func (s *Service) Events(ctx context.Context, of id.Onboarding, after int64, limit int32) ([]job.Event, error) {
+	rows, err := s.reads.Events(ctx, onboardingdb.EventsParams{OnboardingID: of, Seq: after, Limit: limit})
 	return ledger(rows, err)
 }
 
-// LatestEvents reads the newest entries of the ledger, in their order.
-func (s *Service) LatestEvents(ctx context.Context, job id.Onboarding, limit int32) ([]Event, error) {
-	rows, err := s.reads.LatestEvents(ctx, onboardingdb.LatestEventsParams{OnboardingID: job, Limit: limit})
-	return ledger(rows, err)
-}
-
-func ledger(rows []onboardingdb.NodeOnboardingEvent, err error) ([]Event, error) {
+func ledger(rows []onboardingdb.NodeOnboardingEvent, err error) ([]job.Event, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read ledger of onboarding: %w", err)
 	}
-	out := make([]Event, len(rows))
+	out := make([]job.Event, len(rows))
 	for i, r := range rows {
 		out[i] = eventFrom(r)
 	}
@@ -199,23 +183,4 @@ func (b Batch) State() BatchState {
 		return BatchPaused
 	}
 	return BatchRunning
-}
-
-func instant(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
-}
-
-// encoded is a JSON object; nil is the empty one.
-func encoded(details map[string]any) (json.RawMessage, error) {
-	if len(details) == 0 {
-		return json.RawMessage("{}"), nil
-	}
-	out, err := json.Marshal(details)
-	if err != nil {
-		return nil, fmt.Errorf("encode details: %w", err)
-	}
-	return out, nil
 }

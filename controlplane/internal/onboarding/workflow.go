@@ -10,6 +10,7 @@ import (
 
 	"gpuaas/controlplane/internal/durable"
 	"gpuaas/controlplane/internal/id"
+	"gpuaas/controlplane/internal/job"
 	"gpuaas/controlplane/internal/node"
 )
 
@@ -23,19 +24,17 @@ type BatchInput struct {
 	ID id.OnboardingBatch `json:"id"`
 }
 
-// The names of the activities in the histories; those of stages are made of the
-// names of the stages.
-const (
-	nextActivity  = "NextOnboardingTurn"
-	lostActivity  = "LoseOnboardingStage"
-	admitActivity = "AdmitOnboardingBatch"
-)
+// names are those in the histories of onboardings.
+var names = job.WorkflowNames{
+	Type: workflowType, Next: "NextOnboardingTurn", Lost: "LoseOnboardingStage",
+	Stage: func(stage string) string { return "onboarding." + stage },
+}
 
-func stageActivity(stage string) string { return "onboarding." + stage }
+const admitActivity = "AdmitOnboardingBatch"
 
 // Workflow carries an onboarding out, turn by turn.
 func Workflow(ctx workflow.Context, in Input) error {
-	return durable.RunJob(ctx, durable.Job{ID: in.ID.String(), Next: nextActivity, Stage: stageActivity, Lost: lostActivity, Signals: []string{node.EnrolledSignal}})
+	return names.Run(ctx, in.ID.String(), node.EnrolledSignal)
 }
 
 const (
@@ -126,6 +125,6 @@ func childMarks(ctx workflow.Context, batch id.OnboardingBatch, of id.Site, o Ad
 	}
 	return temporal.NewSearchAttributes(
 		mark(durable.MarkSite, of.String()), mark(durable.MarkHostname, o.Hostname), mark(durable.MarkBatch, batch.String()),
-		mark(durable.MarkStatus, string(durable.JobPending)), mark(durable.MarkStage, firstStage()),
+		mark(durable.MarkStatus, string(durable.JobPending)), mark(durable.MarkStage, table.First()),
 	)
 }

@@ -16,6 +16,7 @@ import (
 	"gpuaas/controlplane/internal/durable"
 	"gpuaas/controlplane/internal/durable/durabletest"
 	"gpuaas/controlplane/internal/id"
+	"gpuaas/controlplane/internal/job"
 	"gpuaas/controlplane/internal/node"
 	"gpuaas/controlplane/internal/onboarding"
 	"gpuaas/controlplane/internal/postgres"
@@ -114,7 +115,7 @@ func (s *script) Stages() map[string]bringup.Stage {
 }
 
 func (s *script) Compensate(ctx context.Context, w *bringup.Work) error {
-	if do, n := s.note(onboarding.StageCompensate); do != nil {
+	if do, n := s.note(job.StageCompensate); do != nil {
 		_, err := do(ctx, w, n)
 		return err
 	}
@@ -122,7 +123,7 @@ func (s *script) Compensate(ctx context.Context, w *bringup.Work) error {
 }
 
 func (s *script) Adopt(ctx context.Context, w *bringup.Work) (bringup.Result, error) {
-	if do, n := s.note(onboarding.StageAdopt); do != nil {
+	if do, n := s.note(job.StageAdopt); do != nil {
 		return do(ctx, w, n)
 	}
 	return bringup.Result{Next: bringup.WaitForAgentEnrollment}, nil

@@ -1,11 +1,10 @@
-package onboarding
+package job
 
 import (
 	"cmp"
 	"maps"
 	"time"
 
-	"gpuaas/contract/eventwire"
 	"gpuaas/controlplane/internal/bringup"
 	"gpuaas/controlplane/internal/durable"
 	"gpuaas/controlplane/internal/site"
@@ -13,10 +12,12 @@ import (
 
 // attempt is one attempt at a stage: what was asked for, on which row, and what
 // came of it.
-type attempt struct {
+type attempt[R Row] struct {
 	call   durable.StageCall
+	table  Table
 	stage  Stage
-	before Onboarding
+	row    R
+	before Job // of the row
 	work   *bringup.Work
 	token  *token
 	result bringup.Result
@@ -33,7 +34,7 @@ type verdict struct {
 	adopted  bool
 	why      *bringup.Failure // of the attempt; nil: it did not fail
 	parks    bool             // and the job is parked by it
-	complete bool             // the goal is reached, if the node agrees
+	complete bool             // the goal is reached, if the family agrees
 	anew     bool             // the job starts from nothing
 	turn     durable.Turn
 }
@@ -43,9 +44,9 @@ type verdict struct {
 const margin = 10 * time.Minute
 
 // turnTo is the turn that runs a stage now.
-func turnTo(stage string, attempt int, epoch int64, p site.Policy) durable.Turn {
+func (t Table) turnTo(stage string, attempt int, epoch int64, p site.Policy) durable.Turn {
 	turn := durable.Turn{Do: durable.TurnRun, Stage: stage, Attempt: attempt, Epoch: epoch}
-	if s, ok := StageOf(stage); ok {
+	if s, ok := t.Of(stage); ok {
 		if limit := s.TimeLimit(p); limit > 0 {
 			turn.Limit = limit + margin
 		}
@@ -53,27 +54,31 @@ func turnTo(stage string, attempt int, epoch int64, p site.Policy) durable.Turn 
 	return turn
 }
 
+func (a attempt[R]) turnTo(stage string, attempt int) durable.Turn {
+	return a.table.turnTo(stage, attempt, a.call.Epoch, a.work.Profile.Policy)
+}
+
 // judge decides, from the table of stages and how an attempt ended, where the
 // job goes.
-func (s *Service) judge(a attempt) verdict {
+func (r *Runner[R]) judge(a attempt[R]) verdict {
 	if a.err != nil {
-		return s.judgeFailure(a, bringup.Classify(a.err))
+		return r.judgeFailure(a, bringup.Classify(a.err))
 	}
 	if a.result.Await != nil {
-		return awaiting(a)
+		return a.awaiting()
 	}
 	switch a.stage.Name {
 	case StageCompensate:
-		return compensated(a)
+		return a.compensated()
 	case StageAdopt:
-		if known(a.result.Next) {
+		if a.table.knows(a.result.Next) {
 			v := a.goOn(a.result.Next)
 			v.adopted, v.action = true, ""
 			return v
 		}
-		return s.judgeFailure(a, misled(a.result.Next))
+		return r.judgeFailure(a, misled(a.result.Next))
 	}
-	next := cmp.Or(a.result.Next, following(a.stage.Name))
+	next := cmp.Or(a.result.Next, a.table.Following(a.stage.Name))
 	switch {
 	case next == "":
 		v := a.goOn(a.stage.Name)
@@ -83,15 +88,10 @@ func (s *Service) judge(a attempt) verdict {
 		}
 		v.turn = a.end(v.status)
 		return v
-	case a.stage.Detour && a.result.Next == "", !known(next):
-		return s.judgeFailure(a, misled(a.result.Next))
+	case a.stage.Detour && a.result.Next == "", !a.table.knows(next):
+		return r.judgeFailure(a, misled(a.result.Next))
 	}
 	return a.goOn(next)
-}
-
-func known(stage string) bool {
-	s, ok := StageOf(stage)
-	return ok && !s.Pseudo
 }
 
 // misled is the failure of a stage that names no stage to go on with.
@@ -103,43 +103,43 @@ func misled(next string) *bringup.Failure {
 }
 
 // stay is the verdict that leaves everything as it is.
-func (a attempt) stay() verdict {
+func (a attempt[R]) stay() verdict {
 	return verdict{
 		status: a.before.Status, stage: a.before.Stage, attempts: a.call.Attempt, action: a.before.Action, adopted: a.before.Adopted,
 		told: Event{Stage: a.call.Stage, Attempt: a.call.Attempt, Epoch: a.call.Epoch},
 	}
 }
 
-func (a attempt) goOn(next string) verdict {
+func (a attempt[R]) goOn(next string) verdict {
 	v := a.stay()
 	v.stage, v.attempts = next, 0
 	v.told.Status, v.told.Message = StageSucceeded, a.result.Message
 	if a.result.Skipped {
 		v.told.Status = StageSkipped
 	}
-	v.turn = turnTo(next, 1, a.call.Epoch, a.work.Profile.Policy)
+	v.turn = a.turnTo(next, 1)
 	return v
 }
 
-func awaiting(a attempt) verdict {
+func (a attempt[R]) awaiting() verdict {
 	v := a.stay()
 	if a.result.Message != "" {
 		v.told.Status, v.told.Message = StageNote, a.result.Message
 	}
-	v.turn = turnTo(a.call.Stage, a.call.Attempt, a.call.Epoch, a.work.Profile.Policy)
+	v.turn = a.turnTo(a.call.Stage, a.call.Attempt)
 	v.turn.Do, v.turn.Wait, v.turn.Signal = durable.TurnAwait, a.result.Await.Most, a.result.Await.Signal
 	return v
 }
 
-func compensated(a attempt) verdict {
+func (a attempt[R]) compensated() verdict {
 	v := a.stay()
 	v.told.Status, v.told.Message = StageCompensated, "what could be undone was undone"
 	if len(a.work.Facts.Left) > 0 {
 		v.told.Message += "; some things were left as they are"
 	}
 	if a.before.Action == durable.JobRestartClean {
-		v.status, v.stage, v.attempts, v.anew = durable.JobRunning, firstStage(), 0, true
-		v.turn = turnTo(v.stage, 1, a.call.Epoch, a.work.Profile.Policy)
+		v.status, v.stage, v.attempts, v.anew = durable.JobRunning, a.table.First(), 0, true
+		v.turn = a.turnTo(v.stage, 1)
 		v.turn.Marks = statusMarks(v.status, v.stage)
 		return v
 	}
@@ -147,7 +147,7 @@ func compensated(a attempt) verdict {
 	return v
 }
 
-func (a attempt) end(status durable.JobStatus) durable.Turn {
+func (a attempt[R]) end(status durable.JobStatus) durable.Turn {
 	return durable.Turn{Do: durable.TurnEnd, Epoch: a.call.Epoch, Marks: statusMarks(status, a.call.Stage)}
 }
 
@@ -155,24 +155,24 @@ func statusMarks(status durable.JobStatus, stage string) map[string]string {
 	return map[string]string{durable.MarkStatus: string(status), durable.MarkStage: stage}
 }
 
-func (s *Service) judgeFailure(a attempt, f *bringup.Failure) verdict {
+func (r *Runner[R]) judgeFailure(a attempt[R], f *bringup.Failure) verdict {
 	v := a.stay()
 	v.why, v.told.Status, v.told.Message = f, StageFailed, f.Message
 	switch {
-	case f.Next != "" && known(f.Next) && !a.stage.Pseudo:
+	case f.Next != "" && a.table.knows(f.Next) && !a.stage.Pseudo:
 		v.stage, v.attempts = f.Next, 0
-		v.turn = turnTo(f.Next, 1, a.call.Epoch, a.work.Profile.Policy)
+		v.turn = a.turnTo(f.Next, 1)
 		return v
 	case !f.Final && a.call.Attempt < a.stage.attempts(f.Class):
-		v.turn = turnTo(a.call.Stage, a.call.Attempt+1, a.call.Epoch, a.work.Profile.Policy)
-		v.turn.Do, v.turn.Wait = durable.TurnLater, s.backoff(a.call.Attempt)
+		v.turn = a.turnTo(a.call.Stage, a.call.Attempt+1)
+		v.turn.Do, v.turn.Wait = durable.TurnLater, r.backoff(a.call.Attempt)
 		return v
 	}
-	return park(a, v)
+	return r.park(a, v)
 }
 
-func park(a attempt, v verdict) verdict {
-	event := parkedAs(v.why.Class)
+func (r *Runner[R]) park(a attempt[R], v verdict) verdict {
+	event := ParkedAs(v.why.Class)
 	if a.before.Status == durable.JobCompensating {
 		event = durable.JobCompensationBlocked
 	} else {
@@ -183,35 +183,34 @@ func park(a attempt, v verdict) verdict {
 		status = durable.JobFailedManualIntervention
 	}
 	v.status, v.parks = status, true
-	if v.why.Code == codeSyncUnproven { // retrying the last stage would prove nothing
-		v.stage = bringup.EnsureHardwareSyncConfigured
+	if back := r.family.Rewind[v.why.Code]; a.table.knows(back) {
+		v.stage = back
 	}
 	v.turn = durable.Turn{Do: durable.TurnPark, Epoch: a.call.Epoch, Marks: statusMarks(status, a.call.Stage)}
 	return v
 }
 
-// event is the type by which readers of events hear of a verdict; empty: they
-// do not.
-func (v verdict) event() eventwire.Type {
+// announced is what readers of events hear of a verdict; empty: nothing.
+func (v verdict) announced() Announced {
 	switch v.status {
 	case durable.JobCompleted, durable.JobReconciled:
-		return eventwire.NodeOnboardingCompleted
+		return AnnounceCompleted
 	case durable.JobCancelled:
-		return eventwire.NodeOnboardingCancelled
+		return AnnounceCancelled
 	case durable.JobFailedRetryable:
-		return eventwire.NodeOnboardingFailed
+		return AnnounceFailed
 	case durable.JobFailedManualIntervention:
-		return eventwire.NodeOnboardingManual
+		return AnnounceManual
 	case durable.JobPending, durable.JobRunning, durable.JobCompensating:
 	}
 	if v.told.Status == "" {
 		return ""
 	}
-	return eventwire.NodeOnboardingStage
+	return AnnounceStage
 }
 
 // details is what the ledger keeps of an attempt.
-func (v verdict) details(a attempt) map[string]any {
+func (a attempt[R]) details(v verdict) map[string]any {
 	switch {
 	case v.why != nil:
 		out := map[string]any{"failure_class": v.why.Class, "error_code": v.why.Code}

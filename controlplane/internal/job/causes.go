@@ -1,6 +1,10 @@
-package onboarding
+package job
 
-import "gpuaas/controlplane/internal/durable"
+import (
+	"cmp"
+
+	"gpuaas/controlplane/internal/durable"
+)
 
 // causeOfCode says what is usually behind an error code. What is not listed is
 // explained by its class.
@@ -90,6 +94,13 @@ var causeOfCode = map[string]string{ //nolint:gosec // sentences about credentia
 	"release_stuck":            "The machine hangs while MAAS releases it: most often its BMC, or a disk that cannot be erased.",
 	"release_power_on":         "MAAS cannot switch the machine to release it.",
 	"release_erase_failed":     "A disk cannot be erased: it is broken, or does not know the command.",
+	"release_erase_unproven":   "MAAS released the machine although its erasing failed or was skipped, or its events are gone.",
+	"released_elsewhere":       "Somebody released the machine in MAAS.",
+	"erase_unknown":            "The job was asked for by a release that knew another way to erase disks.",
+	"erase_below_minimum":      "The minimum of the profile was raised after the job was asked for.",
+	"machine_unbound":          "The node was added by hand, or what ties it to its machine was removed.",
+	"machine_replaced":         "The machine was removed from MAAS and another one has its place, or it was given another name and BMC.",
+	"record_not_removed":       "MAAS refuses to delete the machine, or somebody added it anew at once.",
 	"deploy_timeout":           "The installation takes longer than the profile allows, or the machine hangs at its first boot.",
 
 	"ssh_no_address":           "MAAS reports no address of the deployed machine: its interface got none.",
@@ -125,17 +136,16 @@ var causeOfClass = map[durable.FailureClass]string{
 	durable.PostDeployConnectivityFailure: "The machine is installed but cannot be reached over its deploy interface.",
 	durable.HardwareSyncFailure:           "The machine is installed but does not report its hardware to MAAS.",
 	durable.AgentEnrollmentFailure:        "The machine is installed but its agent has not reported to the control plane.",
+	durable.NodeAgentUnreachable:          "The machine is off, cut off from the network, or its agent does not run.",
+	durable.SanitizationFailure:           "Something of a tenant is left on the node, or a device does not do what it was told.",
 	durable.StateAmbiguity:                "What MAAS shows does not fit what was done here: somebody changed the machine by hand, or an answer was lost.",
 }
 
-// likelyCause is what is usually behind the failure of an onboarding; empty
-// when it did not fail.
-func likelyCause(o Onboarding) string {
-	if o.FailureClass == "" {
+// likelyCause is what is usually behind the failure of a job; empty when it did
+// not fail.
+func (f *Family[R]) likelyCause(j Job) string {
+	if j.FailureClass == "" {
 		return ""
 	}
-	if cause, known := causeOfCode[o.ErrorCode]; known {
-		return cause
-	}
-	return causeOfClass[o.FailureClass]
+	return cmp.Or(f.Causes[j.ErrorCode], causeOfCode[j.ErrorCode], causeOfClass[j.FailureClass])
 }

@@ -1,0 +1,11 @@
+// Package job carries out jobs that go through stages and that operators can
+// take hold of: it is what onboarding and decommission have in common. A family
+// of jobs brings its table of stages, its rows and what its stages do; the
+// package brings how attempts are judged, recorded and fenced, what operators
+// may do and what they are told.
+//
+// The row of a job is the authority. Its workflow runs one activity for each
+// stage, which takes the stage up, carries it out and records what came of it;
+// an operator's action is one transaction on the row, which supersedes whatever
+// runs.
+package job
