@@ -37,12 +37,19 @@ const (
 	NodeTaskQueued   Type = "node_task.queued"
 	NodeTaskFinished Type = "node_task.finished"
 
-	NodeOnboardingStarted   Type = "node.onboarding.started"
-	NodeOnboardingStage     Type = "node.onboarding.stage"
-	NodeOnboardingCompleted Type = "node.onboarding.completed"
-	NodeOnboardingFailed    Type = "node.onboarding.failed"
-	NodeOnboardingManual    Type = "node.onboarding.manual_intervention_required"
-	NodeOnboardingCancelled Type = "node.onboarding.cancelled"
+	NodeOnboardingStarted     Type = "node.onboarding.started"
+	NodeOnboardingStage       Type = "node.onboarding.stage"
+	NodeOnboardingCompleted   Type = "node.onboarding.completed"
+	NodeOnboardingFailed      Type = "node.onboarding.failed"
+	NodeOnboardingManual      Type = "node.onboarding.manual_intervention_required"
+	NodeOnboardingCancelled   Type = "node.onboarding.cancelled"
+	NodeDecommissionStarted   Type = "node.decommission.started"
+	NodeDecommissionStage     Type = "node.decommission.stage"
+	NodeDecommissionCompleted Type = "node.decommission.completed"
+	NodeDecommissionFailed    Type = "node.decommission.failed"
+	NodeDecommissionManual    Type = "node.decommission.manual_intervention_required"
+	NodeDecommissionCancelled Type = "node.decommission.cancelled"
+	NodeCertificateIssued     Type = "node.certificate.issued"
 
 	SignerChanged Type = "signer.changed"
 
@@ -182,6 +189,34 @@ type Onboarding struct {
 	RecommendedAction string `json:"recommended_action,omitempty" doc:"what an operator does best now; absent when there is nothing to do"`
 }
 
+// Decommission is the payload of events about operations that clean, put aside
+// or remove a node.
+type Decommission struct {
+	DecommissionID    string `json:"decommission_id" format:"uuid"`
+	BatchID           string `json:"batch_id,omitempty" format:"uuid" doc:"the batch it was asked for with; absent: it is on its own"`
+	NodeID            string `json:"node_id" format:"uuid"`
+	Hostname          string `json:"hostname"`
+	Mode              string `json:"mode" enum:"soft_reset,reimage,full_decommission,storage_cleanup,drain,retire,reactivate,remove"`
+	Status            string `json:"status" enum:"pending,running,completed,failed_retryable,failed_manual_intervention,cancelled,compensating,reconciled"`
+	Stage             string `json:"stage" doc:"the stage that the event is about"`
+	Attempt           int    `json:"attempt" doc:"which attempt at the stage it is"`
+	StageStatus       string `json:"stage_status,omitempty" enum:"started,succeeded,failed,skipped,compensated,action,note" doc:"how the stage is getting on"`
+	FailureClass      string `json:"failure_class,omitempty" doc:"what sort of failure it is; absent when nothing failed"`
+	ErrorCode         string `json:"error_code,omitempty"`
+	Message           string `json:"message,omitempty" doc:"what happened, for people"`
+	RecommendedAction string `json:"recommended_action,omitempty" doc:"what an operator does best now; absent when there is nothing to do"`
+}
+
+// Certificate is the payload of events about certificates and handover receipts.
+type Certificate struct {
+	CertificateID  string `json:"certificate_id" format:"uuid"`
+	NodeID         string `json:"node_id" format:"uuid"`
+	DecommissionID string `json:"decommission_id" format:"uuid"`
+	Kind           string `json:"kind" enum:"certificate,handover_receipt"`
+	Seq            int    `json:"seq" doc:"which one of the node it is, from 1"`
+	Digest         string `json:"digest" doc:"of the signed document; the next one of the node names it"`
+}
+
 // Signer is the payload of events about the keys that tasks are signed with.
 type Signer struct {
 	SignerVersionID string `json:"signer_version_id"`
@@ -243,6 +278,13 @@ func Events() []Definition {
 		{NodeOnboardingFailed, "An onboarding is parked; a safe way to go on exists.", Onboarding{}},
 		{NodeOnboardingManual, "An onboarding is parked; an operator must decide.", Onboarding{}},
 		{NodeOnboardingCancelled, "An onboarding was stopped on request.", Onboarding{}},
+		{NodeDecommissionStarted, "A node is being cleaned, put aside or removed.", Decommission{}},
+		{NodeDecommissionStage, "A stage of a decommission began, ended or has something to say.", Decommission{}},
+		{NodeDecommissionCompleted, "A decommission reached its goal.", Decommission{}},
+		{NodeDecommissionFailed, "A decommission is parked; a safe way to go on exists.", Decommission{}},
+		{NodeDecommissionManual, "A decommission is parked; an operator must decide.", Decommission{}},
+		{NodeDecommissionCancelled, "A decommission was stopped on request.", Decommission{}},
+		{NodeCertificateIssued, "The evidence of a cleaning was signed and issued.", Certificate{}},
 		{SignerChanged, "A key that tasks are signed with moved to another state.", Signer{}},
 		{TerminalSessionOpened, "An interactive session on a node began.", TerminalSession{}},
 		{TerminalSessionClosed, "An interactive session on a node ended.", TerminalSession{}},

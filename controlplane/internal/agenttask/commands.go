@@ -18,6 +18,7 @@ import (
 	"gpuaas/controlplane/internal/auth"
 	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/id"
+	"gpuaas/controlplane/internal/node"
 	"gpuaas/controlplane/internal/outbox"
 	"gpuaas/controlplane/internal/postgres"
 	"gpuaas/controlplane/internal/telemetry"
@@ -74,6 +75,9 @@ func (c Commands) Enqueue(ctx context.Context, tx pgx.Tx, r Request) (Task, erro
 	if err != nil {
 		return Task{}, err
 	}
+	if err := taint(ctx, tx, t); err != nil {
+		return Task{}, err
+	}
 	if err := record(ctx, tx, "node_task.create", t, audit.Success, r.Reason, nil); err != nil {
 		return Task{}, err
 	}
@@ -81,6 +85,16 @@ func (c Commands) Enqueue(ctx context.Context, tx pgx.Tx, r Request) (Task, erro
 		return Task{}, err
 	}
 	return t, postgres.Notify(ctx, tx, channel, r.Node.String())
+}
+
+// taint notes that a task gives somebody access to its node, who may leave
+// something behind. It is noted with the task and not with its success: a task
+// whose end nobody hears of may have let somebody in all the same.
+func taint(ctx context.Context, tx pgx.Tx, t Task) error {
+	if t.Type != agentwire.TypeProvisionUser && t.Type != agentwire.TypeTerminalOpen {
+		return nil
+	}
+	return node.Taint(ctx, tx, t.Node, fmt.Sprintf("task %s (%s) lets a tenant in", t.ID, t.Type))
 }
 
 // deadline is when it is too late: the node had as long as it may to come for

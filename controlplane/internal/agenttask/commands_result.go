@@ -147,6 +147,12 @@ func finish(ctx context.Context, tx pgx.Tx, t Task, now time.Time, e ending) (Ta
 	if t, err = fromRow(row); err != nil {
 		return t, err
 	}
+	if t.Attempt > 0 && e.err.Code != CodeSuperseded {
+		// Again, because the node may have been proven clean while it was queued.
+		if err := taint(ctx, tx, t); err != nil {
+			return t, err
+		}
+	}
 	if t.AwaitWorkflow != "" {
 		err := outbox.SignalWorkflow(ctx, tx, outbox.WorkflowSignal{
 			WorkflowID: t.AwaitWorkflow, Name: SignalName(t.ID), Payload: map[string]string{"task_id": t.ID.String(), "status": string(t.Status)},

@@ -123,3 +123,13 @@ LIMIT sqlc.arg(page_size);
 -- name: Waiting :many
 SELECT status, count(*) AS tasks, EXTRACT(epoch FROM clock_timestamp() - min(created_at))::float8 AS oldest_seconds
 FROM node_tasks WHERE status IN ('queued', 'dispatched') GROUP BY status;
+
+-- name: LiveOfWorkflow :one
+-- The task of a type that a workflow waits for and that has not ended.
+SELECT * FROM node_tasks
+WHERE node_id = sqlc.arg(node_id) AND type = sqlc.arg(type) AND await_workflow_id = sqlc.arg(await_workflow_id) AND status IN ('queued', 'dispatched')
+ORDER BY created_at DESC, id DESC LIMIT 1;
+
+-- name: LiveIDsOfWorkflow :many
+SELECT id FROM node_tasks
+WHERE node_id = sqlc.arg(node_id) AND await_workflow_id = sqlc.arg(await_workflow_id) AND status IN ('queued', 'dispatched') ORDER BY id;

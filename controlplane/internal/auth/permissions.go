@@ -9,6 +9,9 @@ type Permission string
 // The permissions. Reading and changing are always separate.
 const (
 	AuditRead            Permission = "audit:read"
+	CertificateRead      Permission = "certificate:read"
+	DecommissionRead     Permission = "decommission:read"
+	DecommissionManage   Permission = "decommission:manage"
 	EventRead            Permission = "event:read"
 	LifecycleRead        Permission = "lifecycle:read"
 	MemberRead           Permission = "member:read"
@@ -48,11 +51,11 @@ var (
 	adminMay  = slices.Concat(memberMay, []Permission{ProjectUpdate, MemberManage, ServiceAccountManage})
 	tenantMay = slices.Concat(adminMay, []Permission{TenantUpdate, ProjectCreate, AuditRead})
 	auditMay  = []Permission{
-		AuditRead, EventRead, LifecycleRead, MemberRead, NodeRead, OnboardingRead, OutboxRead, ProjectRead,
+		AuditRead, CertificateRead, DecommissionRead, EventRead, LifecycleRead, MemberRead, NodeRead, OnboardingRead, OutboxRead, ProjectRead,
 		SelfCheckRead, ServiceAccountRead, SignerRead, SiteRead, SKURead, SystemRead, TenantRead, UserRead,
 	}
 	platformMay = slices.Concat(tenantMay, auditMay, []Permission{
-		NodeManage, NodeTaskRun, OnboardingManage, OutboxManage, SelfCheckRun, SignerManage, SiteManage, SKUManage, TenantCreate, TerminalOpen, UserManage,
+		DecommissionManage, NodeManage, NodeTaskRun, OnboardingManage, OutboxManage, SelfCheckRun, SignerManage, SiteManage, SKUManage, TenantCreate, TerminalOpen, UserManage,
 	})
 )
 

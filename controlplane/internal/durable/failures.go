@@ -16,11 +16,14 @@ const (
 	PostDeployConnectivityFailure FailureClass = "post_deploy_connectivity_failure"
 	HardwareSyncFailure           FailureClass = "hardware_sync_failure"
 	AgentEnrollmentFailure        FailureClass = "agent_enrollment_failure"
+	NodeAgentUnreachable          FailureClass = "node_agent_unreachable"
+	SanitizationFailure           FailureClass = "sanitization_failure"
 	StateAmbiguity                FailureClass = "state_ambiguity"
 )
 
 // FailureClasses lists them, as the database knows them.
 var FailureClasses = []FailureClass{
 	InputConfigError, SiteCapabilityMissing, UpstreamTransient, BMCPowerFailure, PXEDiscoveryFailure, HardwareMismatch,
-	DeployCloudInitFailure, PostDeployConnectivityFailure, HardwareSyncFailure, AgentEnrollmentFailure, StateAmbiguity,
+	DeployCloudInitFailure, PostDeployConnectivityFailure, HardwareSyncFailure, AgentEnrollmentFailure,
+	NodeAgentUnreachable, SanitizationFailure, StateAmbiguity,
 }

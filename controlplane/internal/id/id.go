@@ -50,25 +50,34 @@ type (
 	Onboarding = Of[onboardingNoun]
 	// OnboardingBatch is the identifier of onboardings that were asked for together.
 	OnboardingBatch = Of[onboardingBatchNoun]
+	// Decommission is the identifier of an operation that cleans, puts aside or removes a node.
+	Decommission = Of[decommissionNoun]
+	// DecommissionBatch is the identifier of decommissions that were asked for together.
+	DecommissionBatch = Of[decommissionBatchNoun]
+	// Certificate is the identifier of what was issued about the cleaning of a node.
+	Certificate = Of[certificateNoun]
 )
 
 type (
-	orgNoun             struct{}
-	projectNoun         struct{}
-	userNoun            struct{}
-	serviceAccountNoun  struct{}
-	tokenNoun           struct{}
-	eventNoun           struct{}
-	selfCheckNoun       struct{}
-	siteNoun            struct{}
-	profileNoun         struct{}
-	powerOverrideNoun   struct{}
-	roceAssignmentNoun  struct{}
-	nodeNoun            struct{}
-	nodeTaskNoun        struct{}
-	terminalSessionNoun struct{}
-	onboardingNoun      struct{}
-	onboardingBatchNoun struct{}
+	orgNoun               struct{}
+	projectNoun           struct{}
+	userNoun              struct{}
+	serviceAccountNoun    struct{}
+	tokenNoun             struct{}
+	eventNoun             struct{}
+	selfCheckNoun         struct{}
+	siteNoun              struct{}
+	profileNoun           struct{}
+	powerOverrideNoun     struct{}
+	roceAssignmentNoun    struct{}
+	nodeNoun              struct{}
+	nodeTaskNoun          struct{}
+	terminalSessionNoun   struct{}
+	onboardingNoun        struct{}
+	onboardingBatchNoun   struct{}
+	decommissionNoun      struct{}
+	decommissionBatchNoun struct{}
+	certificateNoun       struct{}
 )
 
 // New makes an identifier: id.New[id.Project]().

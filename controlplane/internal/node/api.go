@@ -21,6 +21,7 @@ const (
 func (s *Service) Register(api *httpapi.API) {
 	s.registerReads(api)
 	s.registerChanges(api)
+	s.registerActions(api)
 	s.registerHistory(api)
 	s.registerIdentity(api)
 }
@@ -61,7 +62,11 @@ type View struct {
 	RegionCode      string        `json:"region_code" example:"eu-1"`
 	OnboardingMode  Mode          `json:"onboarding_mode" enum:"manual,maas"`
 	Schedulable     bool          `json:"schedulable" doc:"Whether new work may be placed on it: it is active and nothing holds it."`
-	HoldReason      string        `json:"hold_reason" doc:"Why it must not be scheduled although it may be active; empty: nothing holds it."`
+	HoldReason      string        `json:"hold_reason" doc:"Why it must not be scheduled although it may be active; empty: there is no reason."`
+	HeldBy          string        `json:"held_by" doc:"The operation that keeps it out of scheduling; empty: none does." example:"decommission 0198c5f0-6f0a-7c3e-9d53-0a5f5be1c1aa"`
+	Tainted         bool          `json:"tainted" doc:"Whether a tenant had access, or it was found unclean, since it was last proven clean."`
+	TaintedAt       *time.Time    `json:"tainted_at,omitempty" doc:"When a tenant last got access, or it was found unclean; absent: never."`
+	CleanAt         *time.Time    `json:"clean_at,omitempty" doc:"When the last validation looked that found nothing left behind; absent: none did."`
 	Generation      int64         `json:"generation" doc:"Grows when the node is taken over; tasks of an older generation are void."`
 	LastContactAt   *time.Time    `json:"last_agent_contact_at,omitempty" doc:"When its agent was last heard of, to a few seconds; absent when never."`
 	Agent           AgentView     `json:"agent" doc:"Its agent."`
@@ -91,7 +96,8 @@ func (s *Service) show(n Node) View {
 	return View{
 		NodeID: n.ID, Status: n.Status, StatusChangedAt: n.StatusChangedAt.UTC(), Hostname: n.Hostname, Host: n.Host, Port: n.Port,
 		SSHUsername: n.SSHUsername, AccessMethod: n.AccessMethod, SKU: n.SKU, GPUsTotal: n.GPUsTotal, RegionCode: n.RegionCode,
-		OnboardingMode: n.OnboardingMode, Schedulable: n.Schedulable, HoldReason: n.HoldReason, Generation: n.Generation,
+		OnboardingMode: n.OnboardingMode, Schedulable: n.Schedulable, HoldReason: n.HoldReason,
+		HeldBy: n.HeldBy, Tainted: n.Tainted(), TaintedAt: utc(n.TaintedAt), CleanAt: utc(n.CleanAt), Generation: n.Generation,
 		LastContactAt: utc(n.LastContactAt), Agent: s.showAgent(n), Version: n.Version,
 		Capabilities: stored[Facts]{n.Capabilities}, CreatedAt: n.CreatedAt.UTC(), UpdatedAt: n.UpdatedAt.UTC(),
 	}

@@ -252,11 +252,11 @@ func (s *Service) takeSession(ctx context.Context, p Presented) error {
 func (c change) disputed(ctx context.Context, n Node) error {
 	const cause = "two agents use the identity of the node; the later one is refused"
 	if n.HoldReason == "" {
-		row, err := c.SetHold(ctx, nodedb.SetHoldParams{ID: n.ID, HoldReason: cause})
-		if err != nil {
-			return fmt.Errorf("hold node: %w", err)
+		n.HoldReason = cause
+		var err error
+		if n, err = c.setHolds(ctx, n); err != nil {
+			return err
 		}
-		n = nodeFrom(row)
 	}
 	return c.conflict(ctx, n, "session", cause)
 }

@@ -160,6 +160,7 @@ type Change struct {
 // schedulable and whether a reason holds it is one question, so that one says
 // the other.
 func (ch Change) applied(n Node) (Node, error) {
+	before := n
 	var fields []fault.Field
 	reject := func(ok bool, path, message string) {
 		if !ok {
@@ -194,8 +195,11 @@ func (ch Change) applied(n Node) (Node, error) {
 		return n, fault.New(fault.Conflict, "node_not_active", "the node is %s; only an active node can be scheduled", n.Status).
 			WithRemedy("it becomes schedulable with its state unless a hold reason keeps it")
 	}
-	n.Schedulable = n.Status == Active && n.HoldReason == ""
-	return n, nil
+	if ch.Schedulable != nil && *ch.Schedulable && n.HeldBy != "" {
+		return n, n.held()
+	}
+	n.Schedulable = n.placeable()
+	return n, mayServe(before, n)
 }
 
 func set[T any](to, from *T) {
@@ -217,8 +221,8 @@ func (s *Service) Update(ctx context.Context, node id.Node, version int64, ch Ch
 		if err := atVersion(before.Version, version); err != nil {
 			return err
 		}
-		if before.Status == Deleted {
-			return fault.New(fault.Conflict, "node_deleted", "the node is deleted: only its history is left").WithRemedy("add the machine again as a new node")
+		if err := before.gone(); err != nil {
+			return err
 		}
 		if after, err = ch.applied(before); err != nil {
 			return err

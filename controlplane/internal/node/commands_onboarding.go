@@ -44,8 +44,8 @@ func Await(ctx context.Context, tx pgx.Tx, node id.Node, workflowID string) erro
 // Polled notes the first poll of an agent with its identity, and tells the
 // workflow that awaits it. For a node that is onboarded by hand that completes
 // its enrolment: a bootstrap that succeeds while polling fails would be none. A
-// workflow completes the enrolment of its own nodes. Nothing is written when
-// nothing changes.
+// workflow completes the enrolment of the nodes that it awaits. Nothing is
+// written when nothing changes.
 func (s *Service) Polled(ctx context.Context, who Identity) error {
 	if who.Polled && (who.Status != Enrolling || who.OnboardingMode != Manual) {
 		return nil
@@ -64,7 +64,7 @@ func (s *Service) Polled(ctx context.Context, who Identity) error {
 			n = nodeFrom(row)
 		}
 		switch {
-		case n.Status == Enrolling && n.OnboardingMode == Manual:
+		case n.Status == Enrolling && n.OnboardingMode == Manual && n.AwaitedBy == "":
 			_, err = c.move(ctx, n, Enrolled, "the agent polled for tasks with its certificate")
 		case first:
 			err = c.tellFirstPoll(ctx, n)
@@ -123,13 +123,7 @@ func Abandon(ctx context.Context, tx pgx.Tx, node id.Node, cause string) (Node, 
 	if err != nil {
 		return Node{}, err
 	}
-	if _, err := Lifecycle.Next(n.Status, Abandoned); err != nil {
-		return Node{}, err
-	}
-	if n, err = c.disown(ctx, node, cause); err != nil {
-		return Node{}, err
-	}
-	return c.move(ctx, n, Abandoned, cause)
+	return c.leave(ctx, n, Abandoned, cause)
 }
 
 // SetHost changes where a node is reached.

@@ -6,7 +6,10 @@
 // Invariants:
 //   - only Move changes the state of a node, and every change of a node leaves
 //     an entry in its history that says what it was like afterwards;
-//   - an active node is schedulable unless a reason holds it; no other is;
+//   - an active node is schedulable unless a reason or an operation holds it;
+//     no other is;
+//   - what a tenant had access to comes into service again only when it was
+//     proven clean since;
 //   - of a token only the hash is kept. It works once: the key that used it may
 //     repeat a request whose answer was lost, no other key may;
 //   - a certificate is good while its serial is known and not revoked, whatever

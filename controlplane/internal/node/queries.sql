@@ -26,7 +26,7 @@ WHERE n.id > sqlc.arg(after)::uuid
 ORDER BY n.id LIMIT sqlc.arg(page_size);
 
 -- name: SetStatus :one
-UPDATE nodes SET status = $2, schedulable = $3, generation = $4, status_changed_at = clock_timestamp(),
+UPDATE nodes SET status = $2, schedulable = $3, generation = $4, hold_reason = $5, status_changed_at = clock_timestamp(),
     first_poll_at = CASE WHEN generation = $4 THEN first_poll_at END,
     version = version + 1, updated_at = clock_timestamp()
 WHERE id = $1 RETURNING *;
@@ -37,8 +37,22 @@ UPDATE nodes SET host = $2, port = $3, ssh_username = $4, gpus_total = $5, sched
     version = version + 1, updated_at = clock_timestamp()
 WHERE id = $1 RETURNING *;
 
--- name: SetHold :one
-UPDATE nodes SET hold_reason = $2, schedulable = false, version = version + 1, updated_at = clock_timestamp()
+-- name: SetHolds :one
+UPDATE nodes SET hold_reason = $2, held_by = $3, schedulable = $4, version = version + 1, updated_at = clock_timestamp()
+WHERE id = $1 RETURNING *;
+
+-- name: SetTainted :one
+UPDATE nodes SET tainted_at = clock_timestamp(), version = version + 1, updated_at = clock_timestamp()
+WHERE id = $1 RETURNING *;
+
+-- name: SetClean :one
+-- Nobody can have looked later than now, and an older look takes nothing back.
+UPDATE nodes SET clean_at = GREATEST(clean_at, LEAST(sqlc.arg(at)::timestamptz, clock_timestamp())),
+    version = version + 1, updated_at = clock_timestamp()
+WHERE id = $1 RETURNING *;
+
+-- name: ForgetAgent :one
+UPDATE nodes SET agent_instance = '', first_poll_at = NULL, awaited_by = $2
 WHERE id = $1 RETURNING *;
 
 -- name: BindAgent :one

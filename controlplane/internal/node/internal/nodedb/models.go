@@ -52,6 +52,12 @@ type Node struct {
 	AwaitedBy string
 	// When the agent first polled with its present identity.
 	FirstPollAt *time.Time
+	// The operation that keeps the node out of scheduling, such as decommission <id>; empty: none does.
+	HeldBy string
+	// When a tenant last got access to the node, or it was found unclean.
+	TaintedAt *time.Time
+	// When the node was last proven clean: a validation that found nothing.
+	CleanAt *time.Time
 }
 
 type NodeToken struct {

@@ -17,7 +17,7 @@ const bindAgent = `-- name: BindAgent :one
 UPDATE nodes SET agent_instance = $2, generation = $3, reported_agent_version = $4, reported_agent_commit = $5,
     capabilities = $6, verifier_version = 0, first_poll_at = NULL,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at
 `
 
 type BindAgentParams struct {
@@ -72,6 +72,9 @@ func (q *Queries) BindAgent(ctx context.Context, arg BindAgentParams) (Node, err
 		&i.StatusChangedAt,
 		&i.AwaitedBy,
 		&i.FirstPollAt,
+		&i.HeldBy,
+		&i.TaintedAt,
+		&i.CleanAt,
 	)
 	return i, err
 }
@@ -200,6 +203,59 @@ func (q *Queries) Flush(ctx context.Context, arg FlushParams) error {
 	return err
 }
 
+const forgetAgent = `-- name: ForgetAgent :one
+UPDATE nodes SET agent_instance = '', first_poll_at = NULL, awaited_by = $2
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at
+`
+
+type ForgetAgentParams struct {
+	ID        id.Node
+	AwaitedBy string
+}
+
+func (q *Queries) ForgetAgent(ctx context.Context, arg ForgetAgentParams) (Node, error) {
+	row := q.db.QueryRow(ctx, forgetAgent, arg.ID, arg.AwaitedBy)
+	var i Node
+	err := row.Scan(
+		&i.ID,
+		&i.Status,
+		&i.Hostname,
+		&i.Host,
+		&i.Port,
+		&i.SkuID,
+		&i.GpusTotal,
+		&i.RegionCode,
+		&i.OnboardingMode,
+		&i.SshUsername,
+		&i.AccessMethod,
+		&i.Schedulable,
+		&i.HoldReason,
+		&i.Generation,
+		&i.AgentChannel,
+		&i.DesiredAgentVersion,
+		&i.DesiredDeliveryMode,
+		&i.ReportedAgentVersion,
+		&i.ReportedAgentCommit,
+		&i.LastDeliveryAttemptAt,
+		&i.LastDeliveryResult,
+		&i.LastDeliveryCorrelationID,
+		&i.AgentInstance,
+		&i.VerifierVersion,
+		&i.CertificateNotAfter,
+		&i.Capabilities,
+		&i.Version,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.StatusChangedAt,
+		&i.AwaitedBy,
+		&i.FirstPollAt,
+		&i.HeldBy,
+		&i.TaintedAt,
+		&i.CleanAt,
+	)
+	return i, err
+}
+
 const forgetConflict = `-- name: ForgetConflict :exec
 UPDATE node_contacts SET previous_session = '', refused_session = '' WHERE node_id = $1
 `
@@ -284,7 +340,7 @@ func (q *Queries) InsertEvent(ctx context.Context, arg InsertEventParams) error 
 
 const insertNode = `-- name: InsertNode :one
 INSERT INTO nodes (id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, awaited_by)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at
 `
 
 type InsertNodeParams struct {
@@ -349,6 +405,9 @@ func (q *Queries) InsertNode(ctx context.Context, arg InsertNodeParams) (Node, e
 		&i.StatusChangedAt,
 		&i.AwaitedBy,
 		&i.FirstPollAt,
+		&i.HeldBy,
+		&i.TaintedAt,
+		&i.CleanAt,
 	)
 	return i, err
 }
@@ -458,7 +517,7 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 }
 
 const listNodes = `-- name: ListNodes :many
-SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
+SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
 FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id LEFT JOIN verifier_sets v ON true
 WHERE n.id > $1::uuid
   AND ($2::text IS NULL AND n.status <> 'deleted' OR n.status = $2::text)
@@ -538,6 +597,9 @@ func (q *Queries) ListNodes(ctx context.Context, arg ListNodesParams) ([]ListNod
 			&i.Node.StatusChangedAt,
 			&i.Node.AwaitedBy,
 			&i.Node.FirstPollAt,
+			&i.Node.HeldBy,
+			&i.Node.TaintedAt,
+			&i.Node.CleanAt,
 			&i.LastContactAt,
 			&i.VerifiersWanted,
 		); err != nil {
@@ -582,7 +644,7 @@ func (q *Queries) LockContact(ctx context.Context, arg LockContactParams) (LockC
 }
 
 const lockNode = `-- name: LockNode :one
-SELECT id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at FROM nodes WHERE id = $1 FOR NO KEY UPDATE
+SELECT id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at FROM nodes WHERE id = $1 FOR NO KEY UPDATE
 `
 
 func (q *Queries) LockNode(ctx context.Context, argID id.Node) (Node, error) {
@@ -621,6 +683,9 @@ func (q *Queries) LockNode(ctx context.Context, argID id.Node) (Node, error) {
 		&i.StatusChangedAt,
 		&i.AwaitedBy,
 		&i.FirstPollAt,
+		&i.HeldBy,
+		&i.TaintedAt,
+		&i.CleanAt,
 	)
 	return i, err
 }
@@ -689,7 +754,7 @@ func (q *Queries) Lost(ctx context.Context, arg LostParams) ([]LostRow, error) {
 }
 
 const node = `-- name: Node :one
-SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
+SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
 FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id LEFT JOIN verifier_sets v ON true
 WHERE n.id = $1
 `
@@ -736,6 +801,9 @@ func (q *Queries) Node(ctx context.Context, argID id.Node) (NodeRow, error) {
 		&i.Node.StatusChangedAt,
 		&i.Node.AwaitedBy,
 		&i.Node.FirstPollAt,
+		&i.Node.HeldBy,
+		&i.Node.TaintedAt,
+		&i.Node.CleanAt,
 		&i.LastContactAt,
 		&i.VerifiersWanted,
 	)
@@ -903,7 +971,7 @@ func (q *Queries) RevokedSerials(ctx context.Context, nodeID id.Node) ([]string,
 }
 
 const setAwaited = `-- name: SetAwaited :one
-UPDATE nodes SET awaited_by = $2, first_poll_at = NULL WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at
+UPDATE nodes SET awaited_by = $2, first_poll_at = NULL WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at
 `
 
 type SetAwaitedParams struct {
@@ -947,12 +1015,15 @@ func (q *Queries) SetAwaited(ctx context.Context, arg SetAwaitedParams) (Node, e
 		&i.StatusChangedAt,
 		&i.AwaitedBy,
 		&i.FirstPollAt,
+		&i.HeldBy,
+		&i.TaintedAt,
+		&i.CleanAt,
 	)
 	return i, err
 }
 
 const setCertificateEnd = `-- name: SetCertificateEnd :one
-UPDATE nodes SET certificate_not_after = $2, last_delivery_result = $3 WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at
+UPDATE nodes SET certificate_not_after = $2, last_delivery_result = $3 WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at
 `
 
 type SetCertificateEndParams struct {
@@ -997,13 +1068,71 @@ func (q *Queries) SetCertificateEnd(ctx context.Context, arg SetCertificateEndPa
 		&i.StatusChangedAt,
 		&i.AwaitedBy,
 		&i.FirstPollAt,
+		&i.HeldBy,
+		&i.TaintedAt,
+		&i.CleanAt,
+	)
+	return i, err
+}
+
+const setClean = `-- name: SetClean :one
+UPDATE nodes SET clean_at = GREATEST(clean_at, LEAST($2::timestamptz, clock_timestamp())),
+    version = version + 1, updated_at = clock_timestamp()
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at
+`
+
+type SetCleanParams struct {
+	ID id.Node
+	At time.Time
+}
+
+// Nobody can have looked later than now, and an older look takes nothing back.
+func (q *Queries) SetClean(ctx context.Context, arg SetCleanParams) (Node, error) {
+	row := q.db.QueryRow(ctx, setClean, arg.ID, arg.At)
+	var i Node
+	err := row.Scan(
+		&i.ID,
+		&i.Status,
+		&i.Hostname,
+		&i.Host,
+		&i.Port,
+		&i.SkuID,
+		&i.GpusTotal,
+		&i.RegionCode,
+		&i.OnboardingMode,
+		&i.SshUsername,
+		&i.AccessMethod,
+		&i.Schedulable,
+		&i.HoldReason,
+		&i.Generation,
+		&i.AgentChannel,
+		&i.DesiredAgentVersion,
+		&i.DesiredDeliveryMode,
+		&i.ReportedAgentVersion,
+		&i.ReportedAgentCommit,
+		&i.LastDeliveryAttemptAt,
+		&i.LastDeliveryResult,
+		&i.LastDeliveryCorrelationID,
+		&i.AgentInstance,
+		&i.VerifierVersion,
+		&i.CertificateNotAfter,
+		&i.Capabilities,
+		&i.Version,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.StatusChangedAt,
+		&i.AwaitedBy,
+		&i.FirstPollAt,
+		&i.HeldBy,
+		&i.TaintedAt,
+		&i.CleanAt,
 	)
 	return i, err
 }
 
 const setDelivery = `-- name: SetDelivery :one
 UPDATE nodes SET last_delivery_attempt_at = clock_timestamp(), last_delivery_result = $2, last_delivery_correlation_id = $3
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at
 `
 
 type SetDeliveryParams struct {
@@ -1048,6 +1177,9 @@ func (q *Queries) SetDelivery(ctx context.Context, arg SetDeliveryParams) (Node,
 		&i.StatusChangedAt,
 		&i.AwaitedBy,
 		&i.FirstPollAt,
+		&i.HeldBy,
+		&i.TaintedAt,
+		&i.CleanAt,
 	)
 	return i, err
 }
@@ -1056,7 +1188,7 @@ const setFacts = `-- name: SetFacts :one
 UPDATE nodes SET host = $2, port = $3, ssh_username = $4, gpus_total = $5, schedulable = $6, hold_reason = $7,
     agent_channel = $8, desired_agent_version = $9, desired_delivery_mode = $10,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at
 `
 
 type SetFactsParams struct {
@@ -1119,12 +1251,15 @@ func (q *Queries) SetFacts(ctx context.Context, arg SetFactsParams) (Node, error
 		&i.StatusChangedAt,
 		&i.AwaitedBy,
 		&i.FirstPollAt,
+		&i.HeldBy,
+		&i.TaintedAt,
+		&i.CleanAt,
 	)
 	return i, err
 }
 
 const setFirstPoll = `-- name: SetFirstPoll :one
-UPDATE nodes SET first_poll_at = clock_timestamp() WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at
+UPDATE nodes SET first_poll_at = clock_timestamp() WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at
 `
 
 func (q *Queries) SetFirstPoll(ctx context.Context, argID id.Node) (Node, error) {
@@ -1163,22 +1298,32 @@ func (q *Queries) SetFirstPoll(ctx context.Context, argID id.Node) (Node, error)
 		&i.StatusChangedAt,
 		&i.AwaitedBy,
 		&i.FirstPollAt,
+		&i.HeldBy,
+		&i.TaintedAt,
+		&i.CleanAt,
 	)
 	return i, err
 }
 
-const setHold = `-- name: SetHold :one
-UPDATE nodes SET hold_reason = $2, schedulable = false, version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at
+const setHolds = `-- name: SetHolds :one
+UPDATE nodes SET hold_reason = $2, held_by = $3, schedulable = $4, version = version + 1, updated_at = clock_timestamp()
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at
 `
 
-type SetHoldParams struct {
-	ID         id.Node
-	HoldReason string
+type SetHoldsParams struct {
+	ID          id.Node
+	HoldReason  string
+	HeldBy      string
+	Schedulable bool
 }
 
-func (q *Queries) SetHold(ctx context.Context, arg SetHoldParams) (Node, error) {
-	row := q.db.QueryRow(ctx, setHold, arg.ID, arg.HoldReason)
+func (q *Queries) SetHolds(ctx context.Context, arg SetHoldsParams) (Node, error) {
+	row := q.db.QueryRow(ctx, setHolds,
+		arg.ID,
+		arg.HoldReason,
+		arg.HeldBy,
+		arg.Schedulable,
+	)
 	var i Node
 	err := row.Scan(
 		&i.ID,
@@ -1213,12 +1358,15 @@ func (q *Queries) SetHold(ctx context.Context, arg SetHoldParams) (Node, error) 
 		&i.StatusChangedAt,
 		&i.AwaitedBy,
 		&i.FirstPollAt,
+		&i.HeldBy,
+		&i.TaintedAt,
+		&i.CleanAt,
 	)
 	return i, err
 }
 
 const setHost = `-- name: SetHost :one
-UPDATE nodes SET host = $2, version = version + 1, updated_at = clock_timestamp() WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at
+UPDATE nodes SET host = $2, version = version + 1, updated_at = clock_timestamp() WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at
 `
 
 type SetHostParams struct {
@@ -1262,6 +1410,9 @@ func (q *Queries) SetHost(ctx context.Context, arg SetHostParams) (Node, error) 
 		&i.StatusChangedAt,
 		&i.AwaitedBy,
 		&i.FirstPollAt,
+		&i.HeldBy,
+		&i.TaintedAt,
+		&i.CleanAt,
 	)
 	return i, err
 }
@@ -1284,7 +1435,7 @@ func (q *Queries) SetInspection(ctx context.Context, arg SetInspectionParams) er
 const setReport = `-- name: SetReport :one
 UPDATE nodes SET reported_agent_version = $2, reported_agent_commit = $3, verifier_version = $4, capabilities = $5,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at
 `
 
 type SetReportParams struct {
@@ -1337,6 +1488,9 @@ func (q *Queries) SetReport(ctx context.Context, arg SetReportParams) (Node, err
 		&i.StatusChangedAt,
 		&i.AwaitedBy,
 		&i.FirstPollAt,
+		&i.HeldBy,
+		&i.TaintedAt,
+		&i.CleanAt,
 	)
 	return i, err
 }
@@ -1363,10 +1517,10 @@ func (q *Queries) SetSession(ctx context.Context, arg SetSessionParams) error {
 }
 
 const setStatus = `-- name: SetStatus :one
-UPDATE nodes SET status = $2, schedulable = $3, generation = $4, status_changed_at = clock_timestamp(),
+UPDATE nodes SET status = $2, schedulable = $3, generation = $4, hold_reason = $5, status_changed_at = clock_timestamp(),
     first_poll_at = CASE WHEN generation = $4 THEN first_poll_at END,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at
 `
 
 type SetStatusParams struct {
@@ -1374,6 +1528,7 @@ type SetStatusParams struct {
 	Status      string
 	Schedulable bool
 	Generation  int64
+	HoldReason  string
 }
 
 func (q *Queries) SetStatus(ctx context.Context, arg SetStatusParams) (Node, error) {
@@ -1382,6 +1537,7 @@ func (q *Queries) SetStatus(ctx context.Context, arg SetStatusParams) (Node, err
 		arg.Status,
 		arg.Schedulable,
 		arg.Generation,
+		arg.HoldReason,
 	)
 	var i Node
 	err := row.Scan(
@@ -1417,6 +1573,57 @@ func (q *Queries) SetStatus(ctx context.Context, arg SetStatusParams) (Node, err
 		&i.StatusChangedAt,
 		&i.AwaitedBy,
 		&i.FirstPollAt,
+		&i.HeldBy,
+		&i.TaintedAt,
+		&i.CleanAt,
+	)
+	return i, err
+}
+
+const setTainted = `-- name: SetTainted :one
+UPDATE nodes SET tainted_at = clock_timestamp(), version = version + 1, updated_at = clock_timestamp()
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at
+`
+
+func (q *Queries) SetTainted(ctx context.Context, argID id.Node) (Node, error) {
+	row := q.db.QueryRow(ctx, setTainted, argID)
+	var i Node
+	err := row.Scan(
+		&i.ID,
+		&i.Status,
+		&i.Hostname,
+		&i.Host,
+		&i.Port,
+		&i.SkuID,
+		&i.GpusTotal,
+		&i.RegionCode,
+		&i.OnboardingMode,
+		&i.SshUsername,
+		&i.AccessMethod,
+		&i.Schedulable,
+		&i.HoldReason,
+		&i.Generation,
+		&i.AgentChannel,
+		&i.DesiredAgentVersion,
+		&i.DesiredDeliveryMode,
+		&i.ReportedAgentVersion,
+		&i.ReportedAgentCommit,
+		&i.LastDeliveryAttemptAt,
+		&i.LastDeliveryResult,
+		&i.LastDeliveryCorrelationID,
+		&i.AgentInstance,
+		&i.VerifierVersion,
+		&i.CertificateNotAfter,
+		&i.Capabilities,
+		&i.Version,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.StatusChangedAt,
+		&i.AwaitedBy,
+		&i.FirstPollAt,
+		&i.HeldBy,
+		&i.TaintedAt,
+		&i.CleanAt,
 	)
 	return i, err
 }
@@ -1436,7 +1643,7 @@ func (q *Queries) SetVerifiers(ctx context.Context, arg SetVerifiersParams) erro
 }
 
 const shareNode = `-- name: ShareNode :one
-SELECT id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at FROM nodes WHERE id = $1 FOR SHARE
+SELECT id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at FROM nodes WHERE id = $1 FOR SHARE
 `
 
 func (q *Queries) ShareNode(ctx context.Context, argID id.Node) (Node, error) {
@@ -1475,6 +1682,9 @@ func (q *Queries) ShareNode(ctx context.Context, argID id.Node) (Node, error) {
 		&i.StatusChangedAt,
 		&i.AwaitedBy,
 		&i.FirstPollAt,
+		&i.HeldBy,
+		&i.TaintedAt,
+		&i.CleanAt,
 	)
 	return i, err
 }

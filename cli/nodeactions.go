@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"github.com/oapi-codegen/runtime/types"
+	"github.com/spf13/cobra"
+
+	"gpuaas/contract/apiclient"
+)
+
+func (a *app) nodeQuarantineCommand() *cobra.Command {
+	return a.nodeActionCommand(verb{
+		use: "quarantine NODE", short: "Block a node from scheduling, whatever its agent says", operations: []string{"quarantine-node"},
+		long: "Nothing on the node is changed, and its agent goes on polling. It comes back with: gpuaas node return NODE\n" +
+			"To keep an active node out of scheduling for a while, gpuaas node hold is enough.",
+		example: "  gpuaas node quarantine c07u31 --reason 'flaky NVLink, vendor is asked'",
+	}, func(s *session, node types.UUID, reason string) (apiclient.Answer, error) {
+		return s.api.QuarantineNodeWithResponse(s.ctx, node, &apiclient.QuarantineNodeParams{}, apiclient.NodeActionBody{Reason: reason})
+	})
+}
+
+func (a *app) nodeReturnCommand() *cobra.Command {
+	return a.nodeActionCommand(verb{
+		use: "return NODE", short: "Return a quarantined node to service", operations: []string{"return-node-to-service"},
+		long:    "A node that a tenant had access to must be proven clean first: gpuaas node reset NODE",
+		example: "  gpuaas node return c07u31 --reason 'NVLink replaced'",
+	}, func(s *session, node types.UUID, reason string) (apiclient.Answer, error) {
+		return s.api.ReturnNodeToServiceWithResponse(s.ctx, node, &apiclient.ReturnNodeToServiceParams{}, apiclient.NodeActionBody{Reason: reason})
+	})
+}
+
+// nodeActionCommand is a command that does something to a node at once, for a
+// reason.
+func (a *app) nodeActionCommand(v verb, do func(s *session, node types.UUID, reason string) (apiclient.Answer, error)) *cobra.Command {
+	v.args = exactly("NODE")
+	v.flags = func(cmd *cobra.Command) action {
+		reason := cmd.Flags().String("reason", "", "why; it is part of the history of the node")
+		return nodeVerb(func(s *session, node types.UUID) error {
+			if err := s.require("reason"); err != nil {
+				return err
+			}
+			return show(s, a.nodeColumns())(do(s, node, *reason))
+		})
+	}
+	return a.verb(v)
+}

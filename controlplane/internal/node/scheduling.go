@@ -1,0 +1,63 @@
+package node
+
+import "gpuaas/controlplane/internal/fault"
+
+// Tainted reports whether a tenant had access to the node, or it was found
+// unclean, since it was last proven clean.
+func (n Node) Tainted() bool {
+	return n.TaintedAt != nil && (n.CleanAt == nil || !n.CleanAt.After(*n.TaintedAt))
+}
+
+// inService reports whether contact with the agent is all that scheduling
+// asks for.
+func (n Node) inService() bool {
+	return (n.Status == Active || n.Status == Offline) && n.HoldReason == "" && n.HeldBy == ""
+}
+
+// placeable is the one rule of what is schedulable.
+func (n Node) placeable() bool { return n.Status == Active && n.inService() }
+
+// unclean is the reason that holds a node which got where it would be
+// scheduled, and could not be refused that. A clean validation takes it away.
+const unclean = "not proven clean since a tenant had access"
+
+// mayServe refuses to put a node into service that is not proven clean. One
+// that is in service stays there when a tenant gets access: that is what it is
+// for. So losing and regaining contact restores what was.
+func mayServe(before, after Node) error {
+	if before.inService() || !after.inService() || !after.Tainted() {
+		return nil
+	}
+	return fault.New(fault.Conflict, "node_tainted", "node %s would be scheduled again, but it is %s", after.Hostname, unclean).
+		WithRemedy("clean it and prove it: gpuaas node reset %s", after.Hostname)
+}
+
+// held says whose hold is in the way.
+func (n Node) held() error {
+	return fault.New(fault.Conflict, "node_held", "node %s is held by %s", n.Hostname, n.HeldBy).
+		WithRemedy("let that end first; how the node stands: gpuaas node show %s", n.Hostname)
+}
+
+// unowned refuses plain actions while an operation works on the node: only
+// that knows in which state it may leave it.
+func (n Node) unowned() error {
+	owner := n.HeldBy
+	switch {
+	case owner != "":
+	case n.Status == Draining:
+		owner = "the operation that drains it"
+	case n.Status == Removing:
+		owner = "the operation that removes it"
+	default:
+		return nil
+	}
+	return fault.New(fault.Conflict, "node_owned", "node %s is %s and belongs to %s", n.Hostname, n.Status, owner).
+		WithRemedy("let that end, or cancel it; how the node stands: gpuaas node show %s", n.Hostname)
+}
+
+func (n Node) gone() error {
+	if n.Status != Deleted {
+		return nil
+	}
+	return fault.New(fault.Conflict, "node_deleted", "the node is deleted: only its history is left").WithRemedy("add the machine again as a new node")
+}
