@@ -45,7 +45,7 @@ path "gpuaas-server-pki/cert/ca_chain" {
   capabilities = ["read"]
 }
 
-# Task signing. Ed25519 keys can be made, read (their public half) and used;
+# Signing of tasks and of certificates. Ed25519 keys can be made, read (their public half) and used;
 # they cannot be exported, changed, rotated or deleted: "+" covers one path
 # segment only, and nothing but the type may be said when one is made.
 path "gpuaas-transit/keys/+" {
