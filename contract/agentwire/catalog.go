@@ -68,7 +68,7 @@ var catalog = []Spec{
 	{TypeDrain, "close sessions, revoke users, refuse new ones", ClassExclusive, 15 * time.Minute, time.Hour, 3, mk[DrainParams], out[DrainOutput]},
 	{TypeUninstall, "remove the agent from the machine", ClassExclusive, 15 * time.Minute, time.Hour, 3, mk[UninstallParams], out[UninstallOutput]},
 	{TypeHWSyncReseed, "set up MAAS hardware sync anew", ClassExclusive, 15 * time.Minute, time.Hour, 3, mk[HWSyncParams], out[HWSyncOutput]},
-	{TypeStorageCleanup, "remove what tenants left on disks and mounts", ClassExclusive, time.Hour, time.Hour, 3, mk[StorageCleanupParams], out[StorageCleanupOutput]},
+	{TypeStorageCleanup, "remove what tenants left on disks and mounts", ClassExclusive, 12 * time.Hour, time.Hour, 3, mk[StorageCleanupParams], out[StorageCleanupOutput]},
 	{TypeGPUScrub, "overwrite and verify GPU memory, reset GPUs", ClassExclusive, 30 * time.Minute, time.Hour, 3, mk[GPUScrubParams], out[GPUScrubOutput]},
 	{TypeValidateClean, "look for anything a tenant left behind", ClassExclusive, 15 * time.Minute, time.Hour, 3, mk[ValidateCleanParams], out[ValidateCleanOutput]},
 	{TypeSelfUpdate, "install another version of the agent, or go back", ClassExclusive, 15 * time.Minute, time.Hour, 3, mk[SelfUpdateParams], out[SelfUpdateOutput]},

@@ -22,7 +22,7 @@ var sound = map[string][]string{
 	agentwire.TypeDrain:          {`{}`, `{"reason":"r","revoke_users":true}`, `{"reason":"","resume":true,"revoke_users":false}`},
 	agentwire.TypeUninstall:      {`{"keep_logs":true}`},
 	agentwire.TypeHWSyncReseed:   {`{"maas_url":"http://maas.example:5240/MAAS","system_id":"abc123","interval":"15m"}`},
-	agentwire.TypeStorageCleanup: {`{"scope":"local"}`, `{"scope":"all","scratch":["/scratch","/share3/tmp","/mnt/nvme0"]}`},
+	agentwire.TypeStorageCleanup: {`{"scope":"local"}`, `{"scope":"all","scratch":["/scratch","/share3/tmp","/mnt/nvme0"]}`, `{"scope":"all","disks":"sanitize","minimum_level":"purge"}`, `{"scope":"local","disks":"sanitize"}`},
 	agentwire.TypeGPUScrub:       {`{"reset":true}`, `{"gpus":["GPU-0b1c"],"reset":false}`},
 	agentwire.TypeValidateClean:  {`{}`, `{"allowed_users":["ops","_svc-1"]}`},
 	agentwire.TypeSelfUpdate: {
@@ -114,6 +114,8 @@ func TestBadParametersAreRefused(t *testing.T) {
 		agentwire.TypeStorageCleanup: {
 			`{}`, `{"scope":"everything"}`, `{"scope":"local","scratch":["/etc"]}`, `{"scope":"local","scratch":["/"]}`, `{"scope":"local","scratch":["/scratch/../etc"]}`,
 			`{"scope":"local","scratch":["scratch"]}`, `{"scope":"local","scratch":["/scratchy"]}`, `{"scope":"local","scratch":["/share3x"]}`,
+			`{"scope":"local","disks":"all"}`, `{"scope":"local","disks":"/dev/sda"}`, `{"scope":"weka","disks":"sanitize"}`, `{"scope":"local","disks":1}`,
+			`{"scope":"local","disks":"sanitize","minimum_level":"destroy"}`, `{"scope":"local","disks":"sanitize","minimum_level":"Purge"}`, `{"scope":"local","minimum_level":"clear"}`,
 		},
 		agentwire.TypeGPUScrub:      {`{"gpus":["a b"]}`, `{"gpus":["--all"]  ,"x":1}`, `{"gpus":[""]}`, `{"gpus":["` + strings.Repeat("a", 65) + `"]}`},
 		agentwire.TypeValidateClean: {`{"allowed_users":["Root"]}`, `{"allowed_users":["a\nb"]}`, `{"allowed_users":["-x"]}`},

@@ -40,6 +40,73 @@ type StorageCleanupOutput struct {
 	Unmounted      []string `json:"unmounted"`
 	ConfigRemoved  []string `json:"config_removed"`
 	Residue        []string `json:"residue"`
+	// Folders and Devices are the evidence, one entry for each that was looked at.
+	Folders []FolderCleaned   `json:"folders"`
+	Devices []DeviceSanitized `json:"devices"`
+}
+
+// Outcomes of a folder or a device.
+const (
+	OutcomeEmptied    = "emptied"
+	OutcomeIncomplete = "incomplete" // something is left
+	OutcomeNotThere   = "not_there"
+	OutcomeSkipped    = "skipped" // not touched
+	OutcomeSanitized  = "sanitized"
+	OutcomeFailed     = "failed"  // touched, and not proven to be erased
+	OutcomeRefused    = "refused" // not touched: nothing was destroyed
+)
+
+// What speaks for an erased device.
+const (
+	VerifiedByZeroes  = "zeroes"  // all that was read was zero
+	VerifiedByAbsence = "absence" // nothing that was read is what was there before
+	VerifiedByNothing = "nothing"
+)
+
+// FolderCleaned is the evidence for one folder.
+type FolderCleaned struct {
+	Path           string `json:"path"`
+	EntriesRemoved int64  `json:"entries_removed"`
+	BytesFreed     int64  `json:"bytes_freed"`
+	Outcome        string `json:"outcome"` // emptied, incomplete, not_there, skipped
+	Reason         string `json:"reason,omitempty"`
+}
+
+// DeviceSanitized is the evidence for one block device.
+type DeviceSanitized struct {
+	Device     string `json:"device"` // empty when there is none behind the mount point
+	MountPoint string `json:"mount_point"`
+	Serial     string `json:"serial"`
+	Model      string `json:"model"`
+	Transport  string `json:"transport"`
+	SizeBytes  int64  `json:"size_bytes"`
+	// Method is what was done last, and Level what it counts for: clear or purge.
+	Method  string `json:"method"`
+	Level   string `json:"level"`
+	Outcome string `json:"outcome"` // sanitized, failed, refused
+	// Reason says why it was not sanitized, and which better methods the device
+	// did not carry out.
+	Reason string `json:"reason,omitempty"`
+	// BytesCovered is how much of the device the method was applied to.
+	BytesCovered int64 `json:"bytes_covered"`
+	// Canaries are blocks of random bytes that were written and read back before,
+	// and looked for after. Found means that any sector of one came back.
+	CanariesPlanted int `json:"canaries_planted"`
+	CanariesFound   int `json:"canaries_found"`
+	// Samples are what was read after. Where the method leaves zeroes, anything
+	// else is unclean; where it leaves anything, what was there before is.
+	SamplesRead    int    `json:"samples_read"`
+	SampleBytes    int64  `json:"sample_bytes"`
+	SamplesUnclean int    `json:"samples_unclean"`
+	VerifiedBy     string `json:"verified_by"` // zeroes, absence, nothing
+	Verified       bool   `json:"verified"`
+	// Tool is the program and version that did it.
+	Tool      string    `json:"tool"`
+	StartedAt time.Time `json:"started_at"`
+	EndedAt   time.Time `json:"ended_at"`
+	// FilesystemRestored says that an empty file system of the same kind, name
+	// and id is mounted where the former was.
+	FilesystemRestored bool `json:"filesystem_restored"`
 }
 
 // GPUScrubOutput is the evidence of a scrub.
@@ -73,8 +140,9 @@ type ValidateCleanOutput struct {
 
 // CheckedKind says how a kind of residue was looked for.
 type CheckedKind struct {
-	Kind   string `json:"kind"`   // users, processes, mounts, ipc, tmp, gpu_memory, gpu_processes, terminals
+	Kind   string `json:"kind"`   // users, processes, mounts, ipc, tmp, disks, gpu_memory, gpu_processes, terminals
 	Result string `json:"result"` // clean, findings, not_applicable
+	// Detail says how much was looked at, or why there was nothing to look at.
 	Detail string `json:"detail,omitempty"`
 }
 

@@ -80,7 +80,22 @@ type StorageCleanupParams struct {
 	Scope string `json:"scope"`
 	// Scratch adds folders that tenants may write to; their content is removed.
 	Scratch []string `json:"scratch,omitempty"`
+	// Disks is empty, or sanitize: everything on the data disks mounted at
+	// /share<N> is erased, and their file systems are made anew.
+	Disks string `json:"disks,omitempty"`
+	// MinimumLevel is the lowest level that counts, clear or purge. A disk that
+	// cannot be brought to it is left alone. Empty means clear.
+	MinimumLevel string `json:"minimum_level,omitempty"`
 }
+
+// DisksSanitize asks for the data disks to be erased.
+const DisksSanitize = "sanitize"
+
+// Levels of sanitization, as NIST SP 800-88 names them.
+const (
+	LevelClear = "clear"
+	LevelPurge = "purge"
+)
 
 // scratchRoots are the only places below which folders may be emptied.
 var scratchRoots = []string{"/scratch", "/share", "/mnt", "/local", "/data"}
@@ -90,6 +105,9 @@ func (p StorageCleanupParams) Validate() error {
 	if !slices.Contains([]string{"local", "weka", "all"}, p.Scope) {
 		return errors.New("scope must be local, weka or all")
 	}
+	if err := p.validateDisks(); err != nil {
+		return err
+	}
 	if len(p.Scratch) > 32 {
 		return errors.New("at most 32 scratch folders")
 	}
@@ -97,6 +115,20 @@ func (p StorageCleanupParams) Validate() error {
 		if path.Clean(s) != s || !path.IsAbs(s) || !slices.ContainsFunc(scratchRoots, func(root string) bool { return within(s, root) }) {
 			return fmt.Errorf("scratch folder %q must be a clean absolute path below one of %s", s, strings.Join(scratchRoots, ", "))
 		}
+	}
+	return nil
+}
+
+func (p StorageCleanupParams) validateDisks() error {
+	switch {
+	case p.Disks != "" && p.Disks != DisksSanitize:
+		return errors.New("disks must be empty or sanitize")
+	case p.Disks != "" && p.Scope == "weka":
+		return errors.New("disks of the machine are not in the scope weka")
+	case p.MinimumLevel != "" && p.MinimumLevel != LevelClear && p.MinimumLevel != LevelPurge:
+		return errors.New("minimum_level must be empty, clear or purge")
+	case p.MinimumLevel != "" && p.Disks == "":
+		return errors.New("minimum_level is about disks, which are not asked for")
 	}
 	return nil
 }

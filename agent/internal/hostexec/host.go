@@ -48,6 +48,8 @@ var programs = map[string][]string{
 	"systemctl":  {"/usr/bin/systemctl", "/bin/systemctl"},
 	"ipcrm":      {"/usr/bin/ipcrm"},
 	"umount":     {"/usr/bin/umount", "/bin/umount"},
+	"mkfs.ext4":  {"/usr/sbin/mkfs.ext4", "/sbin/mkfs.ext4"},
+	"mkfs.xfs":   {"/usr/sbin/mkfs.xfs", "/sbin/mkfs.xfs"},
 	"nvidia-smi": {"/usr/bin/nvidia-smi", "/usr/local/bin/nvidia-smi"},
 	"rocm-smi":   {"/opt/rocm/bin/rocm-smi", "/usr/bin/rocm-smi"},
 	"gpuaas-gpu": {agentFolder + "current/gpuaas-gpu"},

@@ -10,6 +10,8 @@ import (
 
 // Mount is one mounted file system.
 type Mount struct {
+	Device  string // major:minor; empty for lines of the file system table
+	Root    string // the folder of the file system that is mounted; "/" is all of it
 	Point   string
 	Type    string
 	Source  string
@@ -77,7 +79,7 @@ func parseMounts(text string) []Mount {
 		if !ok || len(left) < 6 || len(right) < 2 {
 			continue
 		}
-		mount := Mount{Point: unescape(left[4]), Type: right[0], Source: unescape(right[1]), Options: strings.Split(left[5], ",")}
+		mount := Mount{Device: left[2], Root: unescape(left[3]), Point: unescape(left[4]), Type: right[0], Source: unescape(right[1]), Options: strings.Split(left[5], ",")}
 		if len(right) > 2 {
 			mount.Options = append(mount.Options, strings.Split(right[2], ",")...)
 		}

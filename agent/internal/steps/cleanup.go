@@ -45,10 +45,19 @@ func (h storageCleanup) Apply(ctx context.Context, t *task.Task) (any, error) {
 	if err != nil && (h.Host.Real() || !errors.Is(err, fs.ErrNotExist)) {
 		return nil, err
 	}
-	out := agentwire.StorageCleanupOutput{Scope: p.Scope, Unmounted: []string{}, ConfigRemoved: []string{}, Residue: []string{}}
+	out := agentwire.StorageCleanupOutput{
+		Scope: p.Scope, Unmounted: []string{}, ConfigRemoved: []string{}, Residue: []string{},
+		Folders: []agentwire.FolderCleaned{}, Devices: []agentwire.DeviceSanitized{},
+	}
 	// Weka first: a mount below a scratch folder would be in the way.
 	if p.Scope != "local" {
 		if err := step(t, "weka", func() (string, error) { return h.cleanWeka(ctx, mounts, &out) }); err != nil {
+			return nil, err
+		}
+	}
+	// Then disks: what is erased with them need not be removed piece by piece.
+	if p.Disks == agentwire.DisksSanitize {
+		if err := h.sanitizeDisks(ctx, t, p, mounts, &out); err != nil {
 			return nil, err
 		}
 	}
@@ -78,18 +87,25 @@ func (h storageCleanup) cleanLocal(ctx context.Context, t *task.Task, p *agentwi
 	return nil
 }
 
+// emptyFolder empties one folder and adds the evidence of it.
 func (h storageCleanup) emptyFolder(ctx context.Context, folder string, mounts []inspect.Mount, out *agentwire.StorageCleanupOutput) (string, error) {
+	left := func(outcome, format string, args ...any) (string, error) {
+		one := agentwire.FolderCleaned{Path: folder, Outcome: outcome, Reason: fmt.Sprintf(format, args...)}
+		out.Folders = append(out.Folders, one)
+		if outcome == agentwire.OutcomeSkipped {
+			out.Residue = append(out.Residue, folder+": "+one.Reason)
+		}
+		return outcome + ": " + one.Reason, nil
+	}
 	if m, ok := inspect.Holding(mounts, folder); ok && m.Shared() {
-		out.Residue = append(out.Residue, fmt.Sprintf("%s: it lies on a %s file system that other machines may use, and is not emptied", folder, m.Type))
-		return "skipped: shared with other machines", nil
+		return left(agentwire.OutcomeSkipped, "it lies on a %s file system that other machines may use, and is not emptied", m.Type)
 	}
 	top, err := openFolder(h.Host, folder)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "not there", nil
+		return left(agentwire.OutcomeNotThere, "this machine has no such folder")
 	}
 	if err != nil {
-		out.Residue = append(out.Residue, fmt.Sprintf("%s: %v", folder, bare(err)))
-		return "skipped: " + err.Error(), nil
+		return left(agentwire.OutcomeSkipped, "%v", bare(err))
 	}
 	defer top.Close()
 	s := sweeper{top: top, name: folder, keep: keepInTemp, stop: ctx.Err}
@@ -100,6 +116,11 @@ func (h storageCleanup) emptyFolder(ctx context.Context, folder string, mounts [
 	if err != nil {
 		return "", fmt.Errorf("empty %s: %w", folder, err)
 	}
+	one := agentwire.FolderCleaned{Path: folder, EntriesRemoved: s.entries, BytesFreed: s.bytes, Outcome: agentwire.OutcomeEmptied}
+	if len(s.residue) > 0 {
+		one.Outcome, one.Reason = agentwire.OutcomeIncomplete, fmt.Sprintf("%d entries could not be removed, the first: %s", len(s.residue), s.residue[0])
+	}
+	out.Folders = append(out.Folders, one)
 	return fmt.Sprintf("%d entries, %d bytes", s.entries, s.bytes), nil
 }
 

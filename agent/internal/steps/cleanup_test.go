@@ -47,6 +47,18 @@ func TestCleanupOfFolders(t *testing.T) {
 	if out.EntriesRemoved != 15 || out.BytesFreed < 5000 || len(out.Residue) > 0 {
 		t.Errorf("output %+v", out)
 	}
+	for n, want := range []agentwire.FolderCleaned{{Path: "/tmp", Outcome: "emptied"}, {Path: "/var/tmp", Outcome: "emptied"}, {Path: "/scratch", Outcome: "emptied"}, {Path: "/share3", Outcome: "emptied"}} {
+		got := out.Folders[n]
+		if got.EntriesRemoved == 0 || got.BytesFreed == 0 {
+			t.Errorf("folder %+v", got)
+		}
+		if got.EntriesRemoved, got.BytesFreed = 0, 0; got != want {
+			t.Errorf("folder %+v, want %+v", got, want)
+		}
+	}
+	if len(out.Devices) != 0 {
+		t.Errorf("devices %+v", out.Devices)
+	}
 	if os.Geteuid() == 0 && !b.Exists("/tmp/systemd-private-1-x.service/tmp/in-use") {
 		t.Error("the folder of a running service was emptied")
 	}
@@ -94,7 +106,7 @@ func TestCleanupDoesNotFollowLinksToFolders(t *testing.T) {
 		}
 	}
 	out := b.job(agentwire.TypeStorageCleanup, local("/share1/job", "/data/none")).apply().(agentwire.StorageCleanupOutput)
-	if len(out.Residue) != 2 || !strings.Contains(out.Residue[0], "symbolic link") || !b.Exists("/etc/important/file") {
+	if len(out.Residue) != 2 || !strings.Contains(out.Residue[0], "symbolic link") || !b.Exists("/etc/important/file") || out.Folders[2].Outcome != "skipped" || out.Folders[4].Outcome != "not_there" {
 		t.Errorf("output %+v", out)
 	}
 }
@@ -158,7 +170,7 @@ func TestCleanupCrossesNoMounts(t *testing.T) {
 	if b.Read("/etc/important/file") != "x" {
 		t.Fatal("a mounted folder was emptied")
 	}
-	if !slices.ContainsFunc(out.Residue, func(r string) bool { return strings.HasPrefix(r, "/tmp/dir/mnt: it is a mount point") }) {
+	if !slices.ContainsFunc(out.Residue, func(r string) bool { return strings.HasPrefix(r, "/tmp/dir/mnt: it is a mount point") }) || out.Folders[0].Outcome != "incomplete" {
 		t.Errorf("output %+v", out)
 	}
 }
@@ -168,7 +180,7 @@ func TestCleanupLeavesSharedFileSystemsAlone(t *testing.T) {
 	b.Write("/scratch/of-everybody", "x")
 	b.Write("/proc/self/mountinfo", "21 1 254:0 / / rw - ext4 /dev/vda rw\n30 21 0:40 / /scratch rw - nfs4 server:/x rw\n")
 	out := b.job(agentwire.TypeStorageCleanup, local()).apply().(agentwire.StorageCleanupOutput)
-	if !b.Exists("/scratch/of-everybody") || len(out.Residue) != 1 || !strings.Contains(out.Residue[0], "nfs4") {
+	if !b.Exists("/scratch/of-everybody") || len(out.Residue) != 1 || !strings.Contains(out.Residue[0], "nfs4") || out.Folders[2].Outcome != "skipped" || !strings.Contains(out.Folders[2].Reason, "nfs4") {
 		t.Errorf("output %+v", out)
 	}
 }

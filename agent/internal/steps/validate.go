@@ -54,6 +54,16 @@ func (i *inspection) found(kind, subject, format string, args ...any) {
 	}
 }
 
+// looked says how much of a kind was looked at.
+type looked struct {
+	detail  string
+	nothing bool // this machine has nothing of the kind
+}
+
+func count(format string, args ...any) looked { return looked{detail: fmt.Sprintf(format, args...)} }
+
+func none(why string) looked { return looked{detail: why, nothing: true} }
+
 // tenant says whether a uid is one of a tenant that is not meant to be here.
 func (i *inspection) tenant(uid int) bool { return tenantUID(uid) && !slices.Contains(i.uids, uid) }
 
@@ -66,20 +76,21 @@ func (h validateClean) Check(ctx context.Context, t *task.Task) (any, bool, erro
 	i := &inspection{allowed: p.AllowedUsers, findings: []agentwire.CleanFinding{}}
 	kinds := []struct {
 		name string
-		look func(context.Context, *inspection) (skipped string, err error)
+		look func(context.Context, *inspection) (looked, error)
 	}{
 		{"users", h.lookUsers}, // first: it finds the ids of allowed users
 		{"processes", h.lookProcesses},
 		{"mounts", h.lookMounts},
 		{"ipc", h.lookIPC},
 		{"tmp", h.lookTemp},
+		{"disks", h.lookDisks},
 		{"gpu_memory", h.lookGPUMemory},
 		{"gpu_processes", h.lookGPUProcesses},
 		{"terminals", h.lookTerminals},
 	}
 	for _, k := range kinds {
 		before := len(i.findings)
-		skipped, err := k.look(ctx, i)
+		seen, err := k.look(ctx, i)
 		if ctx.Err() != nil {
 			return nil, false, fmt.Errorf("look at %s: %w", k.name, ctx.Err())
 		}
@@ -87,11 +98,11 @@ func (h validateClean) Check(ctx context.Context, t *task.Task) (any, bool, erro
 			// What cannot be looked at cannot be called clean.
 			i.found(k.name, k.name, "could not be looked at: %v", err)
 		}
-		result := agentwire.CheckedKind{Kind: k.name, Result: "clean", Detail: skipped}
+		result := agentwire.CheckedKind{Kind: k.name, Result: "clean", Detail: seen.detail}
 		switch {
 		case len(i.findings) > before || before == maxFindings:
 			result.Result = "findings"
-		case skipped != "":
+		case seen.nothing:
 			result.Result = notApplicable
 		}
 		i.checked = append(i.checked, result)
@@ -106,10 +117,10 @@ func (h validateClean) Apply(ctx context.Context, t *task.Task) (any, error) {
 	return out, err
 }
 
-func (h validateClean) lookUsers(_ context.Context, i *inspection) (string, error) {
+func (h validateClean) lookUsers(_ context.Context, i *inspection) (looked, error) {
 	accounts, err := h.machine.Accounts()
 	if err != nil {
-		return "", err
+		return looked{}, err
 	}
 	for _, a := range accounts {
 		switch allowed := slices.Contains(i.allowed, a.Name); {
@@ -123,20 +134,21 @@ func (h validateClean) lookUsers(_ context.Context, i *inspection) (string, erro
 	}
 	marks, err := h.tenants()
 	if err != nil {
-		return "", err
+		return looked{}, err
 	}
 	for _, m := range marks {
 		if !slices.Contains(i.allowed, m.Username) {
 			i.found("users", m.Username, "account of allocation %s was not removed completely", m.AllocationID)
 		}
 	}
-	return "", h.lookHomes(i)
+	homes, err := h.lookHomes(i)
+	return count("%d accounts, %d homes, %d notes of allocation users", len(accounts), homes, len(marks)), err
 }
 
-func (h validateClean) lookHomes(i *inspection) error {
+func (h validateClean) lookHomes(i *inspection) (int, error) {
 	homes, err := os.ReadDir(h.Host.Path("/home"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("list homes: %w", err)
+		return 0, fmt.Errorf("list homes: %w", err)
 	}
 	for _, e := range homes {
 		if info, err := e.Info(); err == nil && i.tenant(int(stat(info).Uid)) {
@@ -145,39 +157,39 @@ func (h validateClean) lookHomes(i *inspection) error {
 	}
 	rules, err := filepath.Glob(h.Host.Path(sudoersPath("*")))
 	if err != nil {
-		return fmt.Errorf("list sudo rules: %w", err)
+		return 0, fmt.Errorf("list sudo rules: %w", err)
 	}
 	for _, r := range rules {
 		if name := strings.TrimPrefix(filepath.Base(r), "gpuaas-"); !slices.Contains(i.allowed, name) {
 			i.found("users", sudoersPath(name), "a sudo rule of an allocation user")
 		}
 	}
-	return nil
+	return len(homes), nil
 }
 
-func (h validateClean) lookProcesses(_ context.Context, i *inspection) (string, error) {
+func (h validateClean) lookProcesses(_ context.Context, i *inspection) (looked, error) {
 	all, err := h.machine.Processes()
 	if errors.Is(err, fs.ErrNotExist) && !h.Host.Real() {
-		return "this machine shows no processes", nil
+		return none("this machine shows no processes"), nil
 	}
 	if err != nil {
-		return "", err
+		return looked{}, err
 	}
 	for _, p := range all {
 		if at := slices.IndexFunc(p.UIDs, i.tenant); at >= 0 {
 			i.found("processes", strconv.Itoa(p.PID), "%s of uid %d", printable(p.Name), p.UIDs[at])
 		}
 	}
-	return "", nil
+	return count("%d processes", len(all)), nil
 }
 
-func (h validateClean) lookMounts(_ context.Context, i *inspection) (string, error) {
+func (h validateClean) lookMounts(_ context.Context, i *inspection) (looked, error) {
 	mounts, err := h.machine.Mounts()
 	if errors.Is(err, fs.ErrNotExist) && !h.Host.Real() {
-		return "this machine shows no mounts", nil
+		return none("this machine shows no mounts"), nil
 	}
 	if err != nil {
-		return "", err
+		return looked{}, err
 	}
 	wanted := h.machine.FileTable()
 	for _, m := range mounts {
@@ -185,7 +197,7 @@ func (h validateClean) lookMounts(_ context.Context, i *inspection) (string, err
 			i.found("mounts", m.Point, "%s from %s: %s", m.Type, printable(m.Source), why)
 		}
 	}
-	return "", nil
+	return count("%d mounts", len(mounts)), nil
 }
 
 // foreign says why a mount is one of a tenant; empty when it is not.
@@ -232,86 +244,10 @@ func (h validateClean) mountedFor(m inspect.Mount) (uid int, ok bool) {
 	return h.machine.OwnUID(outer)
 }
 
-func (h validateClean) lookIPC(_ context.Context, i *inspection) (string, error) {
-	for _, o := range h.machine.IPC() {
-		if i.tenant(o.UID) || i.tenant(o.CUID) {
-			i.found("ipc", o.Kind+" "+strconv.Itoa(o.ID), "of uid %d, made by uid %d", o.UID, o.CUID)
-		}
-	}
-	for _, folder := range sharedMemory {
-		h.lookFiles(i, "ipc", folder)
-	}
-	return "", nil
-}
-
-func (h validateClean) lookTemp(ctx context.Context, i *inspection) (string, error) {
-	mounts, err := h.machine.Mounts()
-	if err != nil && (h.Host.Real() || !errors.Is(err, fs.ErrNotExist)) {
-		return "", err
-	}
-	for _, folder := range localFolders {
-		if err := ctx.Err(); err != nil {
-			return "", err
-		}
-		if m, ok := inspect.Holding(mounts, folder); ok && m.Shared() {
-			continue // not of this machine
-		}
-		h.lookFiles(i, "tmp", folder)
-	}
-	return "", nil
-}
-
-// maxLooked bounds a walk through a folder that tenants could fill.
-const maxLooked = 1_000_000
-
-// lookFiles looks for files of tenants. What is there and cannot be looked at,
-// such as a folder that was exchanged for a link, cannot be called clean.
-func (h validateClean) lookFiles(i *inspection, kind, folder string) {
-	unseen := func(path string, err error) {
-		if !errors.Is(err, fs.ErrNotExist) { // gone meanwhile, or not there at all
-			i.found(kind, path, "could not be looked at: %v", bare(err))
-		}
-	}
-	root := h.Host.Path(folder)
-	top, err := os.Lstat(root)
-	if err == nil && !top.IsDir() {
-		err = errLink
-	}
-	if err != nil {
-		unseen(folder, err)
-		return
-	}
-	looked := 0
-	_ = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error { // it fails only where the function does
-		shown := filepath.Join(folder, strings.TrimPrefix(path, root))
-		if err != nil {
-			unseen(shown, err)
-			return nil
-		}
-		if looked++; looked > maxLooked {
-			i.found(kind, folder, "more than %d entries: not looked at to the end", maxLooked)
-			return fs.SkipAll
-		}
-		info, err := e.Info()
-		if err != nil {
-			unseen(shown, err)
-			return nil
-		}
-		if !i.tenant(int(stat(info).Uid)) {
-			return nil
-		}
-		i.found(kind, shown, "belongs to uid %d", stat(info).Uid)
-		if e.IsDir() {
-			return fs.SkipDir // it counts as one
-		}
-		return nil
-	})
-}
-
-func (h validateClean) lookGPUMemory(ctx context.Context, i *inspection) (string, error) {
+func (h validateClean) lookGPUMemory(ctx context.Context, i *inspection) (looked, error) {
 	report, err := h.GPU.Inspect(ctx)
 	if err != nil {
-		return "", err
+		return looked{}, err
 	}
 	for _, pci := range report.Unreachable {
 		i.found("gpu_memory", pci, "no driver answers for this GPU")
@@ -321,30 +257,31 @@ func (h validateClean) lookGPUMemory(ctx context.Context, i *inspection) (string
 			i.found("gpu_memory", g.UUID, "%d of %d bytes are in use", g.MemoryUsed, g.MemoryTotal)
 		}
 	}
-	return h.noGPU(len(report.GPUs) + len(report.Unreachable)), nil
+	return gpus(len(report.GPUs) + len(report.Unreachable)), nil
 }
 
-func (h validateClean) lookGPUProcesses(ctx context.Context, i *inspection) (string, error) {
+func (h validateClean) lookGPUProcesses(ctx context.Context, i *inspection) (looked, error) {
 	report, err := h.GPU.Inspect(ctx)
 	if err != nil {
-		return "", err
+		return looked{}, err
 	}
 	for _, p := range report.Processes() {
 		i.found("gpu_processes", strconv.Itoa(p.PID), "%s process on a GPU", p.Kind)
 	}
-	return h.noGPU(len(report.GPUs)), nil
+	return gpus(len(report.GPUs)), nil
 }
 
-func (validateClean) noGPU(n int) string {
+func gpus(n int) looked {
 	if n == 0 {
-		return "this machine has no GPU"
+		return none("this machine has no GPU")
 	}
-	return ""
+	return count("%d GPUs", n)
 }
 
-func (h validateClean) lookTerminals(_ context.Context, i *inspection) (string, error) {
-	if n := h.Terminals.Count(); n > 0 && len(i.allowed) == 0 {
+func (h validateClean) lookTerminals(_ context.Context, i *inspection) (looked, error) {
+	n := h.Terminals.Count()
+	if n > 0 && len(i.allowed) == 0 {
 		i.found("terminals", "sessions", "%d are open", n)
 	}
-	return "", nil
+	return count("%d sessions", n), nil
 }

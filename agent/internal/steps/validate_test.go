@@ -21,20 +21,31 @@ func validated(b *bench, allowed ...string) agentwire.ValidateCleanOutput {
 
 func TestACleanMachine(t *testing.T) {
 	b := newBench(t)
-	b.Write("/proc/self/mountinfo", "21 1 254:0 / / rw - ext4 /dev/vda rw\n22 21 0:5 / /mnt/site rw - ext4 /dev/vdb rw\n23 21 0:6 / /home rw - ext4 /dev/vdc rw\n24 21 0:7 / /run/user/1000 rw - tmpfs tmpfs rw,uid=1000\n")
-	b.Write("/etc/fstab", "/dev/vdb /mnt/site ext4 defaults 0 0\n")
+	b.Write("/proc/self/mountinfo", "21 1 254:0 / / rw - ext4 /dev/vda rw\n22 21 0:5 / /mnt/site rw - ext4 /dev/vdb rw\n23 21 0:6 / /home rw - ext4 /dev/vdc rw\n24 21 0:7 / /run/user/1000 rw - tmpfs tmpfs rw,uid=1000\n25 21 0:8 / /share1 rw - ext4 /dev/vdd rw\n26 21 0:9 / /share2 rw - nfs s:/x rw\n")
+	b.Write("/etc/fstab", "/dev/vdb /mnt/site ext4 defaults 0 0\nUUID=1 /share1 ext4 defaults 0 2\n")
+	b.Write("/share1/lost+found/x", "x")
+	b.Mkdir("/share2")
 	b.Write("/proc/1/status", "Name:\tinit\nState:\tS\nUid:\t0\t0\t0\t0\n")
 	b.Write("/proc/2/status", "Name:\tdynamic\nState:\tS\nUid:\t61200\t61200\t61200\t61200\n")
 	b.Write("/proc/3/status", "Name:\tzombie\nState:\tZ (zombie)\nUid:\t20001\t20001\t20001\t20001\n")
 	b.Write("/proc/sysvipc/shm", "key shmid uid cuid\n0 42 101 101\n")
 	b.gpu.report = gpu.Report{Vendor: gpu.NVIDIA, GPUs: []gpu.GPU{{UUID: "GPU-1", MemoryTotal: 1 << 37, MemoryUsed: 600 << 20}}}
 	out := validated(b)
-	if !out.Clean || len(out.Findings) != 0 || len(out.Checked) != 8 {
+	if !out.Clean || len(out.Findings) != 0 || len(out.Checked) != 9 {
 		t.Errorf("output %+v", out)
 	}
 	for _, c := range out.Checked {
 		if c.Result != "clean" {
 			t.Errorf("%+v", c)
+		}
+	}
+	details := map[string]string{
+		"users": "4 accounts, 0 homes, 0 notes of allocation users", "processes": "2 processes", "mounts": "6 mounts", "ipc": "1 System V objects, 0 entries of shared memory",
+		"tmp": "2 entries in /tmp, /var/tmp, /scratch", "disks": "3 entries in /share1; shared with other machines and not looked at: /share2", "gpu_memory": "1 GPUs", "gpu_processes": "1 GPUs", "terminals": "0 sessions",
+	}
+	for _, c := range out.Checked {
+		if c.Detail != details[c.Kind] {
+			t.Errorf("%s: %q, want %q", c.Kind, c.Detail, details[c.Kind])
 		}
 	}
 }
@@ -61,7 +72,7 @@ func TestWithoutAGPUItIsSaidSo(t *testing.T) {
 	for _, c := range out.Checked {
 		results[c.Kind] = c.Result
 	}
-	if !out.Clean || results["gpu_memory"] != "not_applicable" || results["gpu_processes"] != "not_applicable" || results["mounts"] != "not_applicable" {
+	if !out.Clean || results["gpu_memory"] != "not_applicable" || results["gpu_processes"] != "not_applicable" || results["mounts"] != "not_applicable" || results["disks"] != "not_applicable" {
 		t.Errorf("output %+v", out)
 	}
 }
@@ -133,7 +144,14 @@ func TestEveryKindOfResidueIsFound(t *testing.T) {
 		}, "tmp", "/scratch"},
 		"scratch is a file": {func(b *bench) { b.Write("/scratch", "x") }, "tmp", "/scratch"},
 		"a folder too deep": {func(b *bench) { deep(b, "/tmp") }, "tmp", ""},
-		"unreadable homes":  {func(b *bench) { _ = os.Remove(b.Path("/home")); b.Write("/home", "x") }, "users", "users"},
+		"file on a disk":    {func(b *bench) { tenant(b, "/share1/job/x") }, "disks", "/share1/job/x"},
+		"disk is not there": {func(b *bench) { b.Write("/etc/fstab", "UUID=1 /share7 ext4 defaults 0 2\n") }, "disks", "/share7"},
+		"disk is a link": {func(b *bench) {
+			if err := os.Symlink("opt", b.Path("/share9")); err != nil {
+				b.t.Fatal(err)
+			}
+		}, "disks", "/share9"},
+		"unreadable homes": {func(b *bench) { _ = os.Remove(b.Path("/home")); b.Write("/home", "x") }, "users", "users"},
 		"GPU memory": {func(b *bench) {
 			b.gpu.report = gpu.Report{Vendor: gpu.NVIDIA, GPUs: []gpu.GPU{{UUID: "GPU-1", MemoryTotal: 1 << 37, MemoryUsed: 2 << 30}}}
 		}, "gpu_memory", "GPU-1"},
@@ -189,7 +207,7 @@ func TestFindingsAreBounded(t *testing.T) {
 	b.Write("/etc/passwd", "root:x:0:0::/root:/bin/sh\n"+strings.Repeat("m:x:20001:20001::/:/bin/sh\n", 5000))
 	b.terminals.open["s"] = "alice"
 	out := validated(b)
-	if out.Clean || len(out.Findings) != maxFindings || out.Checked[7].Result != "findings" {
-		t.Errorf("%d findings, last check %+v", len(out.Findings), out.Checked[7])
+	if out.Clean || len(out.Findings) != maxFindings || out.Checked[8].Result != "findings" {
+		t.Errorf("%d findings, last check %+v", len(out.Findings), out.Checked[8])
 	}
 }

@@ -1,0 +1,81 @@
+package fleet
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"gpuaas/contract/agentwire"
+)
+
+// simulated is what everything of these machines is called, so that nobody takes
+// evidence of them for evidence.
+const simulated = "simulated"
+
+// kinds are what a validation looks at.
+var kinds = []string{"users", "processes", "mounts", "ipc", "tmp", "disks", "gpu_memory", "gpu_processes", "terminals"}
+
+// result gives the outcome of a task: what the options say, or else that of a
+// machine where everything went well and nothing was found.
+func (a *Agent) result(v agentwire.Verified) (json.RawMessage, *agentwire.TaskError) {
+	var output any
+	if a.opts.Answer != nil {
+		answer, failure := a.opts.Answer(a.NodeID, v)
+		if failure != nil {
+			return nil, failure
+		}
+		output = answer
+	}
+	if output == nil {
+		output = Answer(v)
+	}
+	raw, err := json.Marshal(output)
+	if err != nil {
+		return nil, &agentwire.TaskError{Code: "answer_broken", Message: fmt.Sprintf("encode answer: %v", err)}
+	}
+	return raw, nil
+}
+
+// Answer is what a simulated agent says of a task by itself. What nobody reads
+// is empty.
+func Answer(v agentwire.Verified) any {
+	switch p := v.Params.(type) {
+	case *agentwire.DrainParams:
+		return agentwire.DrainOutput{Draining: !p.Resume, UsersRevoked: []string{}, UsersLeft: []string{}}
+	case *agentwire.UninstallParams:
+		return agentwire.UninstallOutput{Removed: []string{simulated}, Residue: []string{}}
+	case *agentwire.StorageCleanupParams:
+		return cleaned(p)
+	case *agentwire.GPUScrubParams:
+		return agentwire.GPUScrubOutput{Outcome: "not_applicable", Reason: "this machine has no GPU", Vendor: "none", GPUs: []agentwire.GPUScrubbed{}}
+	case *agentwire.ValidateCleanParams:
+		out := agentwire.ValidateCleanOutput{Clean: true, Findings: []agentwire.CleanFinding{}}
+		for _, k := range kinds {
+			out.Checked = append(out.Checked, agentwire.CheckedKind{Kind: k, Result: "clean", Detail: simulated})
+		}
+		return out
+	default:
+		return struct{}{}
+	}
+}
+
+func cleaned(p *agentwire.StorageCleanupParams) agentwire.StorageCleanupOutput {
+	out := agentwire.StorageCleanupOutput{
+		Scope: p.Scope, Unmounted: []string{}, ConfigRemoved: []string{}, Residue: []string{}, Folders: []agentwire.FolderCleaned{}, Devices: []agentwire.DeviceSanitized{},
+	}
+	if p.Scope != "weka" {
+		for _, f := range append([]string{"/tmp", "/var/tmp", "/scratch"}, p.Scratch...) {
+			out.Folders = append(out.Folders, agentwire.FolderCleaned{Path: f, Outcome: agentwire.OutcomeEmptied})
+		}
+	}
+	if p.Disks == agentwire.DisksSanitize {
+		disk, now := capabilities().Disks[0], time.Now().UTC()
+		out.Devices = append(out.Devices, agentwire.DeviceSanitized{
+			Device: "/dev/" + disk.Name, MountPoint: "/share1", Serial: simulated, Model: simulated, Transport: simulated, SizeBytes: disk.SizeBytes,
+			Method: "nvme_sanitize_crypto_erase", Level: agentwire.LevelPurge, Outcome: agentwire.OutcomeSanitized, BytesCovered: disk.SizeBytes,
+			CanariesPlanted: 64, SamplesRead: 1024, SampleBytes: 1024 * 4096, VerifiedBy: agentwire.VerifiedByAbsence, Verified: true,
+			Tool: Build.Version, StartedAt: now, EndedAt: now, FilesystemRestored: true,
+		})
+	}
+	return out
+}
