@@ -92,6 +92,15 @@ func (g *agents) powerOff(_ context.Context, systemID string) error {
 	return nil
 }
 
+func (g *agents) erase(_ context.Context, systemID string) error {
+	g.mu.Lock()
+	there := g.homes[systemID]
+	delete(g.homes, systemID)
+	g.mu.Unlock()
+	there.stop()
+	return nil
+}
+
 // start begins a life of the agent, unless one runs.
 func (a *home) start(g *agents, i region.Installed, h *host) {
 	a.mu.Lock()

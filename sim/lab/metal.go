@@ -20,6 +20,7 @@ import (
 type ground interface {
 	boot(ctx context.Context, i region.Installed, h *host) error
 	powerOff(ctx context.Context, systemID string) error
+	erase(ctx context.Context, systemID string) error
 	fetches() bool
 	close()
 }
@@ -37,6 +38,7 @@ type metal struct {
 var (
 	_ region.Metal     = (*metal)(nil)
 	_ region.Reporting = (*metal)(nil)
+	_ region.Erasing   = (*metal)(nil)
 )
 
 func newMetal(l *Lab, o Options) *metal {
@@ -92,6 +94,14 @@ func (m *metal) PowerOff(ctx context.Context, systemID string) error {
 		h.off()
 	}
 	return m.ground.powerOff(ctx, systemID)
+}
+
+// Erase implements region.Erasing.
+func (m *metal) Erase(ctx context.Context, systemID string) error {
+	if err := m.PowerOff(ctx, systemID); err != nil { // it runs the system that erases, not the one that was installed
+		return err
+	}
+	return m.ground.erase(ctx, systemID)
 }
 
 // Fetches implements region.Metal.
@@ -166,6 +176,10 @@ func (g *rackGround) boot(ctx context.Context, i region.Installed, h *host) erro
 
 func (g *rackGround) powerOff(ctx context.Context, systemID string) error {
 	return g.metal.PowerOff(ctx, systemID)
+}
+
+func (g *rackGround) erase(ctx context.Context, systemID string) error {
+	return g.metal.Erase(ctx, systemID)
 }
 
 func (g *rackGround) fetches() bool { return g.metal.Fetches() }

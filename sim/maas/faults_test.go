@@ -64,6 +64,43 @@ func TestPhasesFailAsTheyDoInMAAS(t *testing.T) {
 	}
 }
 
+// Erasing that hangs stays as it is until somebody stops it; then the machine
+// can be released without.
+func TestErasingCanHang(t *testing.T) {
+	c := start(t, maas.Options{Fleet: gpus(1, "deployed")})
+	id := c.region.SystemIDs()[0]
+	c.fault(fault.HangErase, "")
+	c.op(id, "release", url.Values{"erase": {"true"}, "secure_erase": {"true"}})
+	c.clock.Advance(24 * time.Hour)
+	c.expect(id, region.DiskErasing)
+	c.op(id, "abort", nil)
+	c.expect(id, region.FailedDiskErasing)
+	c.op(id, "release", nil)
+	c.clock.Advance(time.Minute)
+	c.expect(id, region.Ready)
+	if said := strings.Join(c.events(id), "\n"); strings.Contains(said, "Disks erased") {
+		t.Errorf("said %s", said)
+	}
+}
+
+// A request can be answered as if it was done.
+func TestRequestsCanBeIgnored(t *testing.T) {
+	c := start(t, maas.Options{Fleet: gpus(1, "deployed")})
+	id := c.region.SystemIDs()[0]
+	c.rule(fault.Rule{Fault: fault.Ignored, Operation: "machine.release", Count: 1, Set: map[string]any{"status_name": "Releasing"}})
+	if a := c.call("POST", "/machines/"+id+"/?op=release", url.Values{}); a.status != 200 || !strings.Contains(a.body, `"Releasing"`) {
+		t.Errorf("a release is answered %d %s", a.status, a.body)
+	}
+	c.expect(id, region.Deployed)
+	c.rule(fault.Rule{Fault: fault.Ignored, Operation: "machine.power_off", Count: 1})
+	if a := c.call("POST", "/machines/"+id+"/?op=power_off", url.Values{}); a.status != 200 {
+		t.Errorf("a power off is answered %d", a.status)
+	}
+	if a := c.ok("GET", "/machines/"+id+"/?op=query_power_state", nil); !strings.Contains(a.body, "on") {
+		t.Errorf("the power is %s", a.body)
+	}
+}
+
 func TestTokenAndSyncCanBeWithheld(t *testing.T) {
 	c := start(t, maas.Options{Fleet: gpus(1, "ready")})
 	id := c.region.SystemIDs()[0]

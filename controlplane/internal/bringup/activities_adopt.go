@@ -31,8 +31,12 @@ func (b *Bringup) Compensate(ctx context.Context, w *Work) error {
 	if err := b.giveUpNode(ctx, w, keep); err != nil {
 		return err
 	}
-	if w.Reset {
-		w.Facts = Facts{IdentifiedBy: w.Facts.IdentifiedBy, NodeCreated: w.Facts.NodeCreated, Left: w.Facts.Left}
+	if w.Reset { // a release that ended stays on record: what it took away is gone
+		f := w.Facts
+		w.Facts = Facts{
+			IdentifiedBy: f.IdentifiedBy, NodeCreated: f.NodeCreated, Left: f.Left,
+			Release: f.Release, PowerOff: f.PowerOff, RecordRemoved: f.RecordRemoved,
+		}
 	}
 	return w.Save(ctx)
 }
@@ -73,7 +77,7 @@ func (b *Bringup) giveUpMachine(ctx context.Context, w *Work) (keep bool, err er
 		w.leave("%s stays %s in MAAS with what runs on it: release it there, or decommission it, when it is not needed", w.Hostname, m.Status.Label())
 		return true, nil
 	}
-	m, err = b.release(ctx, r, w, maas.EraseNone)
+	m, err = b.release(ctx, r, w)
 	if f := (*Failure)(nil); errors.As(err, &f) && f.Next == WaitForDeployed {
 		w.leave("%s became Deployed while its deployment was to be stopped, and stays so", w.Hostname)
 		return true, nil
@@ -125,9 +129,13 @@ func (b *Bringup) giveUpNode(ctx context.Context, w *Work, keep bool) error {
 			return nil
 		case err != nil:
 			return err
-		case n.Status != node.Enrolling && n.Status != node.BootstrapIssued:
+		case n.Status != node.Enrolling && n.Status != node.BootstrapIssued, w.existing() && w.Reset:
 			left = fmt.Sprintf("node %s stays in the inventory, as %s", n.ID, n.Status)
 			return nil
+		case w.existing():
+			left = fmt.Sprintf("node %s is quarantined", n.ID)
+			_, err = node.Move(ctx, tx, w.Node, node.Quarantine, "its reimage was cancelled before it enrolled")
+			return err
 		case keep:
 			left = fmt.Sprintf("node %s is quarantined", n.ID)
 			if err := bind(ctx, tx, w); err != nil {
@@ -153,6 +161,9 @@ func (b *Bringup) giveUpNode(ctx context.Context, w *Work, keep bool) error {
 // Adopt looks at what is there and says with which stage to go on. It takes
 // over nothing that is not proven to belong to this job.
 func (b *Bringup) Adopt(ctx context.Context, w *Work) (Result, error) {
+	if w.existing() {
+		return b.adoptExisting(ctx, w)
+	}
 	r, err := b.region(ctx, w)
 	if err != nil {
 		return Result{}, err

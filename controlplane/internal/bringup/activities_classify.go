@@ -54,7 +54,7 @@ func (b *Bringup) ClassifyDeployFailure(ctx context.Context, w *Work) (Result, e
 			Next:    RecoverForDatasourceRetry,
 		}, nil
 	}
-	if _, err := b.release(ctx, r, w, maas.EraseNone); err != nil {
+	if _, err := b.release(ctx, r, w); err != nil {
 		f := Classify(err)
 		f.Details = with(f.Details, map[string]any{"deploy_failure": c.kind, "deploy_evidence": c.evidence})
 		return Result{}, f
@@ -230,16 +230,26 @@ func (b *Bringup) RecoverForDatasourceRetry(ctx context.Context, w *Work) (Resul
 	if m.Installed() && ours(m, w) {
 		return lateSuccess(w), nil
 	}
-	if m, err = b.release(ctx, r, w, maas.EraseNone); err != nil {
+	if m, err = b.release(ctx, r, w); err != nil {
 		return Result{}, err
 	}
 	w.Facts.Redeploys++
 	next := RenderCloudInit
 	if m.Status == maas.StatusNew { // its latest commissioning had not passed
+		if w.Reimage {
+			return Result{}, uncommissioned(w)
+		}
 		next = CommissionNode
 	}
 	return Result{
 		Message: fmt.Sprintf("%s is %s again; deployment %d follows", w.Hostname, m.Status.Label(), w.Facts.Deploys+1),
 		Details: map[string]any{"redeploys": w.Facts.Redeploys}, Next: next,
 	}, nil
+}
+
+// uncommissioned is for a node whose machine MAAS would inspect anew: it was in
+// service, so that somebody has to look why.
+func uncommissioned(w *Work) *Failure {
+	return failed(durable.StateAmbiguity, "machine_not_ready", "%s is New in MAAS after its release, because its latest commissioning had not passed", w.Hostname).
+		with("commission the machine in MAAS; once it is Ready, resume").final().about(map[string]any{"maas_status": maas.StatusNew.Label(), "expected": maas.StatusReady.Label()})
 }

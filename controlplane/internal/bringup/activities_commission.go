@@ -39,7 +39,7 @@ func (b *Bringup) CommissionNode(ctx context.Context, w *Work) (Result, error) {
 		return skipAdvanced(m), nil
 	}
 	if m.Status == maas.StatusFailedDeployment || m.Status == maas.StatusReleasing { // how an earlier round of this job ended
-		if m, err = b.release(ctx, r, w, maas.EraseNone); err != nil {
+		if m, err = b.release(ctx, r, w); err != nil {
 			return Result{}, err
 		}
 	}

@@ -34,7 +34,7 @@ func (b *Bringup) DeployViaMAAS(ctx context.Context, w *Work) (Result, error) {
 		return Result{Skipped: true, Message: fmt.Sprintf("%s is %s already as this job asked for it", w.Hostname, m.Status.Label())}, nil
 	case m.Status == maas.StatusFailedDeployment && ours(m, w):
 		// What failed before must be given back before MAAS deploys it again.
-		if m, err = b.release(ctx, r, w, maas.EraseNone); err != nil {
+		if m, err = b.release(ctx, r, w); err != nil {
 			return Result{}, err
 		}
 	}

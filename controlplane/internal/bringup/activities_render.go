@@ -29,7 +29,7 @@ import (
 // userDataField is what a rendered first boot is called in the secrets engine.
 const userDataField = "user_data"
 
-func firstBootPath(w *Work) string { return "first-boot/" + w.Kind + "/" + w.Job }
+func firstBootPath(w *Work) string { return FirstBootPath(w.Kind, w.Job) }
 
 // RenderCloudInit adds the node to the inventory and writes down its first boot.
 // A machine on which MAAS has begun already has one: rendering another would
@@ -236,14 +236,24 @@ func (b *Bringup) agentBootstrap(ctx context.Context, token redact.Secret) (l fi
 	return l, true, err
 }
 
-// ensureNode adds the node, or recovers the one that an earlier round added.
+// ensureNode adds the node, or recovers the one that an earlier round added. A
+// node that is reimaged exists and forgets who it was.
 func (b *Bringup) ensureNode(ctx context.Context, w *Work) error {
 	return b.cfg.DB.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		n, err := node.Get(ctx, tx, w.Node)
-		if fault.KindOf(err) == fault.NotFound {
+		switch {
+		case fault.KindOf(err) == fault.NotFound && w.Reimage:
+			return nodeMissing(w, err)
+		case fault.KindOf(err) == fault.NotFound:
 			return createNode(ctx, tx, w)
+		case err != nil:
+			return err
 		}
-		if err != nil {
+		if w.Reimage && (n.Status == node.Draining || n.Status == node.Retired) {
+			if err := sameNode(n, w); err != nil {
+				return err
+			}
+			_, err := node.Reimaged(ctx, tx, w.Node, w.WorkflowID, "its machine is deployed anew")
 			return err
 		}
 		if err := usable(n, w); err != nil {
@@ -253,10 +263,18 @@ func (b *Bringup) ensureNode(ctx context.Context, w *Work) error {
 	})
 }
 
+func nodeMissing(w *Work, err error) *Failure {
+	return failed(durable.StateAmbiguity, "node_conflict", "node %s (%s) is not in the inventory any more", w.Node, w.Hostname).
+		with("cancel: the machine can be onboarded as a new node").final().because(err)
+}
+
 // requireNode is for a machine that was deployed as a node: without that one it
 // could never enrol.
 func (b *Bringup) requireNode(ctx context.Context, w *Work) error {
 	n, err := b.cfg.Nodes.Node(ctx, w.Node)
+	if fault.KindOf(err) == fault.NotFound && w.Reimage {
+		return nodeMissing(w, err)
+	}
 	if fault.KindOf(err) == fault.NotFound {
 		return failed(durable.StateAmbiguity, "node_conflict", "%s was deployed as node %s, which is not in the inventory", w.Hostname, w.Node).
 			with("restart clean: it releases the machine and begins with a new node").final().because(err)
@@ -265,20 +283,33 @@ func (b *Bringup) requireNode(ctx context.Context, w *Work) error {
 		return err
 	}
 	w.Facts.NodeCreated = true
+	if w.Reimage && n.Status == node.Active { // it is kept out of scheduling until it is proven clean
+		return sameNode(n, w)
+	}
 	return usable(n, w)
 }
 
 // usable refuses a node of the same id that this job cannot go on with.
 func usable(n node.Node, w *Work) error {
-	switch {
-	case n.Hostname != w.Hostname || n.RegionCode != w.Site.Settings.RegionCode || n.OnboardingMode != node.MAAS:
-		return failed(durable.StateAmbiguity, "node_conflict", "node %s is %s in region %s, and not the machine %s of this job", n.ID, n.Hostname, n.RegionCode, w.Hostname).
-			with("find out what that node is; restart clean begins with a new one").final()
-	case n.Status != node.Enrolling:
-		return failed(durable.StateAmbiguity, "node_conflict", "node %s (%s) is %s and not enrolling", n.ID, n.Hostname, n.Status).
-			with("if the node works, adopt the observed state; otherwise take it out of the inventory, then restart clean").final()
+	if err := sameNode(n, w); err != nil || n.Status == node.Enrolling {
+		return err
 	}
-	return nil
+	f := failed(durable.StateAmbiguity, "node_conflict", "node %s (%s) is %s and not enrolling", n.ID, n.Hostname, n.Status).final()
+	if w.Reimage {
+		return f.with("find out who changed it; rerun begins with where the node is now")
+	}
+	return f.with("if the node works, adopt the observed state; otherwise take it out of the inventory, then restart clean")
+}
+
+func sameNode(n node.Node, w *Work) error {
+	if n.Hostname == w.Hostname && n.RegionCode == w.Site.Settings.RegionCode && n.OnboardingMode == node.MAAS {
+		return nil
+	}
+	f := failed(durable.StateAmbiguity, "node_conflict", "node %s is %s in region %s, and not the machine %s of this job", n.ID, n.Hostname, n.RegionCode, w.Hostname).final()
+	if w.Reimage {
+		return f.with("find out what that node is; cancel leaves it as it is")
+	}
+	return f.with("find out what that node is; restart clean begins with a new one")
 }
 
 func createNode(ctx context.Context, tx pgx.Tx, w *Work) error {

@@ -3,6 +3,7 @@ package bringup_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -248,12 +249,15 @@ func TestAQuestionOutlivesWhoAskedIt(t *testing.T) {
 
 func TestStagesAreAllThere(t *testing.T) {
 	have := newWorld(t).bringup.Stages()
-	for _, stage := range append(order, bringup.ClassifyDeployFailure, bringup.RecoverForDatasourceRetry) {
+	others := []string{
+		bringup.ClassifyDeployFailure, bringup.RecoverForDatasourceRetry, bringup.ReleaseMAASNode, bringup.PowerOffMAASNode, bringup.RemoveMAASRecord,
+	}
+	for _, stage := range slices.Concat(order, others) {
 		if have[stage] == nil {
 			t.Errorf("no stage %s", stage)
 		}
 	}
-	if len(have) != 16 {
+	if len(have) != len(order)+len(others) {
 		t.Errorf("%d stages", len(have))
 	}
 }

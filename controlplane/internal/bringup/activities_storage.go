@@ -45,7 +45,7 @@ func (b *Bringup) ConfigureStorage(ctx context.Context, w *Work) (Result, error)
 		return out, nil
 	}
 	if m.Status == maas.StatusAllocated { // MAAS lays out disks only of machines that are Ready
-		if m, err = b.release(ctx, r, w, maas.EraseNone); err != nil {
+		if m, err = b.release(ctx, r, w); err != nil {
 			return Result{}, err
 		}
 	}
@@ -66,6 +66,8 @@ func (b *Bringup) editable(ctx context.Context, r *region, w *Work) (m maas.Mach
 		return m, false, nil
 	case advanced(m):
 		return m, true, nil
+	case m.Status == maas.StatusNew && w.Reimage:
+		return m, false, uncommissioned(w)
 	}
 	return m, false, failed(durable.StateAmbiguity, "machine_not_ready", "%s is %s in MAAS, and was Ready before", w.Hostname, m.Status.Label()).
 		with("find out who changed it, then rerun").final().about(map[string]any{"maas_status": m.Status.Label()})

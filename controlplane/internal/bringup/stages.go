@@ -19,6 +19,9 @@ func (b *Bringup) Stages() map[string]Stage {
 		EnsureHardwareSyncConfigured: b.EnsureHardwareSyncConfigured,
 		WaitForHardwareSyncHealthy:   b.WaitForHardwareSyncHealthy,
 		WaitForAgentEnrollment:       b.WaitForAgentEnrollment,
+		ReleaseMAASNode:              b.ReleaseMAASNode,
+		PowerOffMAASNode:             b.PowerOffMAASNode,
+		RemoveMAASRecord:             b.RemoveMAASRecord,
 	}
 	for name, stage := range stages {
 		stages[name] = b.doubting(stage)

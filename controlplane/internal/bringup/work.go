@@ -28,6 +28,9 @@ const (
 	EnsureHardwareSyncConfigured = "ensure_hardware_sync_configured"
 	WaitForHardwareSyncHealthy   = "wait_for_hardware_sync_healthy"
 	WaitForAgentEnrollment       = "wait_for_agent_enrollment"
+	ReleaseMAASNode              = "release_maas_node"
+	PowerOffMAASNode             = "power_off_maas_node"
+	RemoveMAASRecord             = "remove_maas_record"
 )
 
 // Stage is one attempt at a stage. It changes the facts of its work as it finds
@@ -41,6 +44,28 @@ type Result struct {
 	Details map[string]any // never a secret
 	Next    string         // the stage to go on with; empty: the one that follows
 	Await   *Await         // the stage is not over: run it again when something happened
+	// Evidence is what the stage saw that proves, or disproves, what it claims.
+	Evidence []Evidence
+}
+
+// Evidence is something that a stage saw, as it is kept.
+type Evidence struct {
+	Kind  string // which tells how to read the value
+	Value any    // never a secret
+}
+
+// The kinds of evidence that these stages leave.
+const (
+	EvidenceRelease  = "release"   // ReleaseFacts
+	EvidencePowerOff = "power_off" // PowerFacts
+	EvidenceFollowUp = "follow_up" // FollowUp
+)
+
+// FollowUp is something that a job leaves to somebody.
+type FollowUp struct {
+	What    string `json:"what"`
+	Why     string `json:"why"`
+	Command string `json:"command,omitempty"`
 }
 
 // Await is what a stage that is not over waits for.
@@ -84,6 +109,10 @@ type Work struct {
 	InitializeDisks bool    // DESTROYS the data of all disks but the root disk
 	Reset           bool    // Compensate gives up what was deployed, too
 
+	Erase   string   // what a release asks MAAS to do to the disks: none, quick or secure; empty: the job releases nothing
+	Prior   []string // earlier jobs of this node: a machine that they hold is ours
+	Reimage bool     // the node exists and stays; its machine gets another system
+
 	PXEMAC   string // observed
 	SystemID string // of MAAS, once known
 	Facts    Facts
@@ -98,6 +127,14 @@ type Work struct {
 	// Heartbeat says that the stage is still at it. Somebody else calls it, too.
 	Heartbeat func()
 }
+
+// deploys says whether the machine gets a system: a job that only releases one
+// needs nothing of what that takes.
+func (w *Work) deploys() bool { return w.Erase == "" || w.Reimage }
+
+// existing says whether the job is about a node that was there before it, which
+// it neither adds nor gives up, and whose machine is no other.
+func (w *Work) existing() bool { return w.Reimage || w.Erase != "" }
 
 // Observed is the machine as MAAS last showed it.
 type Observed struct {
@@ -152,7 +189,38 @@ type Facts struct {
 	SyncBefore   *time.Time `json:"sync_before,omitempty"` // last sync that MAAS showed before the seed, by its clock
 	SyncHealthy  *time.Time `json:"sync_healthy_at,omitempty"`
 
+	Release       *ReleaseFacts `json:"release,omitempty"`
+	PowerOff      *PowerFacts   `json:"power_off,omitempty"`
+	RecordRemoved *RecordFacts  `json:"record_removed,omitempty"`
+
 	Left []string `json:"left,omitempty"` // what undoing could not, or must not, undo
+}
+
+// ReleaseFacts are how the machine was given back to MAAS.
+type ReleaseFacts struct {
+	Requested      string     `json:"requested"`          // the erasing that was asked for: none, quick or secure
+	Achieved       string     `json:"achieved,omitempty"` // by how the release went, as far as MAAS says; unknown when somebody else released it
+	Reported       []string   `json:"reported,omitempty"` // what MAAS merely said, newest last
+	FellBack       bool       `json:"fell_back,omitempty"`
+	FallbackReason string     `json:"fallback_reason,omitempty"`
+	MinimumErase   string     `json:"minimum_erase"` // of the profile
+	RequestedAt    *time.Time `json:"requested_at,omitempty"`
+	EndedAt        *time.Time `json:"ended_at,omitempty"`
+	Ladder         []string   `json:"ladder,omitempty"` // what was tried on a release that got stuck
+}
+
+// PowerFacts are how the machine was switched off.
+type PowerFacts struct {
+	State      string    `json:"state"` // as the BMC last told MAAS
+	ObservedAt time.Time `json:"observed_at"`
+	Confirmed  bool      `json:"confirmed"` // it was seen to be off
+}
+
+// RecordFacts are what became of the machine's record in MAAS.
+type RecordFacts struct {
+	Removed bool      `json:"removed"`
+	At      time.Time `json:"at"`
+	Why     string    `json:"why"`
 }
 
 // uninstalled forgets what was true of an installation that is no more.

@@ -122,15 +122,19 @@ func TestProfilesOverTheAPI(t *testing.T) {
 	w.call(t, http.MethodPatch, standard, `"2"`, object{"name": "other"}).wants(t, http.StatusConflict, "profile_default_required")
 	w.call(t, http.MethodDelete, standard, "", nil).wants(t, http.StatusConflict, "profile_default_required")
 
-	a = w.call(t, http.MethodPost, path+"/profiles", "", object{"name": "lxd", "distro_series": "gpuaas-h200-v2", "pxe_vlan_vid": 0})
+	a = w.call(t, http.MethodPost, path+"/profiles", "", object{
+		"name": "lxd", "distro_series": "gpuaas-h200-v2", "pxe_vlan_vid": 0, "minimum_erase": "secure", "minimum_sanitization": "purge", "remove_maas_record": true,
+	})
 	a.decode(t, &p)
-	if a.status != http.StatusCreated || p.DistroSeries != "gpuaas-h200-v2" || p.PXEVLANVID != 0 || p.ReleaseTimeoutSeconds != 14400 {
+	if a.status != http.StatusCreated || p.DistroSeries != "gpuaas-h200-v2" || p.PXEVLANVID != 0 || p.ReleaseTimeoutSeconds != 14400 ||
+		p.MinimumErase != site.EraseSecure || p.MinimumSanitization != site.LevelPurge || !p.RemoveMAASRecord {
 		t.Errorf("answer is %d %s", a.status, a.body)
 	}
 	w.call(t, http.MethodPost, path+"/profiles", "", object{"name": "lxd"}).wants(t, http.StatusConflict, "profile_name_taken")
 	for field, value := range map[string]any{
 		"distro_series": "a/b/c", "architecture": "amd64", "hardware_sync_interval": "often", "pxe_vlan_vid": 5000, "pxe_iface": "x y",
 		"max_deploy_retry_attempts": 11, "enrollment_token_ttl_seconds": 1, "deploy_timeout_seconds": 0, "site_bootstrap_bundle_ref": "ü",
+		"minimum_erase": "full", "minimum_sanitization": "destroy",
 	} {
 		w.call(t, http.MethodPost, path+"/profiles", "", object{"name": "bad", field: value}).
 			wants(t, http.StatusUnprocessableEntity, "validation_error", "body."+field)

@@ -2,6 +2,7 @@ package site
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"gpuaas/controlplane/internal/fault"
@@ -35,6 +36,9 @@ type Policy struct {
 	RequireHWSync                        bool   `json:"require_hw_sync" doc:"A node is active only while its hardware sync is healthy."`
 	HardwareSyncInterval                 string `json:"hardware_sync_interval" doc:"How often deployed machines report their hardware to MAAS, such as 15m; 1m to 24h."`
 	ReleaseFallbackNoErase               bool   `json:"release_fallback_no_erase" doc:"Release without erasing when releasing with erasing fails."`
+	MinimumErase                         Erase  `json:"minimum_erase" enum:"none,quick,secure" doc:"The least erasing that a release of a machine is asked for; more than none also forbids to release without erasing when erasing fails."`
+	MinimumSanitization                  Level  `json:"minimum_sanitization" enum:"clear,purge" doc:"The least that must be done to the data disks of a node, by the levels of NIST SP 800-88."`
+	RemoveMAASRecord                     bool   `json:"remove_maas_record" doc:"Delete the machine in MAAS when its node is fully decommissioned."`
 	EnableDeployRetryOnDatasourceFailure bool   `json:"enable_deploy_retry_on_datasource_failure" doc:"Deploy again when cloud-init found no datasource."`
 	MaxDeployRetryAttempts               int32  `json:"max_deploy_retry_attempts" doc:"How many times to deploy again at most."`
 	AutoClaimSingleNewMachine            bool   `json:"auto_claim_single_new_machine" doc:"Claim the only New machine when nothing stronger identifies it. Dangerous where others use the same MAAS."`
@@ -62,6 +66,9 @@ type PolicyChange struct {
 	RequireHWSync                        *bool   `json:"require_hw_sync,omitempty" doc:"A node is active only while its hardware sync is healthy."`
 	HardwareSyncInterval                 *string `json:"hardware_sync_interval,omitempty" doc:"How often deployed machines report their hardware to MAAS, such as 15m; 1m to 24h."`
 	ReleaseFallbackNoErase               *bool   `json:"release_fallback_no_erase,omitempty" doc:"Release without erasing when releasing with erasing fails."`
+	MinimumErase                         *Erase  `json:"minimum_erase,omitempty" enum:"none,quick,secure" doc:"The least erasing that a release of a machine is asked for; more than none also forbids to release without erasing when erasing fails."`
+	MinimumSanitization                  *Level  `json:"minimum_sanitization,omitempty" enum:"clear,purge" doc:"The least that must be done to the data disks of a node, by the levels of NIST SP 800-88."`
+	RemoveMAASRecord                     *bool   `json:"remove_maas_record,omitempty" doc:"Delete the machine in MAAS when its node is fully decommissioned."`
 	EnableDeployRetryOnDatasourceFailure *bool   `json:"enable_deploy_retry_on_datasource_failure,omitempty" doc:"Deploy again when cloud-init found no datasource."`
 	MaxDeployRetryAttempts               *int32  `json:"max_deploy_retry_attempts,omitempty" minimum:"0" maximum:"10" doc:"How many times to deploy again at most."`
 	AutoClaimSingleNewMachine            *bool   `json:"auto_claim_single_new_machine,omitempty" doc:"Claim the only New machine when nothing stronger identifies it. Dangerous where others use the same MAAS."`
@@ -89,6 +96,8 @@ func DefaultPolicy() Policy {
 		RequireHWSync:                        true,
 		HardwareSyncInterval:                 "15m",
 		ReleaseFallbackNoErase:               true,
+		MinimumErase:                         EraseNone,
+		MinimumSanitization:                  LevelClear,
 		EnableDeployRetryOnDatasourceFailure: true,
 		MaxDeployRetryAttempts:               1,
 		BatchMaxParallel:                     10,
@@ -132,6 +141,12 @@ func (p Policy) checked(bad *problems) Policy {
 	interval, err := normalInterval(p.HardwareSyncInterval)
 	bad.note("body.hardware_sync_interval", err)
 	p.HardwareSyncInterval = interval
+	if p.MinimumErase.rank() < 0 {
+		bad.add("body.minimum_erase", "must be none, quick or secure")
+	}
+	if p.MinimumSanitization != LevelClear && p.MinimumSanitization != LevelPurge {
+		bad.add("body.minimum_sanitization", "must be clear or purge")
+	}
 	bad.between("body.max_deploy_retry_attempts", p.MaxDeployRetryAttempts, 0, 10)
 	bad.between("body.batch_max_parallel", p.BatchMaxParallel, 1, 1000)
 	bad.matches("body.site_bootstrap_bundle_ref", p.SiteBootstrapBundleRef, bundleForm, "must be at most 500 visible ASCII characters")
@@ -145,6 +160,31 @@ func (p Policy) checked(bad *problems) Policy {
 	}
 	return p
 }
+
+// Erase is what a release asks MAAS to do to the disks of a machine.
+type Erase string
+
+// The ways to erase, each more than the one before.
+const (
+	EraseNone   Erase = "none"
+	EraseQuick  Erase = "quick"
+	EraseSecure Erase = "secure"
+)
+
+// rank orders the ways; -1 is none of them.
+func (e Erase) rank() int { return slices.Index([]Erase{EraseNone, EraseQuick, EraseSecure}, e) }
+
+// Less says whether it is less erasing than another.
+func (e Erase) Less(than Erase) bool { return e.rank() < than.rank() }
+
+// Level is how thoroughly data is removed from a device, as NIST SP 800-88 names it.
+type Level string
+
+// The levels.
+const (
+	LevelClear Level = "clear"
+	LevelPurge Level = "purge"
+)
 
 // Stage is a part of the work that has a time limit.
 type Stage string

@@ -90,6 +90,20 @@ func TestSupportedVersions(t *testing.T) {
 	}
 }
 
+func TestErasingIsOrdered(t *testing.T) {
+	inOrder := []Erase{EraseNone, EraseQuick, EraseSecure}
+	for i, a := range inOrder {
+		for j, b := range inOrder {
+			if a.Less(b) != (i < j) {
+				t.Errorf("%s is less than %s: %t", a, b, a.Less(b))
+			}
+		}
+	}
+	if !Erase("other").Less(EraseNone) {
+		t.Error("what is not known counts for something")
+	}
+}
+
 func TestEveryTimeoutSaysWhatItMeans(t *testing.T) {
 	seen := map[Stage]bool{}
 	for _, limit := range DefaultPolicy().Timeouts() {

@@ -81,6 +81,12 @@ func TestMachines(t *testing.T) {
 		t.Errorf("%+v", rules)
 	}
 	machines("fail", "gpu-0000?", "deploy")
+	machines("fail", "gpu-00002", "erase-hangs")
+	machines("fail", "gpu-00002", "power-off")
+	machines("fail", "gpu-00002", "release-ignored")
+	if rules := l.Faults.Rules(); len(rules) != 5 || rules[2].Phase != "erase" || rules[3].Operation != "machine.power_off" || rules[4].Operation != "machine.release" {
+		t.Errorf("%+v", rules)
+	}
 	machines("heal")
 	if rules := l.Faults.Rules(); len(rules) != 0 {
 		t.Errorf("%+v", rules)

@@ -83,18 +83,20 @@ func listCommand(state *string) *cobra.Command {
 }
 
 // failures are what can be made to go wrong, in the words of people.
-var failures = map[string]fault.Kind{
-	"commissioning": fault.FailCommissioning, "testing": fault.FailTesting, "deploy": fault.FailDeploy, "datasource": fault.Datasource,
-	"erase": fault.FailErase, "sync": fault.NoSync, "token": fault.NoToken, "bmc": fault.BMCFailure, "release": fault.StuckOff,
+var failures = map[string]fault.Rule{
+	"commissioning": {Fault: fault.FailCommissioning}, "testing": {Fault: fault.FailTesting}, "deploy": {Fault: fault.FailDeploy},
+	"datasource": {Fault: fault.Datasource}, "erase": {Fault: fault.FailErase}, "erase-hangs": {Fault: fault.HangErase}, "sync": {Fault: fault.NoSync},
+	"token": {Fault: fault.NoToken}, "bmc": {Fault: fault.BMCFailure}, "release": {Fault: fault.StuckOff},
+	"release-ignored": {Fault: fault.Ignored, Operation: "machine.release"}, "power-off": {Fault: fault.Ignored, Operation: "machine.power_off"},
 }
 
 func failCommand(state *string) *cobra.Command {
 	var count int
-	words := []string{"commissioning", "testing", "deploy", "datasource", "token", "sync", "bmc", "erase", "release"}
+	words := []string{"commissioning", "testing", "deploy", "datasource", "token", "sync", "bmc", "erase", "erase-hangs", "release", "release-ignored", "power-off"}
 	c := &cobra.Command{
 		Use: "fail MACHINE WHAT", Short: "Let something of a machine fail from now on: " + strings.Join(words, ", "), Args: cobra.ExactArgs(2), ValidArgs: words,
 		RunE: func(c *cobra.Command, args []string) error {
-			kind, possible := failures[args[1]]
+			rule, possible := failures[args[1]]
 			if !possible {
 				return fmt.Errorf("%q cannot fail: use one of %s", args[1], strings.Join(words, ", "))
 			}
@@ -105,8 +107,9 @@ func failCommand(state *string) *cobra.Command {
 			if err := known(c.Context(), r, args[0]); err != nil {
 				return err
 			}
+			rule.Machine, rule.Count = args[0], count
 			var added struct{ ID int }
-			if err := control(c.Context(), r, http.MethodPost, "/faults", fault.Rule{Machine: args[0], Fault: kind, Count: count}, &added); err != nil {
+			if err := control(c.Context(), r, http.MethodPost, "/faults", rule, &added); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "%s of %s fails from now on; mend everything with: gpuaas sim machines heal\n", args[1], args[0])

@@ -270,6 +270,9 @@ func (s *Server) perform(w http.ResponseWriter, q *http.Request, c *call, name s
 		return
 	default: // strikes later
 	}
+	if act.Kind == fault.Ignored {
+		do = s.unchanged
+	}
 	result, err := do(c)
 	s.log.Debug("served", "operation", name, "caller", callerName(c.caller), "failed", err != nil)
 	switch act.Kind {
@@ -286,6 +289,11 @@ func (s *Server) perform(w http.ResponseWriter, q *http.Request, c *call, name s
 		return
 	}
 	write(w, result, act)
+}
+
+// unchanged answers with the machine as it is, instead of doing something to it.
+func (s *Server) unchanged(c *call) (any, error) {
+	return s.region.Machine(c.caller, s.subject(c).SystemID)
 }
 
 func callerName(c region.Caller) string {

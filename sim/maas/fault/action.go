@@ -26,7 +26,7 @@ func (a Action) Bend(body []byte) ([]byte, error) {
 	switch a.Kind {
 	case Truncate:
 		return body[:len(body)/2], nil
-	case Lie:
+	case Lie, Ignored:
 		var v any
 		if err := json.Unmarshal(body, &v); err != nil {
 			return nil, fmt.Errorf("read answer to lie about: %w", err)

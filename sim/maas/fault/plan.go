@@ -28,6 +28,7 @@ const (
 	Slow        Kind = "slow"         // answered after a delay
 	Lie         Kind = "lie"          // answered with other values
 	Truncate    Kind = "truncate"     // the answer ends in its middle
+	Ignored     Kind = "ignored"      // answered as if it was done, nothing was done; about a machine only
 )
 
 // What can happen to a machine.
@@ -40,13 +41,14 @@ const (
 	FailTesting       Kind = "testing_fails"
 	FailDeploy        Kind = "deploy_fails"
 	FailErase         Kind = "erase_fails"
+	HangErase         Kind = "erase_hangs"
 	Datasource        Kind = "datasource_fails"
 	NoToken           Kind = "token_never"
 	NoSync            Kind = "sync_never"
 	StuckOff          Kind = "release_sticks"
 )
 
-var requestKinds = []Kind{ErrorBefore, ErrorAfter, Hang, LostAnswer, Drop, Slow, Lie, Truncate}
+var requestKinds = []Kind{ErrorBefore, ErrorAfter, Hang, LostAnswer, Drop, Slow, Lie, Truncate, Ignored}
 
 // shorthands are kinds that name their phase.
 var shorthands = map[Kind]struct {
@@ -54,7 +56,7 @@ var shorthands = map[Kind]struct {
 	phase string
 }{
 	FailCommissioning: {PhaseFails, region.PhaseScripts}, FailTesting: {PhaseFails, region.PhaseTests}, FailDeploy: {PhaseFails, region.PhaseInstall},
-	FailErase: {PhaseFails, region.PhaseErase}, Datasource: {PhaseHangs, region.PhaseDatasource}, NoToken: {PhaseFails, region.PhaseToken},
+	FailErase: {PhaseFails, region.PhaseErase}, HangErase: {PhaseHangs, region.PhaseErase}, Datasource: {PhaseHangs, region.PhaseDatasource}, NoToken: {PhaseFails, region.PhaseToken},
 	NoSync: {PhaseFails, region.PhaseSync}, StuckOff: {PhaseHangs, region.PhasePowerOff},
 }
 

@@ -246,6 +246,7 @@ func (r *Region) erasingPhases(*Machine) []phase {
 		name: PhaseErase,
 		done: func(m *Machine) {
 			r.say(m, Info, "Disks erased", "")
+			r.eraseMetal(m.SystemID)
 			if !r.startReleasing(m, Caller{}, "") {
 				return
 			}

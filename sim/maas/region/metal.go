@@ -22,6 +22,19 @@ func (r *Region) stopMetal(systemID string) {
 	})
 }
 
+// eraseMetal wipes the disks, where there are some. The lock is held.
+func (r *Region) eraseMetal(systemID string) {
+	metal, ok := r.metal.(Erasing)
+	if !ok {
+		return
+	}
+	r.background(systemID, func() {
+		if err := metal.Erase(r.life, systemID); err != nil {
+			r.log.Error("erase disks", "machine", systemID, "error", err)
+		}
+	})
+}
+
 // machinesReport says whether what is booted reports its hardware by itself.
 func (r *Region) machinesReport() bool {
 	metal, ok := r.metal.(Reporting)

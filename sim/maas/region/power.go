@@ -47,6 +47,12 @@ type Reporting interface {
 	Reports() bool
 }
 
+// Erasing is a Metal whose machines have disks of their own.
+type Erasing interface {
+	// Erase removes what was installed; a machine without anything is no error.
+	Erase(ctx context.Context, systemID string) error
+}
+
 // NoMetal boots nothing: the machine is only said to run.
 type NoMetal struct{}
 

@@ -91,6 +91,12 @@ type Profile struct {
 	CreatedAt             time.Time
 	UpdatedAt             time.Time
 	DeletedAt             *time.Time
+	// The least erasing that a release of a machine is asked for.
+	MinimumErase string
+	// The least that the agent must do to data disks, by the levels of NIST SP 800-88.
+	MinimumSanitization string
+	// Delete the machine in MAAS when its node is fully decommissioned.
+	RemoveMaasRecord bool
 }
 
 type Site struct {

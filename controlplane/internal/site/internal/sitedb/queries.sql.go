@@ -366,7 +366,7 @@ func (q *Queries) ListOverrides(ctx context.Context, arg ListOverridesParams) ([
 }
 
 const listProfiles = `-- name: ListProfiles :many
-SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at FROM maas_site_profiles
+SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record FROM maas_site_profiles
 WHERE site_id = $1 AND deleted_at IS NULL AND id > $2::uuid
 ORDER BY id LIMIT $3
 `
@@ -419,6 +419,9 @@ func (q *Queries) ListProfiles(ctx context.Context, arg ListProfilesParams) ([]P
 			&i.CreatedAt,
 			&i.UpdatedAt,
 			&i.DeletedAt,
+			&i.MinimumErase,
+			&i.MinimumSanitization,
+			&i.RemoveMaasRecord,
 		); err != nil {
 			return nil, err
 		}
@@ -517,7 +520,7 @@ func (q *Queries) LockOverride(ctx context.Context, arg LockOverrideParams) (Ove
 }
 
 const lockProfile = `-- name: LockProfile :one
-SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at FROM maas_site_profiles WHERE site_id = $1 AND id = $2 AND deleted_at IS NULL FOR NO KEY UPDATE
+SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record FROM maas_site_profiles WHERE site_id = $1 AND id = $2 AND deleted_at IS NULL FOR NO KEY UPDATE
 `
 
 type LockProfileParams struct {
@@ -561,6 +564,9 @@ func (q *Queries) LockProfile(ctx context.Context, arg LockProfileParams) (Profi
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.DeletedAt,
+		&i.MinimumErase,
+		&i.MinimumSanitization,
+		&i.RemoveMaasRecord,
 	)
 	return i, err
 }
@@ -681,7 +687,7 @@ func (q *Queries) Override(ctx context.Context, arg OverrideParams) (Override, e
 }
 
 const profile = `-- name: Profile :one
-SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at FROM maas_site_profiles WHERE site_id = $1 AND id = $2 AND deleted_at IS NULL
+SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record FROM maas_site_profiles WHERE site_id = $1 AND id = $2 AND deleted_at IS NULL
 `
 
 type ProfileParams struct {
@@ -725,12 +731,15 @@ func (q *Queries) Profile(ctx context.Context, arg ProfileParams) (Profile, erro
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.DeletedAt,
+		&i.MinimumErase,
+		&i.MinimumSanitization,
+		&i.RemoveMaasRecord,
 	)
 	return i, err
 }
 
 const profileNamed = `-- name: ProfileNamed :one
-SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at FROM maas_site_profiles WHERE site_id = $1 AND name = $2 AND deleted_at IS NULL
+SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record FROM maas_site_profiles WHERE site_id = $1 AND name = $2 AND deleted_at IS NULL
 `
 
 type ProfileNamedParams struct {
@@ -774,6 +783,9 @@ func (q *Queries) ProfileNamed(ctx context.Context, arg ProfileNamedParams) (Pro
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.DeletedAt,
+		&i.MinimumErase,
+		&i.MinimumSanitization,
+		&i.RemoveMaasRecord,
 	)
 	return i, err
 }
@@ -862,8 +874,9 @@ UPDATE maas_site_profiles SET name = $2, description = $3, status = $4, distro_s
     batch_max_parallel = $18, site_bootstrap_bundle_ref = $19, enrollment_token_ttl_seconds = $20,
     discovery_timeout_seconds = $21, commission_timeout_seconds = $22, deploy_timeout_seconds = $23,
     hw_sync_seed_timeout_seconds = $24, hw_sync_health_timeout_seconds = $25, enrollment_timeout_seconds = $26,
-    release_timeout_seconds = $27, version = $28, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at
+    release_timeout_seconds = $27, version = $28, minimum_erase = $29, minimum_sanitization = $30, remove_maas_record = $31,
+    updated_at = clock_timestamp()
+WHERE id = $1 RETURNING id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record
 `
 
 type SetProfileParams struct {
@@ -895,6 +908,9 @@ type SetProfileParams struct {
 	EnrollmentTimeoutSeconds             int32
 	ReleaseTimeoutSeconds                int32
 	Version                              int64
+	MinimumErase                         string
+	MinimumSanitization                  string
+	RemoveMaasRecord                     bool
 }
 
 func (q *Queries) SetProfile(ctx context.Context, arg SetProfileParams) (Profile, error) {
@@ -927,6 +943,9 @@ func (q *Queries) SetProfile(ctx context.Context, arg SetProfileParams) (Profile
 		arg.EnrollmentTimeoutSeconds,
 		arg.ReleaseTimeoutSeconds,
 		arg.Version,
+		arg.MinimumErase,
+		arg.MinimumSanitization,
+		arg.RemoveMaasRecord,
 	)
 	var i Profile
 	err := row.Scan(
@@ -962,6 +981,9 @@ func (q *Queries) SetProfile(ctx context.Context, arg SetProfileParams) (Profile
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.DeletedAt,
+		&i.MinimumErase,
+		&i.MinimumSanitization,
+		&i.RemoveMaasRecord,
 	)
 	return i, err
 }
