@@ -13,7 +13,7 @@ const (
 		`"reported_agent_commit":"4f2a91c","agent_instance":"9f86d081884c","verifier_version":3,"certificate_not_after":"2026-03-05T05:06:07Z",` +
 		`"last_delivery_attempt_at":"2026-03-04T05:00:07Z","last_delivery_result":"enrolled","last_delivery_correlation_id":"0190-corr"}`
 	nodePart = `"node_id":"` + nodeID + `","status":"active","status_changed_at":"2026-03-04T05:06:07Z","hostname":"c07u31","host":"10.20.0.31","port":22,"ssh_username":"","access_method":"agent",` +
-		`"sku":"h200-sxm-baremetal-8g","gpus_total":8,"region_code":"eu-1","onboarding_mode":"manual","schedulable":true,"hold_reason":"","generation":1,"last_agent_contact_at":"2026-03-04T05:09:01Z",` +
+		`"sku":"h200-sxm-baremetal-8g","gpus_total":8,"region_code":"eu-1","onboarding_mode":"manual","schedulable":true,"hold_reason":"","held_by":"","tainted":true,"tainted_at":"2026-03-04T05:00:00Z","generation":1,"last_agent_contact_at":"2026-03-04T05:09:01Z",` +
 		`"agent":` + agentJSON + `,"capabilities":{"fabric.type":"roce","gpu.vendor":"nvidia"},` + times
 	inspectionJSON = `{"facts":{},"cpu_model":"x","cpus":192,"memory_bytes":2199023255552,"numa_nodes":2,"disks":[],"nics":[],` +
 		`"gpus":[{"index":0,"uuid":"GPU-1","name":"NVIDIA H200","memory_bytes":1}],"kernel":"6.1","os":"Debian 12"}`
@@ -38,7 +38,8 @@ func nodeAnswers(into map[string]http.HandlerFunc) map[string]http.HandlerFunc {
 	maps.Copy(into, map[string]http.HandlerFunc{
 		"create-node": answer(201, `{"node":`+nodeJSON+`,"bootstrap":`+bootstrapJSON+`}`), "list-nodes": pageOf(nodeJSON),
 		"get-node": answer(200, `{`+nodePart+`,"inspection":`+inspectionJSON+`,"history":[`+historyJSON+`]}`), "update-node": answer(200, nodeJSON),
-		"get-node-history":         answer(200, `{"items":[`+historyJSON+`],"as_of":`+nodeJSON+`}`),
+		"get-node-history": answer(200, `{"items":[`+historyJSON+`],"as_of":`+nodeJSON+`}`),
+		"quarantine-node":  answer(200, nodeJSON), "return-node-to-service": answer(200, nodeJSON),
 		"get-node-agent-lifecycle": answer(200, agentJSON), "issue-node-bootstrap": answer(201, bootstrapJSON), "revoke-node-identity": nothing,
 		"create-node-task": answer(202, taskQueued), "list-node-tasks": pageOf(taskDone), "list-all-node-tasks": pageOf(taskDone, taskFailed),
 		"get-node-task": answer(200, taskDone), "cancel-node-task": answer(202, taskQueued),

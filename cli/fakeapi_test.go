@@ -48,12 +48,21 @@ type route struct {
 	parts      []string
 }
 
-// contractRoutes reads the operations that there are.
+// contractRoutes are the operations that there are.
 func contractRoutes(t testing.TB) []route {
 	t.Helper()
-	text, err := os.ReadFile("../contract/openapi.yaml")
+	routes, err := readRoutes()
 	if err != nil {
 		t.Fatal(err)
+	}
+	return routes
+}
+
+// readRoutes reads the contract, once for all tests: it is long.
+var readRoutes = sync.OnceValues(func() ([]route, error) {
+	text, err := os.ReadFile("../contract/openapi.yaml")
+	if err != nil {
+		return nil, err
 	}
 	var doc struct {
 		Paths map[string]map[string]struct {
@@ -61,7 +70,7 @@ func contractRoutes(t testing.TB) []route {
 		} `yaml:"paths"`
 	}
 	if err := yaml.Unmarshal(text, &doc); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	var out []route
 	for path, methods := range doc.Paths {
@@ -71,8 +80,8 @@ func contractRoutes(t testing.TB) []route {
 	}
 	// A path that is spelled out comes before one with a parameter in its place.
 	slices.SortStableFunc(out, func(a, b route) int { return a.parameters() - b.parameters() })
-	return out
-}
+	return out, nil
+})
 
 func (r route) parameters() (n int) {
 	for _, p := range r.parts {

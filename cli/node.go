@@ -30,6 +30,10 @@ func (a *app) nodeColumns() []column[apiclient.NodeView] {
 		{title: "LAST CONTACT", text: func(v node) string { return a.whenever(v.LastAgentContactAt) }},
 		{title: "ID", text: func(v node) string { return v.NodeId.String() }},
 		detail("HELD BECAUSE", func(v node) string { return v.HoldReason }),
+		detail("HELD BY", func(v node) string { return v.HeldBy }),
+		detail("TAINTED", func(v node) string { return yesNo(v.Tainted) }),
+		detail("TENANT ACCESS", func(v node) string { return a.whenever(v.TaintedAt) }),
+		detail("PROVEN CLEAN", func(v node) string { return a.whenever(v.CleanAt) }),
 		detail("IN THIS STATE SINCE", func(v node) string { return a.when(v.StatusChangedAt) }),
 		detail("HOST", func(v node) string { return v.Host }),
 		detail("SSH PORT", func(v node) string { return strconv.Itoa(int(v.Port)) }),
@@ -94,12 +98,9 @@ func (a *app) historyColumns() []column[apiclient.NodeHistoryView] {
 }
 
 func (a *app) nodeCommand() *cobra.Command {
-	return a.noun(noun{
-		use: "node", short: "Machines of the fleet, and what they are told to do", group: groupMachines,
-		long: "Nodes are named by hostname or id.",
-	},
+	commands := append(a.nodeLifeCommands(),
 		a.nodeAddCommand(), a.nodeListCommand(), a.nodeShowCommand(), a.nodeHistoryCommand(), a.nodeUpdateCommand(),
-		a.nodeHoldCommand(), a.nodeUnholdCommand(), a.nodeBootstrapCommand(), a.nodeRevokeCommand(),
+		a.nodeHoldCommand(), a.nodeUnholdCommand(), a.nodeQuarantineCommand(), a.nodeReturnCommand(), a.nodeBootstrapCommand(), a.nodeRevokeCommand(),
 		a.verb(verb{
 			use: "agent NODE", short: "Show which agent a node has and should have", args: exactly("NODE"), operations: []string{"get-node-agent-lifecycle"},
 			run: nodeVerb(func(s *session, id types.UUID) error {
@@ -108,6 +109,10 @@ func (a *app) nodeCommand() *cobra.Command {
 		}),
 		a.nodeTaskCommand(),
 	)
+	return a.noun(noun{
+		use: "node", short: "Machines of the fleet, and what they are told to do", group: groupMachines,
+		long: "Nodes are named by hostname or id.",
+	}, commands...)
 }
 
 func (a *app) agentColumns() []column[apiclient.NodeAgentView] {

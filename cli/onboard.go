@@ -162,7 +162,7 @@ func (s *session) onboardOne(v *onboardFlags, body apiclient.OnboardingNewBody) 
 		return err
 	}
 	if v.watching.any() {
-		return s.watchOnboardings(v.watching, watchScope{onboarding: &made.value.OnboardingId})
+		return s.watchJobs(onboardings(), v.watching, watchScope{job: &made.value.OnboardingId})
 	}
 	if err := printOne(s.app, newOnboardingColumns(), raw); err != nil {
 		return err
@@ -183,7 +183,7 @@ func (s *session) onboardAll(v *onboardFlags, body apiclient.OnboardingNewBatchB
 	}
 	if v.watching.any() {
 		s.note("batch %s: %s", made.value.BatchId, plural(len(made.value.Onboardings), "machine"))
-		return s.watchOnboardings(v.watching, watchScope{batch: &made.value.BatchId})
+		return s.watchJobs(onboardings(), v.watching, watchScope{batch: &made.value.BatchId})
 	}
 	format, err := s.format()
 	if err != nil {

@@ -1,8 +1,9 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
-	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 
@@ -17,7 +18,7 @@ func (a *app) onboardingColumns() []column[apiclient.OnboardingView] {
 	return []column[view]{
 		{title: "HOSTNAME", text: func(v view) string { return v.Hostname }},
 		{title: "STATUS", text: func(v view) string { return string(v.Status) }},
-		{title: "STAGE", text: stageOf},
+		{title: "STAGE", text: func(v view) string { return placeOf(v.StageNumber, v.StageTotal, v.CurrentStage) }},
 		{title: "FAILURE", text: func(v view) string { return failureCode(v.Failure) }},
 		{title: "NEXT", text: func(v view) string { return actionWord(text(v.RecommendedAction)) }},
 		{title: "REQUESTED", text: func(v view) string { return a.when(v.RequestedAt) }},
@@ -41,13 +42,6 @@ func (a *app) onboardingColumns() []column[apiclient.OnboardingView] {
 	}
 }
 
-func stageOf(v apiclient.OnboardingView) string {
-	if v.StageNumber == 0 {
-		return v.CurrentStage
-	}
-	return fmt.Sprintf("%d/%d %s", v.StageNumber, v.StageTotal, v.CurrentStage)
-}
-
 func failureCode(f *apiclient.OnboardingFailureView) string {
 	if f == nil {
 		return ""
@@ -60,17 +54,6 @@ func idText(id *types.UUID) string {
 		return ""
 	}
 	return id.String()
-}
-
-func (a *app) onboardingEventColumns() []column[apiclient.OnboardingEventView] {
-	type event = apiclient.OnboardingEventView
-	return []column[event]{
-		{title: "TIME", text: func(v event) string { return v.OccurredAt.In(a.zone).Format("2006-01-02 15:04:05") }},
-		{title: "STAGE", text: func(v event) string { return v.Stage }},
-		{title: "ATTEMPT", text: func(v event) string { return strconv.FormatInt(v.Attempt, 10) }},
-		{title: "STATUS", text: func(v event) string { return string(v.Status) }},
-		{title: "MESSAGE", text: func(v event) string { return text(v.Message) }},
-	}
 }
 
 func stageColumns() []column[apiclient.OnboardingStageView] {
@@ -86,12 +69,17 @@ func stageColumns() []column[apiclient.OnboardingStageView] {
 }
 
 func (a *app) onboardingCommand() *cobra.Command {
+	jobs := a.onboardingNoun()
 	commands := []*cobra.Command{
-		a.onboardingListCommand(), a.onboardingShowCommand(), a.onboardingExplainCommand(), a.onboardingEventsCommand(), a.onboardingWatchCommand(),
-		a.onboardingStagesCommand(), a.onboardingBatchCommand(),
+		a.onboardingListCommand(), a.onboardingShowCommand(), a.onboardingEventsCommand(), a.onboardingWatchCommand(), a.onboardingStagesCommand(), a.onboardingBatchCommand(),
+		explainCommand(a, jobs, verb{
+			short: "Say why an onboarding stands where it does, and what to do", operations: []string{"get-onboarding-explanation"},
+		}, func(s *session, id types.UUID) (apiclient.Answer, error) {
+			return s.api.GetOnboardingExplanationWithResponse(s.ctx, id)
+		}),
 	}
 	for _, v := range recoveries() {
-		commands = append(commands, a.recoveryCommand(v))
+		commands = append(commands, recoveryCommand(a, jobs, v))
 	}
 	return a.noun(noun{
 		use: "onboarding", short: "Servers on their way to becoming nodes", group: groupMachines,
@@ -111,6 +99,50 @@ func (a *app) onboardingStagesCommand() *cobra.Command {
 			return printList(s.app, stageColumns(), raws)
 		},
 	})
+}
+
+func (a *app) onboardingNoun() jobNoun[apiclient.OnboardingView] {
+	return jobNoun[apiclient.OnboardingView]{noun: "onboarding", argument: "ONBOARDING", columns: a.onboardingColumns(), resolve: (*session).onboardingID}
+}
+
+// onboardings is how onboardings are watched.
+func onboardings() *jobKind {
+	return &jobKind{
+		noun: "onboarding", idle: "nothing is being onboarded",
+		reached: func(n int) string { return plural(n, "machine") + " became " + plural(n, "node") },
+		plans: func(s *session) (map[string]stagePlan, error) {
+			raws, err := s.stages()
+			if err != nil {
+				return nil, err
+			}
+			rows, err := decodeAll[plannedStage](raws)
+			stages := make([]plannedStage, len(rows))
+			for i, r := range rows {
+				stages[i] = r.value
+			}
+			return map[string]stagePlan{"": planOf(stages)}, err
+		},
+		get: func(s *session, id types.UUID) (apiclient.Answer, error) {
+			return s.api.GetOnboardingWithResponse(s.ctx, id)
+		},
+		list: func(s *session, q jobQuery) (apiclient.Answer, error) {
+			return s.api.ListOnboardingsWithResponse(s.ctx, &apiclient.ListOnboardingsParams{Cursor: q.cursor, PageSize: q.size, BatchId: q.batch, Status: q.status})
+		},
+		stream: func(ctx context.Context, s *session, q jobQuery, edit apiclient.RequestEditorFn) (*http.Response, error) {
+			return s.api.StreamOnboardings(ctx, &apiclient.StreamOnboardingsParams{LastEventID: q.after, BatchId: q.batch, OnboardingId: q.job}, edit)
+		},
+	}
+}
+
+func (a *app) onboardingWatchCommand() *cobra.Command {
+	return a.watchCommand(onboardings(), verb{
+		short:      "Show live how onboardings are getting on",
+		operations: []string{"get-onboarding", "list-onboardings", "stream-onboardings", "list-onboarding-stages"},
+		long: "Follows one onboarding, those of a batch, or all that are in progress, and returns when all of them\n" +
+			"have ended or need an operator: exit code 0 when all became nodes, otherwise 8; 130 when it was ended\n" +
+			"with Ctrl-C before, which stops nothing but the watching. With -o json it prints each event on a line,\n" +
+			"then how the onboardings stand, as gpuaas onboarding show or list print it.",
+	}, (*session).onboardingID)
 }
 
 // stages are the stages of an onboarding, in their order.
@@ -133,17 +165,6 @@ func (s *session) onboardingID(name string) (types.UUID, error) {
 		err = notFound("see which there are: gpuaas onboarding list", "no server %q was ever onboarded", name)
 	}
 	return v.OnboardingId, err
-}
-
-// onboardingVerb is a command about one onboarding and nothing else.
-func onboardingVerb(do func(s *session, onboarding types.UUID) error) action {
-	return func(s *session, args []string) error {
-		id, err := s.onboardingID(args[0])
-		if err != nil {
-			return err
-		}
-		return do(s, id)
-	}
 }
 
 func (a *app) onboardingListCommand() *cobra.Command {
@@ -188,7 +209,7 @@ func (a *app) onboardingShowCommand() *cobra.Command {
 	return a.verb(verb{
 		use: "show ONBOARDING", short: "Show an onboarding and its newest events", aliases: []string{"get"}, args: exactly("ONBOARDING"),
 		operations: []string{"get-onboarding"},
-		run: onboardingVerb(func(s *session, id types.UUID) error {
+		run: a.onboardingNoun().about(func(s *session, id types.UUID) error {
 			raw, err := apiclient.Read(s.api.GetOnboardingWithResponse(s.ctx, id))
 			if err != nil {
 				return err
@@ -196,11 +217,11 @@ func (a *app) onboardingShowCommand() *cobra.Command {
 			if err := printOne(s.app, a.onboardingColumns(), raw); err != nil {
 				return err
 			}
-			v, err := decode[apiclient.OnboardingDetailView](raw)
+			v, err := decode[jobDetail](raw)
 			if err != nil {
 				return err
 			}
-			if err := printPart(s, a.onboardingEventColumns(), v.value.Events); err != nil {
+			if err := printPart(s, a.ledgerColumns(), v.value.Events); err != nil {
 				return err
 			}
 			if v.value.Failure != nil {
@@ -211,99 +232,14 @@ func (a *app) onboardingShowCommand() *cobra.Command {
 	})
 }
 
-func (a *app) onboardingExplainCommand() *cobra.Command {
-	return a.verb(verb{
-		use: "explain ONBOARDING", short: "Say why an onboarding stands where it does, and what to do", args: exactly("ONBOARDING"),
-		operations: []string{"get-onboarding-explanation"},
-		run: onboardingVerb(func(s *session, id types.UUID) error {
-			raw, err := apiclient.Read(s.api.GetOnboardingExplanationWithResponse(s.ctx, id))
-			if err != nil {
-				return err
-			}
-			format, err := s.format()
-			if err != nil {
-				return err
-			}
-			if format != formatTable {
-				return printRaw(s.program.Out, format, raw)
-			}
-			e, err := decode[apiclient.OnboardingExplanation](raw)
-			if err != nil {
-				return err
-			}
-			return write(s.program.Out, a.explanationText(e.value))
-		}),
-	})
-}
-
-// explanationText is an explanation for people.
-func (a *app) explanationText(e apiclient.OnboardingExplanation) string {
-	var b strings.Builder
-	b.WriteString(harmless(e.Summary) + "\n\n")
-	line := func(title, value string) {
-		if value != "" {
-			_, _ = fmt.Fprintf(&b, "%-14s %s\n", title, harmless(value)) // a builder takes everything
-		}
-	}
-	line("expected", e.Expected)
-	line("observed", e.Observed)
-	line("seen so since", a.whenever(e.ObservedSince))
-	if e.Expected == "" { // it waits for nothing any more
-		line("ended", a.whenever(e.WaitingSince))
-	} else {
-		line("waiting since", a.whenever(e.WaitingSince))
-	}
-	if class := text(e.FailureClass); class != "" {
-		line("failure", class+prefixed(", ", text(e.ErrorCode)))
-	}
-	line("likely cause", text(e.LikelyCause))
-	line("remedy", text(e.Remedy))
-	b.WriteString(actionsText(e))
-	return b.String()
-}
-
-// actionsText lists what can be done. What goes on by itself needs nothing.
-func actionsText(e apiclient.OnboardingExplanation) string {
-	var b strings.Builder
-	for _, action := range e.Actions {
-		if !action.Legal || action.Rank == nil {
-			continue
-		}
-		b.WriteString(harmless(fmt.Sprintf("  %d. %s", *action.Rank, action.Command)) + "\n")
-		b.WriteString(harmless("     "+safetyText(string(action.Safety))+": "+action.Does) + "\n")
-	}
-	switch {
-	case strings.HasPrefix(string(e.Status), "failed_"):
-		return "\nwhat you can do, the best first:\n" + b.String()
-	case e.Expected == "": // it has ended
-		return ""
-	case b.Len() == 0:
-		return "\nnothing to do: it goes on by itself\n"
-	case text(e.Remedy) != "":
-		return "\nwhat you can do besides:\n" + b.String()
-	}
-	return "\nnothing to do: it goes on by itself\n\nwhat you can do if it must not:\n" + b.String()
-}
-
-// safetyText is a safety class for people.
-func safetyText(class string) string {
-	switch class {
-	case "destroys_data":
-		return "DESTROYS DATA"
-	case "needs_care":
-		return "needs care"
-	}
-	return class
-}
-
 func (a *app) onboardingEventsCommand() *cobra.Command {
 	return a.verb(verb{
 		use: "events ONBOARDING", short: "Show everything that happened in an onboarding, oldest first", args: exactly("ONBOARDING"),
 		operations: []string{"list-onboarding-events"},
 		flags: func(cmd *cobra.Command) action {
 			f := addListFlags(cmd, 0)
-			return onboardingVerb(func(s *session, id types.UUID) error {
-				return list(s, f, listing[apiclient.OnboardingEventView]{columns: a.onboardingEventColumns(), fetch: func(p page) (apiclient.Answer, error) {
+			return a.onboardingNoun().about(func(s *session, id types.UUID) error {
+				return list(s, f, listing[ledgerEntry]{columns: a.ledgerColumns(), fetch: func(p page) (apiclient.Answer, error) {
 					return s.api.ListOnboardingEventsWithResponse(s.ctx, id, &apiclient.ListOnboardingEventsParams{Cursor: p.cursor, PageSize: p.size})
 				}})
 			})

@@ -1,10 +1,7 @@
 package cli
 
 import (
-	"context"
-	"errors"
 	"strconv"
-	"strings"
 
 	"github.com/oapi-codegen/runtime/types"
 	"github.com/spf13/cobra"
@@ -12,102 +9,59 @@ import (
 	"gpuaas/contract/apiclient"
 )
 
-// recovery is what an operator can do about an onboarding.
-type recovery struct {
-	word, short, long, operation string
-	call                         func(ctx context.Context, api *apiclient.ClientWithResponses, id types.UUID, body apiclient.OnboardingActionBody) (apiclient.Answer, error)
-}
-
-const seeFirst = "What it would do in the present state: gpuaas onboarding explain ONBOARDING"
-
 func recoveries() []recovery {
-	type client = *apiclient.ClientWithResponses
 	type reason = apiclient.OnboardingActionBody
 	return []recovery{
 		{
-			"retry", "Run the failed stage again, and nothing else", seeFirst, "retry-onboarding",
-			func(ctx context.Context, api client, id types.UUID, body reason) (apiclient.Answer, error) {
-				return api.RetryOnboardingWithResponse(ctx, id, &apiclient.RetryOnboardingParams{}, body)
+			"retry", "Run the failed stage again, and nothing else",
+			"", "retry-onboarding",
+			func(s *session, id types.UUID, why string) (apiclient.Answer, error) {
+				return s.api.RetryOnboardingWithResponse(s.ctx, id, &apiclient.RetryOnboardingParams{}, reason{Reason: why})
 			},
 		},
 		{
-			"resume", "Go on from the last safe checkpoint", "Best after something outside was put right.\n" + seeFirst, "resume-onboarding",
-			func(ctx context.Context, api client, id types.UUID, body reason) (apiclient.Answer, error) {
-				return api.ResumeOnboardingWithResponse(ctx, id, &apiclient.ResumeOnboardingParams{}, body)
+			"resume", "Go on from the last safe checkpoint",
+			"Best after something outside was put right.", "resume-onboarding",
+			func(s *session, id types.UUID, why string) (apiclient.Answer, error) {
+				return s.api.ResumeOnboardingWithResponse(s.ctx, id, &apiclient.ResumeOnboardingParams{}, reason{Reason: why})
 			},
 		},
 		{
-			"rerun", "Go through all stages again; what is done already is left as it is", seeFirst, "rerun-onboarding",
-			func(ctx context.Context, api client, id types.UUID, body reason) (apiclient.Answer, error) {
-				return api.RerunOnboardingWithResponse(ctx, id, &apiclient.RerunOnboardingParams{}, body)
+			"rerun", "Go through all stages again; what is done already is left as it is",
+			"", "rerun-onboarding",
+			func(s *session, id types.UUID, why string) (apiclient.Answer, error) {
+				return s.api.RerunOnboardingWithResponse(s.ctx, id, &apiclient.RerunOnboardingParams{}, reason{Reason: why})
 			},
 		},
 		{
 			"restart-clean", "Undo everything, then begin again; DESTROYS what is on a deployed machine",
-			"Releases the machine in MAAS, even one that is deployed: DESTROYS ALL DATA on it.\n" + seeFirst, "restart-onboarding-clean",
-			func(ctx context.Context, api client, id types.UUID, body reason) (apiclient.Answer, error) {
-				return api.RestartOnboardingCleanWithResponse(ctx, id, &apiclient.RestartOnboardingCleanParams{}, body)
+			"Releases the machine in MAAS, even one that is deployed: DESTROYS ALL DATA on it.", "restart-onboarding-clean",
+			func(s *session, id types.UUID, why string) (apiclient.Answer, error) {
+				return s.api.RestartOnboardingCleanWithResponse(s.ctx, id, &apiclient.RestartOnboardingCleanParams{}, reason{Reason: why})
 			},
 		},
 		{
 			"cancel", "Stop, and undo what can be undone",
-			"A machine that is not deployed yet is released; one that is deployed is left alone and its node is quarantined.\n" + seeFirst, "cancel-onboarding",
-			func(ctx context.Context, api client, id types.UUID, body reason) (apiclient.Answer, error) {
-				return api.CancelOnboardingWithResponse(ctx, id, &apiclient.CancelOnboardingParams{}, body)
+			"A machine that is not deployed yet is released; one that is deployed is left alone and its node is quarantined.", "cancel-onboarding",
+			func(s *session, id types.UUID, why string) (apiclient.Answer, error) {
+				return s.api.CancelOnboardingWithResponse(s.ctx, id, &apiclient.CancelOnboardingParams{}, reason{Reason: why})
 			},
 		},
 		{
-			"adopt", "Accept what MAAS shows now, and go on from there", "For a machine that was brought further by hand, or that succeeded late.\n" + seeFirst, "adopt-onboarding",
-			func(ctx context.Context, api client, id types.UUID, body reason) (apiclient.Answer, error) {
-				return api.AdoptOnboardingWithResponse(ctx, id, &apiclient.AdoptOnboardingParams{}, body)
+			"adopt", "Accept what MAAS shows now, and go on from there",
+			"For a machine that was brought further by hand, or that succeeded late.", "adopt-onboarding",
+			func(s *session, id types.UUID, why string) (apiclient.Answer, error) {
+				return s.api.AdoptOnboardingWithResponse(s.ctx, id, &apiclient.AdoptOnboardingParams{}, reason{Reason: why})
 			},
 		},
 		{
-			"mark-manual-intervention", "Stop automation until somebody decides", seeFirst, "mark-onboarding-manual",
-			func(ctx context.Context, api client, id types.UUID, body reason) (apiclient.Answer, error) {
-				return api.MarkOnboardingManualWithResponse(ctx, id, &apiclient.MarkOnboardingManualParams{}, body)
+			"mark-manual-intervention", "Stop automation until somebody decides",
+			"", "mark-onboarding-manual",
+			func(s *session, id types.UUID, why string) (apiclient.Answer, error) {
+				return s.api.MarkOnboardingManualWithResponse(s.ctx, id, &apiclient.MarkOnboardingManualParams{}, reason{Reason: why})
 			},
 		},
 	}
-}
-
-// actionWords are the actions of the API as commands call them, where they differ.
-var actionWords = strings.NewReplacer(
-	"mark_manual_intervention_required", "mark-manual-intervention", "adopt_observed_state", "adopt", "restart_clean", "restart-clean", "retry_stage", "retry",
-)
-
-// actionWord is an action of the API as its command is called.
-func actionWord(action string) string { return actionWords.Replace(action) }
-
-// inCommandWords makes a refusal name actions as commands are called.
-func inCommandWords(err error) error {
-	var p *apiclient.Problem
-	if !errors.As(err, &p) || p.Code != "action_not_allowed" {
-		return err
-	}
-	said := *p
-	detail, remedy := actionWord(text(p.Detail)), actionWord(text(p.Remedy))
-	said.Detail, said.Remedy = &detail, &remedy
-	return &said
-}
-
-func (a *app) recoveryCommand(r recovery) *cobra.Command {
-	return a.verb(verb{
-		use: r.word + " ONBOARDING", short: r.short, long: r.long, args: exactly("ONBOARDING"), operations: []string{r.operation},
-		flags: func(cmd *cobra.Command) action {
-			reason := cmd.Flags().String("reason", "", "why; it goes into the audit log and the ledger")
-			return func(s *session, args []string) error {
-				if err := s.require("reason"); err != nil {
-					return err
-				}
-				id, err := s.onboardingID(args[0])
-				if err != nil {
-					return err
-				}
-				return inCommandWords(show(s, a.onboardingColumns())(r.call(s.ctx, s.api, id, apiclient.OnboardingActionBody{Reason: *reason})))
-			}
-		},
-	})
 }
 
 func (a *app) batchColumns() []column[apiclient.OnboardingBatchView] {
@@ -132,7 +86,7 @@ func (a *app) batchColumns() []column[apiclient.OnboardingBatchView] {
 }
 
 func (a *app) onboardingBatchCommand() *cobra.Command {
-	type params = apiclient.OnboardingActionBody
+	type body = apiclient.OnboardingActionBody
 	return a.noun(noun{use: "batch", short: "Servers that are onboarded together"},
 		a.verb(verb{
 			use: "list", short: "List batches, newest first", aliases: []string{"ls"}, operations: []string{"list-onboarding-batches"},
@@ -160,33 +114,14 @@ func (a *app) onboardingBatchCommand() *cobra.Command {
 				return nil
 			},
 		}),
-		a.batchActionCommand("pause", "Begin no further server of a batch; those that run go on", func(s *session, id types.UUID, b params) (apiclient.Answer, error) {
-			return s.api.PauseOnboardingBatchWithResponse(s.ctx, id, &apiclient.PauseOnboardingBatchParams{}, b)
+		batchActionCommand(a, a.batchColumns(), "pause", "Begin no further server of a batch; those that run go on", "pause-onboarding-batch", func(s *session, id types.UUID, reason string) (apiclient.Answer, error) {
+			return s.api.PauseOnboardingBatchWithResponse(s.ctx, id, &apiclient.PauseOnboardingBatchParams{}, body{Reason: reason})
 		}),
-		a.batchActionCommand("resume", "Go on with a batch that was paused", func(s *session, id types.UUID, b params) (apiclient.Answer, error) {
-			return s.api.ResumeOnboardingBatchWithResponse(s.ctx, id, &apiclient.ResumeOnboardingBatchParams{}, b)
+		batchActionCommand(a, a.batchColumns(), "resume", "Go on with a batch that was paused", "resume-onboarding-batch", func(s *session, id types.UUID, reason string) (apiclient.Answer, error) {
+			return s.api.ResumeOnboardingBatchWithResponse(s.ctx, id, &apiclient.ResumeOnboardingBatchParams{}, body{Reason: reason})
 		}),
-		a.batchActionCommand("cancel", "Stop all servers of a batch and undo what can be undone", func(s *session, id types.UUID, b params) (apiclient.Answer, error) {
-			return s.api.CancelOnboardingBatchWithResponse(s.ctx, id, &apiclient.CancelOnboardingBatchParams{}, b)
+		batchActionCommand(a, a.batchColumns(), "cancel", "Stop all servers of a batch and undo what can be undone", "cancel-onboarding-batch", func(s *session, id types.UUID, reason string) (apiclient.Answer, error) {
+			return s.api.CancelOnboardingBatchWithResponse(s.ctx, id, &apiclient.CancelOnboardingBatchParams{}, body{Reason: reason})
 		}),
 	)
-}
-
-func (a *app) batchActionCommand(word, short string, call func(s *session, id types.UUID, body apiclient.OnboardingActionBody) (apiclient.Answer, error)) *cobra.Command {
-	return a.verb(verb{
-		use: word + " BATCH", short: short, args: exactly("BATCH"), operations: []string{word + "-onboarding-batch"},
-		flags: func(cmd *cobra.Command) action {
-			reason := cmd.Flags().String("reason", "", "why; it goes into the audit log")
-			return func(s *session, args []string) error {
-				if err := s.require("reason"); err != nil {
-					return err
-				}
-				id, err := s.idOf("a batch", args[0])
-				if err != nil {
-					return err
-				}
-				return show(s, a.batchColumns())(call(s, id, apiclient.OnboardingActionBody{Reason: *reason}))
-			}
-		},
-	})
 }

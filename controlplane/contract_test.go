@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"gpuaas/controlplane/internal/decommission"
 	"gpuaas/controlplane/internal/onboarding"
 )
 
@@ -26,6 +27,7 @@ func TestGeneratedFilesAreUpToDate(t *testing.T) {
 	}
 	generated := map[string]string{
 		"contract/openapi.yaml": string(openapi), "contract/asyncapi.yaml": string(asyncapi), "docs/onboarding-stages.md": onboarding.Document(),
+		"docs/decommission-stages.md": decommission.Page(),
 	}
 	for name, page := range Lifecycles() {
 		generated["docs/lifecycles/"+name] = page

@@ -34,7 +34,7 @@ type Options struct {
 	// KeepAdminToken is called on the first start of all, with the only copy
 	// of the first administrator's token. Nil: no administrator is made.
 	KeepAdminToken func(Secret) error
-	// Mischief makes stages of onboardings go wrong; nil: nothing does.
+	// Mischief makes stages of jobs go wrong; nil: nothing does.
 	Mischief Mischief
 	// HurryRetries leaves no time between the attempts at a stage, and looks often
 	// at what is waited for: for machines that take no time.
@@ -230,6 +230,7 @@ func (p *parts) workflows() []durable.Registration {
 		selfcheck.Register(p.selfCheckActivities()),
 		agenttask.Register(&agenttask.Activities{Commands: p.fleet.tasks}),
 		p.onboardings.RegisterWorker,
+		p.decommissions.RegisterWorker,
 	}
 }
 

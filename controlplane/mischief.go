@@ -5,12 +5,12 @@ import (
 	"time"
 
 	"gpuaas/controlplane/internal/bringup"
+	"gpuaas/controlplane/internal/durable"
 	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/job"
-	"gpuaas/controlplane/internal/onboarding"
 )
 
-// Point is an attempt at a stage of an onboarding.
+// Point is an attempt at a stage of a job.
 type Point struct {
 	Job, Stage string
 	Attempt    int
@@ -25,11 +25,12 @@ const (
 	MishapNone        Mishap = ""
 	MishapUnavailable Mishap = "unavailable" // proven not accepted
 	MishapAmbiguous   Mishap = "ambiguous"   // nobody knows whether it happened
+	MishapRefused     Mishap = "refused"     // what the stage needs says no
 	MishapKilled      Mishap = "killed"      // the worker dies: no answer, no record
 	MishapTwice       Mishap = "twice"       // delivered again, to somebody who knows nothing of the first time; only Before
 )
 
-// Mischief makes stages of onboardings go wrong, in simulations of faults.
+// Mischief makes stages of jobs go wrong, in simulations of faults.
 type Mischief interface {
 	// Before is asked before a stage is run.
 	Before(ctx context.Context, at Point) Mishap
@@ -37,37 +38,34 @@ type Mischief interface {
 	After(ctx context.Context, at Point) Mishap
 }
 
-// mischief puts a Mischief between an onboarding and its stages.
-type mischief struct {
-	*bringup.Bringup
-	plan Mischief
-}
+// mischief makes stages go wrong as a Mischief wants it.
+type mischief struct{ plan Mischief }
 
-func point(w *bringup.Work, stage string) Point {
-	return Point{Job: w.Job, Stage: stage, Attempt: w.Attempt, Epoch: w.Epoch}
-}
-
-func (m mischief) Stages() map[string]bringup.Stage {
-	stages := m.Bringup.Stages()
-	for name, stage := range stages {
-		stages[name] = func(ctx context.Context, w *bringup.Work) (bringup.Result, error) {
-			mishap := m.plan.Before(ctx, point(w, name))
-			if mishap == MishapTwice {
-				first := *w
-				if _, err := stage(ctx, &first); err != nil {
-					return bringup.Result{}, err
-				}
-			} else if err := mishap.err(); err != nil {
-				return bringup.Result{}, err
-			}
-			result, err := stage(ctx, w)
-			if err != nil {
-				return result, err
-			}
-			return result, m.plan.After(ctx, point(w, name)).err()
-		}
+// mischief is nil when nothing is to go wrong.
+func (p *parts) mischief() job.Mischief {
+	if p.opts.Mischief == nil {
+		return nil
 	}
-	return stages
+	return mischief{p.opts.Mischief}
+}
+
+// Around implements job.Mischief.
+func (m mischief) Around(ctx context.Context, call durable.StageCall, w *bringup.Work, stage bringup.Stage) (bringup.Result, error) {
+	at := Point(call)
+	mishap := m.plan.Before(ctx, at)
+	if mishap == MishapTwice {
+		first := *w
+		if _, err := stage(ctx, &first); err != nil {
+			return bringup.Result{}, err
+		}
+	} else if err := mishap.err(); err != nil {
+		return bringup.Result{}, err
+	}
+	result, err := stage(ctx, w)
+	if err != nil {
+		return result, err
+	}
+	return result, m.plan.After(ctx, at).err()
 }
 
 func (m Mishap) err() error {
@@ -76,6 +74,8 @@ func (m Mishap) err() error {
 		return fault.New(fault.Unavailable, "simulated_outage", "a simulated outage").WithRemedy("it ends by itself; try again")
 	case MishapAmbiguous:
 		return fault.New(fault.Ambiguous, "simulated_timeout", "a simulated time-out: nobody knows whether it happened")
+	case MishapRefused:
+		return fault.New(fault.Forbidden, "simulated_refusal", "a simulated refusal").WithRemedy("let it be done; then try again")
 	case MishapKilled:
 		return job.ErrKilled
 	case MishapNone, MishapTwice:
@@ -83,7 +83,9 @@ func (m Mishap) err() error {
 	return nil
 }
 
-var _ onboarding.Bringup = mischief{}
-
 // hurried is the back-off of simulations.
 func hurried(int) time.Duration { return 20 * time.Millisecond }
+
+// hurriedPatience is how long tasks of simulated nodes may wait to be fetched,
+// and their machines may take to be seen off.
+const hurriedPatience = 10 * time.Second

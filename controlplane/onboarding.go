@@ -23,15 +23,16 @@ func (p *parts) newOnboarding() error {
 	if err != nil {
 		return err
 	}
-	p.bringup = bringup.New(bringup.Config{
+	machines := bringup.Config{
 		DB: p.db, Sites: p.sites, Regions: p.regions, Secrets: p.secrets, Nodes: p.fleet.nodes, Bootstrap: p.fleet.renderer,
 		Bundles: bringup.BundleFolder(p.cfg.Nodes.BundleFolder), BMC: &bmc.IPMI{}, Tasks: p.fleet.tasks, Claims: onboarding.Claims{DB: p.db}, Dialer: dialer,
 		Logger: p.logger, Watch: p.watch(),
-	})
-	cfg := onboarding.Config{DB: p.db, Bringup: p.bringup, Sites: p.sites, Logger: p.logger}
-	if p.opts.Mischief != nil {
-		cfg.Bringup = mischief{p.bringup, p.opts.Mischief}
 	}
+	if p.opts.HurryRetries {
+		machines.PowerOffWithin = hurriedPatience
+	}
+	p.bringup = bringup.New(machines)
+	cfg := onboarding.Config{DB: p.db, Bringup: p.bringup, Sites: p.sites, Mischief: p.mischief(), Logger: p.logger}
 	if p.opts.HurryRetries {
 		cfg.Backoff = hurried
 	}

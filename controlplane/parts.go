@@ -14,6 +14,8 @@ import (
 	"gpuaas/controlplane/internal/agenttask"
 	"gpuaas/controlplane/internal/audit"
 	"gpuaas/controlplane/internal/bringup"
+	"gpuaas/controlplane/internal/certificate"
+	"gpuaas/controlplane/internal/decommission"
 	"gpuaas/controlplane/internal/durable"
 	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/health"
@@ -35,23 +37,25 @@ import (
 
 // parts is everything a process is made of. None of it connects when made.
 type parts struct {
-	cfg         Config
-	opts        Options
-	logger      *slog.Logger
-	telemetry   *telemetry.Telemetry
-	db          *postgres.DB
-	temporal    *durable.Client
-	nats        *outbox.NATS
-	secrets     *secrets.Engine
-	identity    *identity.Service
-	regions     *site.MAAS
-	sites       *site.Service
-	fleet       *fleet
-	bringup     *bringup.Bringup
-	onboardings *onboarding.Service
-	monitor     *health.Monitor
-	api         *httpapi.API
-	prepared    atomic.Bool
+	cfg           Config
+	opts          Options
+	logger        *slog.Logger
+	telemetry     *telemetry.Telemetry
+	db            *postgres.DB
+	temporal      *durable.Client
+	nats          *outbox.NATS
+	secrets       *secrets.Engine
+	identity      *identity.Service
+	regions       *site.MAAS
+	sites         *site.Service
+	fleet         *fleet
+	bringup       *bringup.Bringup
+	onboardings   *onboarding.Service
+	certificates  *certificate.Service
+	decommissions *decommission.Service
+	monitor       *health.Monitor
+	api           *httpapi.API
+	prepared      atomic.Bool
 }
 
 func newParts(cfg Config, opts Options, tel *telemetry.Telemetry) (*parts, error) {
@@ -79,9 +83,11 @@ func newParts(cfg Config, opts Options, tel *telemetry.Telemetry) (*parts, error
 	p.regions = &site.MAAS{DB: p.db}
 	p.sites = site.New(site.Config{DB: p.db, Secrets: p.secrets, Regions: p.regions})
 	p.fleet = newFleet(cfg, p.db, p.secrets, p.backends(), p.logger)
+	p.certificates = certificate.New(certificate.Config{DB: p.db, Engine: p.secrets, Issuer: cfg.Nodes.EnvironmentName, Logger: p.logger})
 	if err := p.newOnboarding(); err != nil {
 		return nil, err
 	}
+	p.newDecommission()
 	p.monitor = health.NewMonitor(p.dependencies()...)
 	proxies, err := cfg.proxies()
 	if err != nil {
@@ -184,6 +190,8 @@ func (p *parts) registerSlices(api *httpapi.API) {
 	p.fleet.tasks.RegisterAPI(api)
 	p.fleet.terminals.Register(api)
 	p.onboardings.Register(api, outbox.NewFeed(p.nats))
+	p.decommissions.Register(api, outbox.NewFeed(p.nats))
+	p.certificates.Register(api)
 }
 
 func (p *parts) selfChecks() selfcheck.Commands {

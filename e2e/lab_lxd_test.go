@@ -86,6 +86,7 @@ func TestLXDMachineIsOnboarded(t *testing.T) {
 	}
 	checkOnboarded(t, r, l)
 	t.Run("what is sown again comes from the agent", func(t *testing.T) { reseeds(t, cli, l, view.Hostname) })
+	p.decommissionsMachine(t, r, l, view.Hostname)
 }
 
 // onboard asks for one machine through the API.

@@ -19,75 +19,77 @@ import (
 	"gpuaas/stack/stacktest"
 )
 
-// TestABatchOutlivesEverythingThatIsKilled kills, one after the other and in the
-// middle of a batch of fifty machines, every process that takes part in it. All
-// machines become nodes without an operator, and none is deployed twice.
-func TestABatchOutlivesEverythingThatIsKilled(t *testing.T) {
-	const machines = 50
-	state := t.TempDir()
-	site := startLabProcess(t, state, machines)
-	engines := stacktest.Start(t, stack.Options{})
+// TestJobsOutliveEverythingThatIsKilled kills, one after the other and in the
+// middle of fifty jobs, every process that takes part in them: first while
+// machines are onboarded, then while their nodes are cleaned, installed anew and
+// decommissioned. All reach their goal without an operator, and nothing is done
+// twice.
+func TestJobsOutliveEverythingThatIsKilled(t *testing.T) {
+	w := openKillable(t, 50)
+	w.onboards(t)
+	w.decommissions(t)
+}
+
+// killable is a deployment of which every process can be killed.
+type killable struct {
+	machines int
+	state    string
+	site     *labProcess
+	engines  *stack.Stack
+	env      []string
+	api      *plane
+	worker   *plane
+}
+
+func openKillable(t *testing.T, machines int) *killable {
+	t.Helper()
+	w := &killable{machines: machines, state: t.TempDir()}
+	w.site = startLabProcess(t, w.state, machines)
+	w.engines = stacktest.Start(t, stack.Options{})
 	_, port, err := net.SplitHostPort(freeAddress(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	address := net.JoinHostPort("127.0.0.1", port)
-	env := []string{
-		"GPUAAS_NODES_LISTEN=" + address, "GPUAAS_NODES_URL=https://" + address, "GPUAAS_NODES_SSH_PROXY=" + site.record.SSHProxy,
+	w.env = []string{
+		"GPUAAS_NODES_LISTEN=" + address, "GPUAAS_NODES_URL=https://" + address, "GPUAAS_NODES_SSH_PROXY=" + w.site.record.SSHProxy,
 		"GPUAAS_NODES_AGENT_FOLDER=" + buildAgents(t), "GPUAAS_NODES_AGENT_VERSION=" + firstAgent, "GPUAAS_NODES_NEWCOMER_RATE=200",
 	}
-	api := startPlane(t, engines.Endpoints(), planeOptions{env: env, roles: "api,relay"})
-	worker := startPlane(t, engines.Endpoints(), planeOptions{env: env, roles: "worker", token: api.token})
-	list := filepath.Join(state, "lab.csv")
-	succeed(t, api.cli(t), "sim", "site", "--state", state, "--csv", list)
-	var sites struct {
-		Items []struct {
-			SiteID string `json:"site_id"`
-		}
-	}
-	api.do(t, http.MethodGet, "/api/v1/admin/maas-sites", nil, http.StatusOK, &sites)
-	var batch struct {
-		BatchID string `json:"batch_id"`
-	}
-	api.do(t, http.MethodPost, "/api/v1/admin/onboardings/batch", map[string]any{
-		"site_id": sites.Items[0].SiteID, "sku_id": "h200-sxm-baremetal-8g", "nodes": site.record.Machines,
-	}, http.StatusAccepted, &batch)
+	w.api = startPlane(t, w.engines.Endpoints(), planeOptions{env: w.env, roles: "api,relay"})
+	w.worker = startPlane(t, w.engines.Endpoints(), planeOptions{env: w.env, roles: "worker", token: w.api.token})
+	return w
+}
 
-	progress := func() (done, parked int, err error) {
-		var b struct {
-			Counts map[string]int `json:"counts"`
-		}
-		a, err := api.call(t.Context(), http.MethodGet, "/api/v1/admin/onboarding-batches/"+batch.BatchID, nil)
-		if err == nil {
-			err = readJSON(a, &b)
-		}
-		return b.Counts["completed"], b.Counts["failed_retryable"] + b.Counts["failed_manual_intervention"], err
-	}
+// progress is how many jobs reached their goal, and how many are parked.
+type progress func() (done, parked int, err error)
+
+// kills ends every process once, each when some more jobs are done.
+func (w *killable) kills(t *testing.T, look progress) {
+	t.Helper()
 	for i, victim := range []struct {
 		name string
 		kill func()
 	}{
 		{"worker", func() {
-			worker.signal(syscall.SIGKILL)
-			<-worker.exited
-			worker = startPlane(t, engines.Endpoints(), planeOptions{env: env, roles: "worker", token: api.token, waiting: true})
+			w.worker.signal(syscall.SIGKILL)
+			<-w.worker.exited
+			w.worker = startPlane(t, w.engines.Endpoints(), planeOptions{env: w.env, roles: "worker", token: w.api.token, waiting: true})
 		}},
-		{"simulator", func() { site.restart(t) }},
-		{"Temporal", func() { bounce(t, engines, stack.Temporal) }},
-		{"agents", func() { killAgents(t, filepath.Join(state, "rack-process")) }},
-		{"OpenBao", func() { bounce(t, engines, stack.OpenBao) }},
-		{"PostgreSQL", func() { bounce(t, engines, stack.Postgres) }},
-		{"NATS", func() { bounce(t, engines, stack.NATS) }},
+		{"simulator", func() { w.site.restart(t) }},
+		{"Temporal", func() { bounce(t, w.engines, stack.Temporal) }},
+		{"agents", func() { killAgents(t, filepath.Join(w.state, "rack-process")) }},
+		{"OpenBao", func() { bounce(t, w.engines, stack.OpenBao) }},
+		{"PostgreSQL", func() { bounce(t, w.engines, stack.Postgres) }},
+		{"NATS", func() { bounce(t, w.engines, stack.NATS) }},
 		{"API", func() {
-			api.signal(syscall.SIGKILL)
-			<-api.exited
-			again := startPlane(t, engines.Endpoints(), planeOptions{env: env, roles: "api,relay", token: api.token})
-			api = again
+			w.api.signal(syscall.SIGKILL)
+			<-w.api.exited
+			w.api = startPlane(t, w.engines.Endpoints(), planeOptions{env: w.env, roles: "api,relay", token: w.api.token})
 		}},
 	} {
 		enough := 3 + i*5
-		eventually(t, fmt.Sprintf("%d machines before %s is killed", enough, victim.name), 4*time.Minute, func() error {
-			done, _, err := progress()
+		eventually(t, fmt.Sprintf("%d jobs before %s is killed", enough, victim.name), 4*time.Minute, func() error {
+			done, _, err := look()
 			if err == nil && done < enough {
 				err = fmt.Errorf("%d are done", done)
 			}
@@ -96,30 +98,84 @@ func TestABatchOutlivesEverythingThatIsKilled(t *testing.T) {
 		t.Logf("killing %s", victim.name)
 		victim.kill()
 	}
-	eventually(t, "all machines to be nodes", 6*time.Minute, func() error {
-		done, parked, err := progress()
+}
+
+// awaitAll waits until all jobs have reached their goal without an operator.
+func (w *killable) awaitAll(t *testing.T, look progress, failed func() string) {
+	t.Helper()
+	eventually(t, "all jobs to reach their goal", 6*time.Minute, func() error {
+		done, parked, err := look()
 		switch {
 		case err != nil:
 			return err
 		case parked > 0:
-			t.Fatalf("%d are parked:\n%s", parked, succeed(t, api.cli(t), "onboarding", "list", "--batch", batch.BatchID, "--status", "failed"))
-		case done < machines:
+			t.Fatalf("%d are parked:\n%s", parked, failed())
+		case done < w.machines:
 			return fmt.Errorf("%d are done", done)
 		}
 		return nil
 	})
+}
+
+func (w *killable) onboards(t *testing.T) {
+	t.Helper()
+	succeed(t, w.api.cli(t), "sim", "site", "--state", w.state, "--csv", filepath.Join(w.state, "lab.csv"))
+	var sites struct {
+		Items []struct {
+			SiteID string `json:"site_id"`
+		}
+	}
+	w.api.do(t, http.MethodGet, "/api/v1/admin/maas-sites", nil, http.StatusOK, &sites)
+	var batch struct {
+		BatchID string `json:"batch_id"`
+	}
+	w.api.do(t, http.MethodPost, "/api/v1/admin/onboardings/batch", map[string]any{
+		"site_id": sites.Items[0].SiteID, "sku_id": "h200-sxm-baremetal-8g", "nodes": w.site.record.Machines,
+	}, http.StatusAccepted, &batch)
+	look := w.counted(t, "/api/v1/admin/onboarding-batches/"+batch.BatchID)
+	w.kills(t, look)
+	w.awaitAll(t, look, func() string {
+		return succeed(t, w.api.cli(t), "onboarding", "list", "--batch", batch.BatchID, "--status", "failed")
+	})
 	active := 0
-	for _, n := range all[apiclient.NodeView](t, api, "/api/v1/admin/nodes") {
+	for _, n := range all[apiclient.NodeView](t, w.api, "/api/v1/admin/nodes") {
 		if n.Status == "active" || n.Status == "offline" {
 			active++
 		}
 	}
-	if active != machines {
-		t.Errorf("%d nodes for %d machines", active, machines)
+	if active != w.machines {
+		t.Errorf("%d nodes for %d machines", active, w.machines)
 	}
-	for hostname, deployments := range site.deployments(t) {
-		if deployments != 1 {
-			t.Errorf("%s was deployed %d times", hostname, deployments)
+	w.deployedEach(t, func(string) int { return 1 })
+}
+
+// counted reads how the jobs of a batch are getting on.
+func (w *killable) counted(t *testing.T, paths ...string) progress {
+	return func() (done, parked int, err error) {
+		for _, path := range paths {
+			var b struct {
+				Counts map[string]int `json:"counts"`
+			}
+			a, err := w.api.call(t.Context(), http.MethodGet, path, nil)
+			if err == nil {
+				err = readJSON(a, &b)
+			}
+			if err != nil {
+				return 0, 0, err
+			}
+			done += b.Counts["completed"]
+			parked += b.Counts["failed_retryable"] + b.Counts["failed_manual_intervention"]
+		}
+		return done, parked, nil
+	}
+}
+
+// deployedEach checks how often machines were deployed, by the log of MAAS.
+func (w *killable) deployedEach(t *testing.T, want func(hostname string) int) {
+	t.Helper()
+	for hostname, deployments := range w.site.deployments(t) {
+		if deployments != want(hostname) {
+			t.Errorf("%s was deployed %d times, not %d", hostname, deployments, want(hostname))
 		}
 	}
 }

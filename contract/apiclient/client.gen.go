@@ -159,6 +159,1248 @@ func (e AuditLogEntryResult) Valid() bool {
 	}
 }
 
+// Defines values for CertificateDocumentFormat.
+const (
+	GpuaasCertificate1 CertificateDocumentFormat = "gpuaas.certificate/1"
+)
+
+// Valid indicates whether the value is a known member of the CertificateDocumentFormat enum.
+func (e CertificateDocumentFormat) Valid() bool {
+	switch e {
+	case GpuaasCertificate1:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for CertificateDocumentKind.
+const (
+	CertificateDocumentKindCertificate     CertificateDocumentKind = "certificate"
+	CertificateDocumentKindHandoverReceipt CertificateDocumentKind = "handover_receipt"
+)
+
+// Valid indicates whether the value is a known member of the CertificateDocumentKind enum.
+func (e CertificateDocumentKind) Valid() bool {
+	switch e {
+	case CertificateDocumentKindCertificate:
+		return true
+	case CertificateDocumentKindHandoverReceipt:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for CertificateKeyAlgorithm.
+const (
+	CertificateKeyAlgorithmEd25519 CertificateKeyAlgorithm = "ed25519"
+)
+
+// Valid indicates whether the value is a known member of the CertificateKeyAlgorithm enum.
+func (e CertificateKeyAlgorithm) Valid() bool {
+	switch e {
+	case CertificateKeyAlgorithmEd25519:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for CertificateOperationMode.
+const (
+	CertificateOperationModeFullDecommission CertificateOperationMode = "full_decommission"
+	CertificateOperationModeReimage          CertificateOperationMode = "reimage"
+	CertificateOperationModeRetire           CertificateOperationMode = "retire"
+	CertificateOperationModeSoftReset        CertificateOperationMode = "soft_reset"
+)
+
+// Valid indicates whether the value is a known member of the CertificateOperationMode enum.
+func (e CertificateOperationMode) Valid() bool {
+	switch e {
+	case CertificateOperationModeFullDecommission:
+		return true
+	case CertificateOperationModeReimage:
+		return true
+	case CertificateOperationModeRetire:
+		return true
+	case CertificateOperationModeSoftReset:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for CertificateSignatureAlgorithm.
+const (
+	CertificateSignatureAlgorithmEd25519 CertificateSignatureAlgorithm = "ed25519"
+)
+
+// Valid indicates whether the value is a known member of the CertificateSignatureAlgorithm enum.
+func (e CertificateSignatureAlgorithm) Valid() bool {
+	switch e {
+	case CertificateSignatureAlgorithmEd25519:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for CertificateSubjectKind.
+const (
+	CertificateSubjectKindAccounts  CertificateSubjectKind = "accounts"
+	CertificateSubjectKindAgent     CertificateSubjectKind = "agent"
+	CertificateSubjectKindDisk      CertificateSubjectKind = "disk"
+	CertificateSubjectKindFolder    CertificateSubjectKind = "folder"
+	CertificateSubjectKindGpu       CertificateSubjectKind = "gpu"
+	CertificateSubjectKindInventory CertificateSubjectKind = "inventory"
+	CertificateSubjectKindMemory    CertificateSubjectKind = "memory"
+	CertificateSubjectKindMounts    CertificateSubjectKind = "mounts"
+	CertificateSubjectKindPower     CertificateSubjectKind = "power"
+	CertificateSubjectKindSecrets   CertificateSubjectKind = "secrets"
+)
+
+// Valid indicates whether the value is a known member of the CertificateSubjectKind enum.
+func (e CertificateSubjectKind) Valid() bool {
+	switch e {
+	case CertificateSubjectKindAccounts:
+		return true
+	case CertificateSubjectKindAgent:
+		return true
+	case CertificateSubjectKindDisk:
+		return true
+	case CertificateSubjectKindFolder:
+		return true
+	case CertificateSubjectKindGpu:
+		return true
+	case CertificateSubjectKindInventory:
+		return true
+	case CertificateSubjectKindMemory:
+		return true
+	case CertificateSubjectKindMounts:
+		return true
+	case CertificateSubjectKindPower:
+		return true
+	case CertificateSubjectKindSecrets:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for CertificateSubjectLevel.
+const (
+	CertificateSubjectLevelClear CertificateSubjectLevel = "clear"
+	CertificateSubjectLevelNone  CertificateSubjectLevel = "none"
+	CertificateSubjectLevelPurge CertificateSubjectLevel = "purge"
+)
+
+// Valid indicates whether the value is a known member of the CertificateSubjectLevel enum.
+func (e CertificateSubjectLevel) Valid() bool {
+	switch e {
+	case CertificateSubjectLevelClear:
+		return true
+	case CertificateSubjectLevelNone:
+		return true
+	case CertificateSubjectLevelPurge:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for CertificateSubjectObservedBy.
+const (
+	CertificateSubjectObservedByAgent        CertificateSubjectObservedBy = "agent"
+	CertificateSubjectObservedByControlPlane CertificateSubjectObservedBy = "control_plane"
+)
+
+// Valid indicates whether the value is a known member of the CertificateSubjectObservedBy enum.
+func (e CertificateSubjectObservedBy) Valid() bool {
+	switch e {
+	case CertificateSubjectObservedByAgent:
+		return true
+	case CertificateSubjectObservedByControlPlane:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for CertificateSubjectOutcome.
+const (
+	CertificateSubjectOutcomeDone      CertificateSubjectOutcome = "done"
+	CertificateSubjectOutcomeFailed    CertificateSubjectOutcome = "failed"
+	CertificateSubjectOutcomeRefused   CertificateSubjectOutcome = "refused"
+	CertificateSubjectOutcomeSanitized CertificateSubjectOutcome = "sanitized"
+)
+
+// Valid indicates whether the value is a known member of the CertificateSubjectOutcome enum.
+func (e CertificateSubjectOutcome) Valid() bool {
+	switch e {
+	case CertificateSubjectOutcomeDone:
+		return true
+	case CertificateSubjectOutcomeFailed:
+		return true
+	case CertificateSubjectOutcomeRefused:
+		return true
+	case CertificateSubjectOutcomeSanitized:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for CertificateValidationObservedBy.
+const (
+	CertificateValidationObservedByAgent        CertificateValidationObservedBy = "agent"
+	CertificateValidationObservedByControlPlane CertificateValidationObservedBy = "control_plane"
+)
+
+// Valid indicates whether the value is a known member of the CertificateValidationObservedBy enum.
+func (e CertificateValidationObservedBy) Valid() bool {
+	switch e {
+	case CertificateValidationObservedByAgent:
+		return true
+	case CertificateValidationObservedByControlPlane:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for CertificateVerificationResult.
+const (
+	CertificateVerificationResultFailed CertificateVerificationResult = "failed"
+	CertificateVerificationResultNone   CertificateVerificationResult = "none"
+	CertificateVerificationResultPassed CertificateVerificationResult = "passed"
+)
+
+// Valid indicates whether the value is a known member of the CertificateVerificationResult enum.
+func (e CertificateVerificationResult) Valid() bool {
+	switch e {
+	case CertificateVerificationResultFailed:
+		return true
+	case CertificateVerificationResultNone:
+		return true
+	case CertificateVerificationResultPassed:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for CertificateViewKind.
+const (
+	CertificateViewKindCertificate     CertificateViewKind = "certificate"
+	CertificateViewKindHandoverReceipt CertificateViewKind = "handover_receipt"
+)
+
+// Valid indicates whether the value is a known member of the CertificateViewKind enum.
+func (e CertificateViewKind) Valid() bool {
+	switch e {
+	case CertificateViewKindCertificate:
+		return true
+	case CertificateViewKindHandoverReceipt:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for CertificateViewMode.
+const (
+	CertificateViewModeFullDecommission CertificateViewMode = "full_decommission"
+	CertificateViewModeReimage          CertificateViewMode = "reimage"
+	CertificateViewModeRetire           CertificateViewMode = "retire"
+	CertificateViewModeSoftReset        CertificateViewMode = "soft_reset"
+)
+
+// Valid indicates whether the value is a known member of the CertificateViewMode enum.
+func (e CertificateViewMode) Valid() bool {
+	switch e {
+	case CertificateViewModeFullDecommission:
+		return true
+	case CertificateViewModeReimage:
+		return true
+	case CertificateViewModeRetire:
+		return true
+	case CertificateViewModeSoftReset:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DecommissionBatchViewMode.
+const (
+	DecommissionBatchViewModeDrain            DecommissionBatchViewMode = "drain"
+	DecommissionBatchViewModeFullDecommission DecommissionBatchViewMode = "full_decommission"
+	DecommissionBatchViewModeReactivate       DecommissionBatchViewMode = "reactivate"
+	DecommissionBatchViewModeReimage          DecommissionBatchViewMode = "reimage"
+	DecommissionBatchViewModeRemove           DecommissionBatchViewMode = "remove"
+	DecommissionBatchViewModeRetire           DecommissionBatchViewMode = "retire"
+	DecommissionBatchViewModeSoftReset        DecommissionBatchViewMode = "soft_reset"
+	DecommissionBatchViewModeStorageCleanup   DecommissionBatchViewMode = "storage_cleanup"
+)
+
+// Valid indicates whether the value is a known member of the DecommissionBatchViewMode enum.
+func (e DecommissionBatchViewMode) Valid() bool {
+	switch e {
+	case DecommissionBatchViewModeDrain:
+		return true
+	case DecommissionBatchViewModeFullDecommission:
+		return true
+	case DecommissionBatchViewModeReactivate:
+		return true
+	case DecommissionBatchViewModeReimage:
+		return true
+	case DecommissionBatchViewModeRemove:
+		return true
+	case DecommissionBatchViewModeRetire:
+		return true
+	case DecommissionBatchViewModeSoftReset:
+		return true
+	case DecommissionBatchViewModeStorageCleanup:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DecommissionBatchViewState.
+const (
+	DecommissionBatchViewStateCancelled DecommissionBatchViewState = "cancelled"
+	DecommissionBatchViewStateHalted    DecommissionBatchViewState = "halted"
+	DecommissionBatchViewStateRunning   DecommissionBatchViewState = "running"
+	DecommissionBatchViewStateSettled   DecommissionBatchViewState = "settled"
+)
+
+// Valid indicates whether the value is a known member of the DecommissionBatchViewState enum.
+func (e DecommissionBatchViewState) Valid() bool {
+	switch e {
+	case DecommissionBatchViewStateCancelled:
+		return true
+	case DecommissionBatchViewStateHalted:
+		return true
+	case DecommissionBatchViewStateRunning:
+		return true
+	case DecommissionBatchViewStateSettled:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DecommissionCleanupBodyScope.
+const (
+	DecommissionCleanupBodyScopeAll   DecommissionCleanupBodyScope = "all"
+	DecommissionCleanupBodyScopeLocal DecommissionCleanupBodyScope = "local"
+	DecommissionCleanupBodyScopeWeka  DecommissionCleanupBodyScope = "weka"
+)
+
+// Valid indicates whether the value is a known member of the DecommissionCleanupBodyScope enum.
+func (e DecommissionCleanupBodyScope) Valid() bool {
+	switch e {
+	case DecommissionCleanupBodyScopeAll:
+		return true
+	case DecommissionCleanupBodyScopeLocal:
+		return true
+	case DecommissionCleanupBodyScopeWeka:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DecommissionDetailViewErase.
+const (
+	DecommissionDetailViewEraseNone   DecommissionDetailViewErase = "none"
+	DecommissionDetailViewEraseQuick  DecommissionDetailViewErase = "quick"
+	DecommissionDetailViewEraseSecure DecommissionDetailViewErase = "secure"
+)
+
+// Valid indicates whether the value is a known member of the DecommissionDetailViewErase enum.
+func (e DecommissionDetailViewErase) Valid() bool {
+	switch e {
+	case DecommissionDetailViewEraseNone:
+		return true
+	case DecommissionDetailViewEraseQuick:
+		return true
+	case DecommissionDetailViewEraseSecure:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DecommissionDetailViewMode.
+const (
+	DecommissionDetailViewModeDrain            DecommissionDetailViewMode = "drain"
+	DecommissionDetailViewModeFullDecommission DecommissionDetailViewMode = "full_decommission"
+	DecommissionDetailViewModeReactivate       DecommissionDetailViewMode = "reactivate"
+	DecommissionDetailViewModeReimage          DecommissionDetailViewMode = "reimage"
+	DecommissionDetailViewModeRemove           DecommissionDetailViewMode = "remove"
+	DecommissionDetailViewModeRetire           DecommissionDetailViewMode = "retire"
+	DecommissionDetailViewModeSoftReset        DecommissionDetailViewMode = "soft_reset"
+	DecommissionDetailViewModeStorageCleanup   DecommissionDetailViewMode = "storage_cleanup"
+)
+
+// Valid indicates whether the value is a known member of the DecommissionDetailViewMode enum.
+func (e DecommissionDetailViewMode) Valid() bool {
+	switch e {
+	case DecommissionDetailViewModeDrain:
+		return true
+	case DecommissionDetailViewModeFullDecommission:
+		return true
+	case DecommissionDetailViewModeReactivate:
+		return true
+	case DecommissionDetailViewModeReimage:
+		return true
+	case DecommissionDetailViewModeRemove:
+		return true
+	case DecommissionDetailViewModeRetire:
+		return true
+	case DecommissionDetailViewModeSoftReset:
+		return true
+	case DecommissionDetailViewModeStorageCleanup:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DecommissionDetailViewStatus.
+const (
+	DecommissionDetailViewStatusCancelled                DecommissionDetailViewStatus = "cancelled"
+	DecommissionDetailViewStatusCompensating             DecommissionDetailViewStatus = "compensating"
+	DecommissionDetailViewStatusCompleted                DecommissionDetailViewStatus = "completed"
+	DecommissionDetailViewStatusFailedManualIntervention DecommissionDetailViewStatus = "failed_manual_intervention"
+	DecommissionDetailViewStatusFailedRetryable          DecommissionDetailViewStatus = "failed_retryable"
+	DecommissionDetailViewStatusPending                  DecommissionDetailViewStatus = "pending"
+	DecommissionDetailViewStatusReconciled               DecommissionDetailViewStatus = "reconciled"
+	DecommissionDetailViewStatusRunning                  DecommissionDetailViewStatus = "running"
+)
+
+// Valid indicates whether the value is a known member of the DecommissionDetailViewStatus enum.
+func (e DecommissionDetailViewStatus) Valid() bool {
+	switch e {
+	case DecommissionDetailViewStatusCancelled:
+		return true
+	case DecommissionDetailViewStatusCompensating:
+		return true
+	case DecommissionDetailViewStatusCompleted:
+		return true
+	case DecommissionDetailViewStatusFailedManualIntervention:
+		return true
+	case DecommissionDetailViewStatusFailedRetryable:
+		return true
+	case DecommissionDetailViewStatusPending:
+		return true
+	case DecommissionDetailViewStatusReconciled:
+		return true
+	case DecommissionDetailViewStatusRunning:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DecommissionDetailViewStorageCleanup.
+const (
+	DecommissionDetailViewStorageCleanupAll   DecommissionDetailViewStorageCleanup = "all"
+	DecommissionDetailViewStorageCleanupLocal DecommissionDetailViewStorageCleanup = "local"
+	DecommissionDetailViewStorageCleanupNone  DecommissionDetailViewStorageCleanup = "none"
+	DecommissionDetailViewStorageCleanupWeka  DecommissionDetailViewStorageCleanup = "weka"
+)
+
+// Valid indicates whether the value is a known member of the DecommissionDetailViewStorageCleanup enum.
+func (e DecommissionDetailViewStorageCleanup) Valid() bool {
+	switch e {
+	case DecommissionDetailViewStorageCleanupAll:
+		return true
+	case DecommissionDetailViewStorageCleanupLocal:
+		return true
+	case DecommissionDetailViewStorageCleanupNone:
+		return true
+	case DecommissionDetailViewStorageCleanupWeka:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DecommissionEventViewStatus.
+const (
+	DecommissionEventViewStatusAction      DecommissionEventViewStatus = "action"
+	DecommissionEventViewStatusCompensated DecommissionEventViewStatus = "compensated"
+	DecommissionEventViewStatusFailed      DecommissionEventViewStatus = "failed"
+	DecommissionEventViewStatusNote        DecommissionEventViewStatus = "note"
+	DecommissionEventViewStatusSkipped     DecommissionEventViewStatus = "skipped"
+	DecommissionEventViewStatusStarted     DecommissionEventViewStatus = "started"
+	DecommissionEventViewStatusSucceeded   DecommissionEventViewStatus = "succeeded"
+)
+
+// Valid indicates whether the value is a known member of the DecommissionEventViewStatus enum.
+func (e DecommissionEventViewStatus) Valid() bool {
+	switch e {
+	case DecommissionEventViewStatusAction:
+		return true
+	case DecommissionEventViewStatusCompensated:
+		return true
+	case DecommissionEventViewStatusFailed:
+		return true
+	case DecommissionEventViewStatusNote:
+		return true
+	case DecommissionEventViewStatusSkipped:
+		return true
+	case DecommissionEventViewStatusStarted:
+		return true
+	case DecommissionEventViewStatusSucceeded:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DecommissionEvidenceViewKind.
+const (
+	DecommissionEvidenceViewKindDrain          DecommissionEvidenceViewKind = "drain"
+	DecommissionEvidenceViewKindFollowUp       DecommissionEvidenceViewKind = "follow_up"
+	DecommissionEvidenceViewKindGpuScrub       DecommissionEvidenceViewKind = "gpu_scrub"
+	DecommissionEvidenceViewKindNotApplicable  DecommissionEvidenceViewKind = "not_applicable"
+	DecommissionEvidenceViewKindOverride       DecommissionEvidenceViewKind = "override"
+	DecommissionEvidenceViewKindPowerOff       DecommissionEvidenceViewKind = "power_off"
+	DecommissionEvidenceViewKindRelease        DecommissionEvidenceViewKind = "release"
+	DecommissionEvidenceViewKindSecrets        DecommissionEvidenceViewKind = "secrets"
+	DecommissionEvidenceViewKindStorageCleanup DecommissionEvidenceViewKind = "storage_cleanup"
+	DecommissionEvidenceViewKindUninstall      DecommissionEvidenceViewKind = "uninstall"
+	DecommissionEvidenceViewKindValidateClean  DecommissionEvidenceViewKind = "validate_clean"
+)
+
+// Valid indicates whether the value is a known member of the DecommissionEvidenceViewKind enum.
+func (e DecommissionEvidenceViewKind) Valid() bool {
+	switch e {
+	case DecommissionEvidenceViewKindDrain:
+		return true
+	case DecommissionEvidenceViewKindFollowUp:
+		return true
+	case DecommissionEvidenceViewKindGpuScrub:
+		return true
+	case DecommissionEvidenceViewKindNotApplicable:
+		return true
+	case DecommissionEvidenceViewKindOverride:
+		return true
+	case DecommissionEvidenceViewKindPowerOff:
+		return true
+	case DecommissionEvidenceViewKindRelease:
+		return true
+	case DecommissionEvidenceViewKindSecrets:
+		return true
+	case DecommissionEvidenceViewKindStorageCleanup:
+		return true
+	case DecommissionEvidenceViewKindUninstall:
+		return true
+	case DecommissionEvidenceViewKindValidateClean:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DecommissionExplainedActionAction.
+const (
+	DecommissionExplainedActionActionAdoptObservedState             DecommissionExplainedActionAction = "adopt_observed_state"
+	DecommissionExplainedActionActionCancel                         DecommissionExplainedActionAction = "cancel"
+	DecommissionExplainedActionActionMarkManualInterventionRequired DecommissionExplainedActionAction = "mark_manual_intervention_required"
+	DecommissionExplainedActionActionRerun                          DecommissionExplainedActionAction = "rerun"
+	DecommissionExplainedActionActionRestartClean                   DecommissionExplainedActionAction = "restart_clean"
+	DecommissionExplainedActionActionResume                         DecommissionExplainedActionAction = "resume"
+	DecommissionExplainedActionActionRetryStage                     DecommissionExplainedActionAction = "retry_stage"
+)
+
+// Valid indicates whether the value is a known member of the DecommissionExplainedActionAction enum.
+func (e DecommissionExplainedActionAction) Valid() bool {
+	switch e {
+	case DecommissionExplainedActionActionAdoptObservedState:
+		return true
+	case DecommissionExplainedActionActionCancel:
+		return true
+	case DecommissionExplainedActionActionMarkManualInterventionRequired:
+		return true
+	case DecommissionExplainedActionActionRerun:
+		return true
+	case DecommissionExplainedActionActionRestartClean:
+		return true
+	case DecommissionExplainedActionActionResume:
+		return true
+	case DecommissionExplainedActionActionRetryStage:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DecommissionExplainedActionSafety.
+const (
+	DecommissionExplainedActionSafetyDestroysData DecommissionExplainedActionSafety = "destroys_data"
+	DecommissionExplainedActionSafetyNeedsCare    DecommissionExplainedActionSafety = "needs_care"
+	DecommissionExplainedActionSafetySafe         DecommissionExplainedActionSafety = "safe"
+)
+
+// Valid indicates whether the value is a known member of the DecommissionExplainedActionSafety enum.
+func (e DecommissionExplainedActionSafety) Valid() bool {
+	switch e {
+	case DecommissionExplainedActionSafetyDestroysData:
+		return true
+	case DecommissionExplainedActionSafetyNeedsCare:
+		return true
+	case DecommissionExplainedActionSafetySafe:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DecommissionExplanationStatus.
+const (
+	DecommissionExplanationStatusCancelled                DecommissionExplanationStatus = "cancelled"
+	DecommissionExplanationStatusCompensating             DecommissionExplanationStatus = "compensating"
+	DecommissionExplanationStatusCompleted                DecommissionExplanationStatus = "completed"
+	DecommissionExplanationStatusFailedManualIntervention DecommissionExplanationStatus = "failed_manual_intervention"
+	DecommissionExplanationStatusFailedRetryable          DecommissionExplanationStatus = "failed_retryable"
+	DecommissionExplanationStatusPending                  DecommissionExplanationStatus = "pending"
+	DecommissionExplanationStatusReconciled               DecommissionExplanationStatus = "reconciled"
+	DecommissionExplanationStatusRunning                  DecommissionExplanationStatus = "running"
+)
+
+// Valid indicates whether the value is a known member of the DecommissionExplanationStatus enum.
+func (e DecommissionExplanationStatus) Valid() bool {
+	switch e {
+	case DecommissionExplanationStatusCancelled:
+		return true
+	case DecommissionExplanationStatusCompensating:
+		return true
+	case DecommissionExplanationStatusCompleted:
+		return true
+	case DecommissionExplanationStatusFailedManualIntervention:
+		return true
+	case DecommissionExplanationStatusFailedRetryable:
+		return true
+	case DecommissionExplanationStatusPending:
+		return true
+	case DecommissionExplanationStatusReconciled:
+		return true
+	case DecommissionExplanationStatusRunning:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DecommissionFailureModeViewStatus.
+const (
+	DecommissionFailureModeViewStatusFailedManualIntervention DecommissionFailureModeViewStatus = "failed_manual_intervention"
+	DecommissionFailureModeViewStatusFailedRetryable          DecommissionFailureModeViewStatus = "failed_retryable"
+)
+
+// Valid indicates whether the value is a known member of the DecommissionFailureModeViewStatus enum.
+func (e DecommissionFailureModeViewStatus) Valid() bool {
+	switch e {
+	case DecommissionFailureModeViewStatusFailedManualIntervention:
+		return true
+	case DecommissionFailureModeViewStatusFailedRetryable:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DecommissionFailureViewFailureClass.
+const (
+	DecommissionFailureViewFailureClassAgentEnrollmentFailure        DecommissionFailureViewFailureClass = "agent_enrollment_failure"
+	DecommissionFailureViewFailureClassBmcPowerFailure               DecommissionFailureViewFailureClass = "bmc_power_failure"
+	DecommissionFailureViewFailureClassDeployCloudInitFailure        DecommissionFailureViewFailureClass = "deploy_cloud_init_failure"
+	DecommissionFailureViewFailureClassHardwareMismatch              DecommissionFailureViewFailureClass = "hardware_mismatch"
+	DecommissionFailureViewFailureClassHardwareSyncFailure           DecommissionFailureViewFailureClass = "hardware_sync_failure"
+	DecommissionFailureViewFailureClassInputConfigError              DecommissionFailureViewFailureClass = "input_config_error"
+	DecommissionFailureViewFailureClassNodeAgentUnreachable          DecommissionFailureViewFailureClass = "node_agent_unreachable"
+	DecommissionFailureViewFailureClassPostDeployConnectivityFailure DecommissionFailureViewFailureClass = "post_deploy_connectivity_failure"
+	DecommissionFailureViewFailureClassPxeDiscoveryFailure           DecommissionFailureViewFailureClass = "pxe_discovery_failure"
+	DecommissionFailureViewFailureClassSanitizationFailure           DecommissionFailureViewFailureClass = "sanitization_failure"
+	DecommissionFailureViewFailureClassSiteCapabilityMissing         DecommissionFailureViewFailureClass = "site_capability_missing"
+	DecommissionFailureViewFailureClassStateAmbiguity                DecommissionFailureViewFailureClass = "state_ambiguity"
+	DecommissionFailureViewFailureClassUpstreamTransient             DecommissionFailureViewFailureClass = "upstream_transient"
+)
+
+// Valid indicates whether the value is a known member of the DecommissionFailureViewFailureClass enum.
+func (e DecommissionFailureViewFailureClass) Valid() bool {
+	switch e {
+	case DecommissionFailureViewFailureClassAgentEnrollmentFailure:
+		return true
+	case DecommissionFailureViewFailureClassBmcPowerFailure:
+		return true
+	case DecommissionFailureViewFailureClassDeployCloudInitFailure:
+		return true
+	case DecommissionFailureViewFailureClassHardwareMismatch:
+		return true
+	case DecommissionFailureViewFailureClassHardwareSyncFailure:
+		return true
+	case DecommissionFailureViewFailureClassInputConfigError:
+		return true
+	case DecommissionFailureViewFailureClassNodeAgentUnreachable:
+		return true
+	case DecommissionFailureViewFailureClassPostDeployConnectivityFailure:
+		return true
+	case DecommissionFailureViewFailureClassPxeDiscoveryFailure:
+		return true
+	case DecommissionFailureViewFailureClassSanitizationFailure:
+		return true
+	case DecommissionFailureViewFailureClassSiteCapabilityMissing:
+		return true
+	case DecommissionFailureViewFailureClassStateAmbiguity:
+		return true
+	case DecommissionFailureViewFailureClassUpstreamTransient:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DecommissionModeViewMode.
+const (
+	DecommissionModeViewModeDrain            DecommissionModeViewMode = "drain"
+	DecommissionModeViewModeFullDecommission DecommissionModeViewMode = "full_decommission"
+	DecommissionModeViewModeReactivate       DecommissionModeViewMode = "reactivate"
+	DecommissionModeViewModeReimage          DecommissionModeViewMode = "reimage"
+	DecommissionModeViewModeRemove           DecommissionModeViewMode = "remove"
+	DecommissionModeViewModeRetire           DecommissionModeViewMode = "retire"
+	DecommissionModeViewModeSoftReset        DecommissionModeViewMode = "soft_reset"
+	DecommissionModeViewModeStorageCleanup   DecommissionModeViewMode = "storage_cleanup"
+)
+
+// Valid indicates whether the value is a known member of the DecommissionModeViewMode enum.
+func (e DecommissionModeViewMode) Valid() bool {
+	switch e {
+	case DecommissionModeViewModeDrain:
+		return true
+	case DecommissionModeViewModeFullDecommission:
+		return true
+	case DecommissionModeViewModeReactivate:
+		return true
+	case DecommissionModeViewModeReimage:
+		return true
+	case DecommissionModeViewModeRemove:
+		return true
+	case DecommissionModeViewModeRetire:
+		return true
+	case DecommissionModeViewModeSoftReset:
+		return true
+	case DecommissionModeViewModeStorageCleanup:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DecommissionNewBatchBodyErase.
+const (
+	DecommissionNewBatchBodyEraseNone   DecommissionNewBatchBodyErase = "none"
+	DecommissionNewBatchBodyEraseQuick  DecommissionNewBatchBodyErase = "quick"
+	DecommissionNewBatchBodyEraseSecure DecommissionNewBatchBodyErase = "secure"
+)
+
+// Valid indicates whether the value is a known member of the DecommissionNewBatchBodyErase enum.
+func (e DecommissionNewBatchBodyErase) Valid() bool {
+	switch e {
+	case DecommissionNewBatchBodyEraseNone:
+		return true
+	case DecommissionNewBatchBodyEraseQuick:
+		return true
+	case DecommissionNewBatchBodyEraseSecure:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DecommissionNewBatchBodyMode.
+const (
+	DecommissionNewBatchBodyModeDrain            DecommissionNewBatchBodyMode = "drain"
+	DecommissionNewBatchBodyModeFullDecommission DecommissionNewBatchBodyMode = "full_decommission"
+	DecommissionNewBatchBodyModeReactivate       DecommissionNewBatchBodyMode = "reactivate"
+	DecommissionNewBatchBodyModeReimage          DecommissionNewBatchBodyMode = "reimage"
+	DecommissionNewBatchBodyModeRemove           DecommissionNewBatchBodyMode = "remove"
+	DecommissionNewBatchBodyModeRetire           DecommissionNewBatchBodyMode = "retire"
+	DecommissionNewBatchBodyModeSoftReset        DecommissionNewBatchBodyMode = "soft_reset"
+	DecommissionNewBatchBodyModeStorageCleanup   DecommissionNewBatchBodyMode = "storage_cleanup"
+)
+
+// Valid indicates whether the value is a known member of the DecommissionNewBatchBodyMode enum.
+func (e DecommissionNewBatchBodyMode) Valid() bool {
+	switch e {
+	case DecommissionNewBatchBodyModeDrain:
+		return true
+	case DecommissionNewBatchBodyModeFullDecommission:
+		return true
+	case DecommissionNewBatchBodyModeReactivate:
+		return true
+	case DecommissionNewBatchBodyModeReimage:
+		return true
+	case DecommissionNewBatchBodyModeRemove:
+		return true
+	case DecommissionNewBatchBodyModeRetire:
+		return true
+	case DecommissionNewBatchBodyModeSoftReset:
+		return true
+	case DecommissionNewBatchBodyModeStorageCleanup:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DecommissionNewBatchBodyStorageCleanup.
+const (
+	DecommissionNewBatchBodyStorageCleanupAll   DecommissionNewBatchBodyStorageCleanup = "all"
+	DecommissionNewBatchBodyStorageCleanupLocal DecommissionNewBatchBodyStorageCleanup = "local"
+	DecommissionNewBatchBodyStorageCleanupNone  DecommissionNewBatchBodyStorageCleanup = "none"
+	DecommissionNewBatchBodyStorageCleanupWeka  DecommissionNewBatchBodyStorageCleanup = "weka"
+)
+
+// Valid indicates whether the value is a known member of the DecommissionNewBatchBodyStorageCleanup enum.
+func (e DecommissionNewBatchBodyStorageCleanup) Valid() bool {
+	switch e {
+	case DecommissionNewBatchBodyStorageCleanupAll:
+		return true
+	case DecommissionNewBatchBodyStorageCleanupLocal:
+		return true
+	case DecommissionNewBatchBodyStorageCleanupNone:
+		return true
+	case DecommissionNewBatchBodyStorageCleanupWeka:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DecommissionNewBodyErase.
+const (
+	DecommissionNewBodyEraseNone   DecommissionNewBodyErase = "none"
+	DecommissionNewBodyEraseQuick  DecommissionNewBodyErase = "quick"
+	DecommissionNewBodyEraseSecure DecommissionNewBodyErase = "secure"
+)
+
+// Valid indicates whether the value is a known member of the DecommissionNewBodyErase enum.
+func (e DecommissionNewBodyErase) Valid() bool {
+	switch e {
+	case DecommissionNewBodyEraseNone:
+		return true
+	case DecommissionNewBodyEraseQuick:
+		return true
+	case DecommissionNewBodyEraseSecure:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DecommissionNewBodyMode.
+const (
+	DecommissionNewBodyModeFullDecommission DecommissionNewBodyMode = "full_decommission"
+	DecommissionNewBodyModeReimage          DecommissionNewBodyMode = "reimage"
+	DecommissionNewBodyModeSoftReset        DecommissionNewBodyMode = "soft_reset"
+)
+
+// Valid indicates whether the value is a known member of the DecommissionNewBodyMode enum.
+func (e DecommissionNewBodyMode) Valid() bool {
+	switch e {
+	case DecommissionNewBodyModeFullDecommission:
+		return true
+	case DecommissionNewBodyModeReimage:
+		return true
+	case DecommissionNewBodyModeSoftReset:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DecommissionNewBodyStorageCleanup.
+const (
+	DecommissionNewBodyStorageCleanupAll   DecommissionNewBodyStorageCleanup = "all"
+	DecommissionNewBodyStorageCleanupLocal DecommissionNewBodyStorageCleanup = "local"
+	DecommissionNewBodyStorageCleanupNone  DecommissionNewBodyStorageCleanup = "none"
+	DecommissionNewBodyStorageCleanupWeka  DecommissionNewBodyStorageCleanup = "weka"
+)
+
+// Valid indicates whether the value is a known member of the DecommissionNewBodyStorageCleanup enum.
+func (e DecommissionNewBodyStorageCleanup) Valid() bool {
+	switch e {
+	case DecommissionNewBodyStorageCleanupAll:
+		return true
+	case DecommissionNewBodyStorageCleanupLocal:
+		return true
+	case DecommissionNewBodyStorageCleanupNone:
+		return true
+	case DecommissionNewBodyStorageCleanupWeka:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DecommissionNewViewErase.
+const (
+	DecommissionNewViewEraseNone   DecommissionNewViewErase = "none"
+	DecommissionNewViewEraseQuick  DecommissionNewViewErase = "quick"
+	DecommissionNewViewEraseSecure DecommissionNewViewErase = "secure"
+)
+
+// Valid indicates whether the value is a known member of the DecommissionNewViewErase enum.
+func (e DecommissionNewViewErase) Valid() bool {
+	switch e {
+	case DecommissionNewViewEraseNone:
+		return true
+	case DecommissionNewViewEraseQuick:
+		return true
+	case DecommissionNewViewEraseSecure:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DecommissionNewViewMode.
+const (
+	DecommissionNewViewModeDrain            DecommissionNewViewMode = "drain"
+	DecommissionNewViewModeFullDecommission DecommissionNewViewMode = "full_decommission"
+	DecommissionNewViewModeReactivate       DecommissionNewViewMode = "reactivate"
+	DecommissionNewViewModeReimage          DecommissionNewViewMode = "reimage"
+	DecommissionNewViewModeRemove           DecommissionNewViewMode = "remove"
+	DecommissionNewViewModeRetire           DecommissionNewViewMode = "retire"
+	DecommissionNewViewModeSoftReset        DecommissionNewViewMode = "soft_reset"
+	DecommissionNewViewModeStorageCleanup   DecommissionNewViewMode = "storage_cleanup"
+)
+
+// Valid indicates whether the value is a known member of the DecommissionNewViewMode enum.
+func (e DecommissionNewViewMode) Valid() bool {
+	switch e {
+	case DecommissionNewViewModeDrain:
+		return true
+	case DecommissionNewViewModeFullDecommission:
+		return true
+	case DecommissionNewViewModeReactivate:
+		return true
+	case DecommissionNewViewModeReimage:
+		return true
+	case DecommissionNewViewModeRemove:
+		return true
+	case DecommissionNewViewModeRetire:
+		return true
+	case DecommissionNewViewModeSoftReset:
+		return true
+	case DecommissionNewViewModeStorageCleanup:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DecommissionNewViewStatus.
+const (
+	DecommissionNewViewStatusCancelled                DecommissionNewViewStatus = "cancelled"
+	DecommissionNewViewStatusCompensating             DecommissionNewViewStatus = "compensating"
+	DecommissionNewViewStatusCompleted                DecommissionNewViewStatus = "completed"
+	DecommissionNewViewStatusFailedManualIntervention DecommissionNewViewStatus = "failed_manual_intervention"
+	DecommissionNewViewStatusFailedRetryable          DecommissionNewViewStatus = "failed_retryable"
+	DecommissionNewViewStatusPending                  DecommissionNewViewStatus = "pending"
+	DecommissionNewViewStatusReconciled               DecommissionNewViewStatus = "reconciled"
+	DecommissionNewViewStatusRunning                  DecommissionNewViewStatus = "running"
+)
+
+// Valid indicates whether the value is a known member of the DecommissionNewViewStatus enum.
+func (e DecommissionNewViewStatus) Valid() bool {
+	switch e {
+	case DecommissionNewViewStatusCancelled:
+		return true
+	case DecommissionNewViewStatusCompensating:
+		return true
+	case DecommissionNewViewStatusCompleted:
+		return true
+	case DecommissionNewViewStatusFailedManualIntervention:
+		return true
+	case DecommissionNewViewStatusFailedRetryable:
+		return true
+	case DecommissionNewViewStatusPending:
+		return true
+	case DecommissionNewViewStatusReconciled:
+		return true
+	case DecommissionNewViewStatusRunning:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DecommissionNewViewStorageCleanup.
+const (
+	DecommissionNewViewStorageCleanupAll   DecommissionNewViewStorageCleanup = "all"
+	DecommissionNewViewStorageCleanupLocal DecommissionNewViewStorageCleanup = "local"
+	DecommissionNewViewStorageCleanupNone  DecommissionNewViewStorageCleanup = "none"
+	DecommissionNewViewStorageCleanupWeka  DecommissionNewViewStorageCleanup = "weka"
+)
+
+// Valid indicates whether the value is a known member of the DecommissionNewViewStorageCleanup enum.
+func (e DecommissionNewViewStorageCleanup) Valid() bool {
+	switch e {
+	case DecommissionNewViewStorageCleanupAll:
+		return true
+	case DecommissionNewViewStorageCleanupLocal:
+		return true
+	case DecommissionNewViewStorageCleanupNone:
+		return true
+	case DecommissionNewViewStorageCleanupWeka:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DecommissionPlanBodyErase.
+const (
+	DecommissionPlanBodyEraseNone   DecommissionPlanBodyErase = "none"
+	DecommissionPlanBodyEraseQuick  DecommissionPlanBodyErase = "quick"
+	DecommissionPlanBodyEraseSecure DecommissionPlanBodyErase = "secure"
+)
+
+// Valid indicates whether the value is a known member of the DecommissionPlanBodyErase enum.
+func (e DecommissionPlanBodyErase) Valid() bool {
+	switch e {
+	case DecommissionPlanBodyEraseNone:
+		return true
+	case DecommissionPlanBodyEraseQuick:
+		return true
+	case DecommissionPlanBodyEraseSecure:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DecommissionPlanBodyMode.
+const (
+	DecommissionPlanBodyModeDrain            DecommissionPlanBodyMode = "drain"
+	DecommissionPlanBodyModeFullDecommission DecommissionPlanBodyMode = "full_decommission"
+	DecommissionPlanBodyModeReactivate       DecommissionPlanBodyMode = "reactivate"
+	DecommissionPlanBodyModeReimage          DecommissionPlanBodyMode = "reimage"
+	DecommissionPlanBodyModeRemove           DecommissionPlanBodyMode = "remove"
+	DecommissionPlanBodyModeRetire           DecommissionPlanBodyMode = "retire"
+	DecommissionPlanBodyModeSoftReset        DecommissionPlanBodyMode = "soft_reset"
+	DecommissionPlanBodyModeStorageCleanup   DecommissionPlanBodyMode = "storage_cleanup"
+)
+
+// Valid indicates whether the value is a known member of the DecommissionPlanBodyMode enum.
+func (e DecommissionPlanBodyMode) Valid() bool {
+	switch e {
+	case DecommissionPlanBodyModeDrain:
+		return true
+	case DecommissionPlanBodyModeFullDecommission:
+		return true
+	case DecommissionPlanBodyModeReactivate:
+		return true
+	case DecommissionPlanBodyModeReimage:
+		return true
+	case DecommissionPlanBodyModeRemove:
+		return true
+	case DecommissionPlanBodyModeRetire:
+		return true
+	case DecommissionPlanBodyModeSoftReset:
+		return true
+	case DecommissionPlanBodyModeStorageCleanup:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DecommissionPlanBodyStorageCleanup.
+const (
+	DecommissionPlanBodyStorageCleanupAll   DecommissionPlanBodyStorageCleanup = "all"
+	DecommissionPlanBodyStorageCleanupLocal DecommissionPlanBodyStorageCleanup = "local"
+	DecommissionPlanBodyStorageCleanupNone  DecommissionPlanBodyStorageCleanup = "none"
+	DecommissionPlanBodyStorageCleanupWeka  DecommissionPlanBodyStorageCleanup = "weka"
+)
+
+// Valid indicates whether the value is a known member of the DecommissionPlanBodyStorageCleanup enum.
+func (e DecommissionPlanBodyStorageCleanup) Valid() bool {
+	switch e {
+	case DecommissionPlanBodyStorageCleanupAll:
+		return true
+	case DecommissionPlanBodyStorageCleanupLocal:
+		return true
+	case DecommissionPlanBodyStorageCleanupNone:
+		return true
+	case DecommissionPlanBodyStorageCleanupWeka:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DecommissionSelectorBodyStatuses.
+const (
+	DecommissionSelectorBodyStatusesActive          DecommissionSelectorBodyStatuses = "active"
+	DecommissionSelectorBodyStatusesBootstrapIssued DecommissionSelectorBodyStatuses = "bootstrap_issued"
+	DecommissionSelectorBodyStatusesDraining        DecommissionSelectorBodyStatuses = "draining"
+	DecommissionSelectorBodyStatusesEnrolling       DecommissionSelectorBodyStatuses = "enrolling"
+	DecommissionSelectorBodyStatusesOffline         DecommissionSelectorBodyStatuses = "offline"
+	DecommissionSelectorBodyStatusesQuarantined     DecommissionSelectorBodyStatuses = "quarantined"
+	DecommissionSelectorBodyStatusesRemoving        DecommissionSelectorBodyStatuses = "removing"
+	DecommissionSelectorBodyStatusesRetired         DecommissionSelectorBodyStatuses = "retired"
+)
+
+// Valid indicates whether the value is a known member of the DecommissionSelectorBodyStatuses enum.
+func (e DecommissionSelectorBodyStatuses) Valid() bool {
+	switch e {
+	case DecommissionSelectorBodyStatusesActive:
+		return true
+	case DecommissionSelectorBodyStatusesBootstrapIssued:
+		return true
+	case DecommissionSelectorBodyStatusesDraining:
+		return true
+	case DecommissionSelectorBodyStatusesEnrolling:
+		return true
+	case DecommissionSelectorBodyStatusesOffline:
+		return true
+	case DecommissionSelectorBodyStatusesQuarantined:
+		return true
+	case DecommissionSelectorBodyStatusesRemoving:
+		return true
+	case DecommissionSelectorBodyStatusesRetired:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DecommissionViewErase.
+const (
+	DecommissionViewEraseNone   DecommissionViewErase = "none"
+	DecommissionViewEraseQuick  DecommissionViewErase = "quick"
+	DecommissionViewEraseSecure DecommissionViewErase = "secure"
+)
+
+// Valid indicates whether the value is a known member of the DecommissionViewErase enum.
+func (e DecommissionViewErase) Valid() bool {
+	switch e {
+	case DecommissionViewEraseNone:
+		return true
+	case DecommissionViewEraseQuick:
+		return true
+	case DecommissionViewEraseSecure:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DecommissionViewMode.
+const (
+	DecommissionViewModeDrain            DecommissionViewMode = "drain"
+	DecommissionViewModeFullDecommission DecommissionViewMode = "full_decommission"
+	DecommissionViewModeReactivate       DecommissionViewMode = "reactivate"
+	DecommissionViewModeReimage          DecommissionViewMode = "reimage"
+	DecommissionViewModeRemove           DecommissionViewMode = "remove"
+	DecommissionViewModeRetire           DecommissionViewMode = "retire"
+	DecommissionViewModeSoftReset        DecommissionViewMode = "soft_reset"
+	DecommissionViewModeStorageCleanup   DecommissionViewMode = "storage_cleanup"
+)
+
+// Valid indicates whether the value is a known member of the DecommissionViewMode enum.
+func (e DecommissionViewMode) Valid() bool {
+	switch e {
+	case DecommissionViewModeDrain:
+		return true
+	case DecommissionViewModeFullDecommission:
+		return true
+	case DecommissionViewModeReactivate:
+		return true
+	case DecommissionViewModeReimage:
+		return true
+	case DecommissionViewModeRemove:
+		return true
+	case DecommissionViewModeRetire:
+		return true
+	case DecommissionViewModeSoftReset:
+		return true
+	case DecommissionViewModeStorageCleanup:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DecommissionViewStatus.
+const (
+	DecommissionViewStatusCancelled                DecommissionViewStatus = "cancelled"
+	DecommissionViewStatusCompensating             DecommissionViewStatus = "compensating"
+	DecommissionViewStatusCompleted                DecommissionViewStatus = "completed"
+	DecommissionViewStatusFailedManualIntervention DecommissionViewStatus = "failed_manual_intervention"
+	DecommissionViewStatusFailedRetryable          DecommissionViewStatus = "failed_retryable"
+	DecommissionViewStatusPending                  DecommissionViewStatus = "pending"
+	DecommissionViewStatusReconciled               DecommissionViewStatus = "reconciled"
+	DecommissionViewStatusRunning                  DecommissionViewStatus = "running"
+)
+
+// Valid indicates whether the value is a known member of the DecommissionViewStatus enum.
+func (e DecommissionViewStatus) Valid() bool {
+	switch e {
+	case DecommissionViewStatusCancelled:
+		return true
+	case DecommissionViewStatusCompensating:
+		return true
+	case DecommissionViewStatusCompleted:
+		return true
+	case DecommissionViewStatusFailedManualIntervention:
+		return true
+	case DecommissionViewStatusFailedRetryable:
+		return true
+	case DecommissionViewStatusPending:
+		return true
+	case DecommissionViewStatusReconciled:
+		return true
+	case DecommissionViewStatusRunning:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DecommissionViewStorageCleanup.
+const (
+	DecommissionViewStorageCleanupAll   DecommissionViewStorageCleanup = "all"
+	DecommissionViewStorageCleanupLocal DecommissionViewStorageCleanup = "local"
+	DecommissionViewStorageCleanupNone  DecommissionViewStorageCleanup = "none"
+	DecommissionViewStorageCleanupWeka  DecommissionViewStorageCleanup = "weka"
+)
+
+// Valid indicates whether the value is a known member of the DecommissionViewStorageCleanup enum.
+func (e DecommissionViewStorageCleanup) Valid() bool {
+	switch e {
+	case DecommissionViewStorageCleanupAll:
+		return true
+	case DecommissionViewStorageCleanupLocal:
+		return true
+	case DecommissionViewStorageCleanupNone:
+		return true
+	case DecommissionViewStorageCleanupWeka:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for IdentityMeViewKind.
 const (
 	IdentityMeViewKindServiceAccount IdentityMeViewKind = "service_account"
@@ -1100,31 +2342,31 @@ func (e OnboardingEventViewStatus) Valid() bool {
 
 // Defines values for OnboardingExplainedActionAction.
 const (
-	AdoptObservedState             OnboardingExplainedActionAction = "adopt_observed_state"
-	Cancel                         OnboardingExplainedActionAction = "cancel"
-	MarkManualInterventionRequired OnboardingExplainedActionAction = "mark_manual_intervention_required"
-	Rerun                          OnboardingExplainedActionAction = "rerun"
-	RestartClean                   OnboardingExplainedActionAction = "restart_clean"
-	Resume                         OnboardingExplainedActionAction = "resume"
-	RetryStage                     OnboardingExplainedActionAction = "retry_stage"
+	OnboardingExplainedActionActionAdoptObservedState             OnboardingExplainedActionAction = "adopt_observed_state"
+	OnboardingExplainedActionActionCancel                         OnboardingExplainedActionAction = "cancel"
+	OnboardingExplainedActionActionMarkManualInterventionRequired OnboardingExplainedActionAction = "mark_manual_intervention_required"
+	OnboardingExplainedActionActionRerun                          OnboardingExplainedActionAction = "rerun"
+	OnboardingExplainedActionActionRestartClean                   OnboardingExplainedActionAction = "restart_clean"
+	OnboardingExplainedActionActionResume                         OnboardingExplainedActionAction = "resume"
+	OnboardingExplainedActionActionRetryStage                     OnboardingExplainedActionAction = "retry_stage"
 )
 
 // Valid indicates whether the value is a known member of the OnboardingExplainedActionAction enum.
 func (e OnboardingExplainedActionAction) Valid() bool {
 	switch e {
-	case AdoptObservedState:
+	case OnboardingExplainedActionActionAdoptObservedState:
 		return true
-	case Cancel:
+	case OnboardingExplainedActionActionCancel:
 		return true
-	case MarkManualInterventionRequired:
+	case OnboardingExplainedActionActionMarkManualInterventionRequired:
 		return true
-	case Rerun:
+	case OnboardingExplainedActionActionRerun:
 		return true
-	case RestartClean:
+	case OnboardingExplainedActionActionRestartClean:
 		return true
-	case Resume:
+	case OnboardingExplainedActionActionResume:
 		return true
-	case RetryStage:
+	case OnboardingExplainedActionActionRetryStage:
 		return true
 	default:
 		return false
@@ -1133,19 +2375,19 @@ func (e OnboardingExplainedActionAction) Valid() bool {
 
 // Defines values for OnboardingExplainedActionSafety.
 const (
-	DestroysData OnboardingExplainedActionSafety = "destroys_data"
-	NeedsCare    OnboardingExplainedActionSafety = "needs_care"
-	Safe         OnboardingExplainedActionSafety = "safe"
+	OnboardingExplainedActionSafetyDestroysData OnboardingExplainedActionSafety = "destroys_data"
+	OnboardingExplainedActionSafetyNeedsCare    OnboardingExplainedActionSafety = "needs_care"
+	OnboardingExplainedActionSafetySafe         OnboardingExplainedActionSafety = "safe"
 )
 
 // Valid indicates whether the value is a known member of the OnboardingExplainedActionSafety enum.
 func (e OnboardingExplainedActionSafety) Valid() bool {
 	switch e {
-	case DestroysData:
+	case OnboardingExplainedActionSafetyDestroysData:
 		return true
-	case NeedsCare:
+	case OnboardingExplainedActionSafetyNeedsCare:
 		return true
-	case Safe:
+	case OnboardingExplainedActionSafetySafe:
 		return true
 	default:
 		return false
@@ -1208,43 +2450,43 @@ func (e OnboardingFailureModeViewStatus) Valid() bool {
 
 // Defines values for OnboardingFailureViewFailureClass.
 const (
-	AgentEnrollmentFailure        OnboardingFailureViewFailureClass = "agent_enrollment_failure"
-	BmcPowerFailure               OnboardingFailureViewFailureClass = "bmc_power_failure"
-	DeployCloudInitFailure        OnboardingFailureViewFailureClass = "deploy_cloud_init_failure"
-	HardwareMismatch              OnboardingFailureViewFailureClass = "hardware_mismatch"
-	HardwareSyncFailure           OnboardingFailureViewFailureClass = "hardware_sync_failure"
-	InputConfigError              OnboardingFailureViewFailureClass = "input_config_error"
-	PostDeployConnectivityFailure OnboardingFailureViewFailureClass = "post_deploy_connectivity_failure"
-	PxeDiscoveryFailure           OnboardingFailureViewFailureClass = "pxe_discovery_failure"
-	SiteCapabilityMissing         OnboardingFailureViewFailureClass = "site_capability_missing"
-	StateAmbiguity                OnboardingFailureViewFailureClass = "state_ambiguity"
-	UpstreamTransient             OnboardingFailureViewFailureClass = "upstream_transient"
+	OnboardingFailureViewFailureClassAgentEnrollmentFailure        OnboardingFailureViewFailureClass = "agent_enrollment_failure"
+	OnboardingFailureViewFailureClassBmcPowerFailure               OnboardingFailureViewFailureClass = "bmc_power_failure"
+	OnboardingFailureViewFailureClassDeployCloudInitFailure        OnboardingFailureViewFailureClass = "deploy_cloud_init_failure"
+	OnboardingFailureViewFailureClassHardwareMismatch              OnboardingFailureViewFailureClass = "hardware_mismatch"
+	OnboardingFailureViewFailureClassHardwareSyncFailure           OnboardingFailureViewFailureClass = "hardware_sync_failure"
+	OnboardingFailureViewFailureClassInputConfigError              OnboardingFailureViewFailureClass = "input_config_error"
+	OnboardingFailureViewFailureClassPostDeployConnectivityFailure OnboardingFailureViewFailureClass = "post_deploy_connectivity_failure"
+	OnboardingFailureViewFailureClassPxeDiscoveryFailure           OnboardingFailureViewFailureClass = "pxe_discovery_failure"
+	OnboardingFailureViewFailureClassSiteCapabilityMissing         OnboardingFailureViewFailureClass = "site_capability_missing"
+	OnboardingFailureViewFailureClassStateAmbiguity                OnboardingFailureViewFailureClass = "state_ambiguity"
+	OnboardingFailureViewFailureClassUpstreamTransient             OnboardingFailureViewFailureClass = "upstream_transient"
 )
 
 // Valid indicates whether the value is a known member of the OnboardingFailureViewFailureClass enum.
 func (e OnboardingFailureViewFailureClass) Valid() bool {
 	switch e {
-	case AgentEnrollmentFailure:
+	case OnboardingFailureViewFailureClassAgentEnrollmentFailure:
 		return true
-	case BmcPowerFailure:
+	case OnboardingFailureViewFailureClassBmcPowerFailure:
 		return true
-	case DeployCloudInitFailure:
+	case OnboardingFailureViewFailureClassDeployCloudInitFailure:
 		return true
-	case HardwareMismatch:
+	case OnboardingFailureViewFailureClassHardwareMismatch:
 		return true
-	case HardwareSyncFailure:
+	case OnboardingFailureViewFailureClassHardwareSyncFailure:
 		return true
-	case InputConfigError:
+	case OnboardingFailureViewFailureClassInputConfigError:
 		return true
-	case PostDeployConnectivityFailure:
+	case OnboardingFailureViewFailureClassPostDeployConnectivityFailure:
 		return true
-	case PxeDiscoveryFailure:
+	case OnboardingFailureViewFailureClassPxeDiscoveryFailure:
 		return true
-	case SiteCapabilityMissing:
+	case OnboardingFailureViewFailureClassSiteCapabilityMissing:
 		return true
-	case StateAmbiguity:
+	case OnboardingFailureViewFailureClassStateAmbiguity:
 		return true
-	case UpstreamTransient:
+	case OnboardingFailureViewFailureClassUpstreamTransient:
 		return true
 	default:
 		return false
@@ -1445,19 +2687,19 @@ func (e SelfCheckState) Valid() bool {
 
 // Defines values for SelfcheckStepName.
 const (
-	Database SelfcheckStepName = "database"
-	Events   SelfcheckStepName = "events"
-	Secrets  SelfcheckStepName = "secrets"
+	SelfcheckStepNameDatabase SelfcheckStepName = "database"
+	SelfcheckStepNameEvents   SelfcheckStepName = "events"
+	SelfcheckStepNameSecrets  SelfcheckStepName = "secrets"
 )
 
 // Valid indicates whether the value is a known member of the SelfcheckStepName enum.
 func (e SelfcheckStepName) Valid() bool {
 	switch e {
-	case Database:
+	case SelfcheckStepNameDatabase:
 		return true
-	case Events:
+	case SelfcheckStepNameEvents:
 		return true
-	case Secrets:
+	case SelfcheckStepNameSecrets:
 		return true
 	default:
 		return false
@@ -1617,18 +2859,57 @@ func (e SiteNewPowerOverrideBodySelectorType) Valid() bool {
 	}
 }
 
+// Defines values for SiteNewProfileBodyMinimumErase.
+const (
+	SiteNewProfileBodyMinimumEraseNone   SiteNewProfileBodyMinimumErase = "none"
+	SiteNewProfileBodyMinimumEraseQuick  SiteNewProfileBodyMinimumErase = "quick"
+	SiteNewProfileBodyMinimumEraseSecure SiteNewProfileBodyMinimumErase = "secure"
+)
+
+// Valid indicates whether the value is a known member of the SiteNewProfileBodyMinimumErase enum.
+func (e SiteNewProfileBodyMinimumErase) Valid() bool {
+	switch e {
+	case SiteNewProfileBodyMinimumEraseNone:
+		return true
+	case SiteNewProfileBodyMinimumEraseQuick:
+		return true
+	case SiteNewProfileBodyMinimumEraseSecure:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SiteNewProfileBodyMinimumSanitization.
+const (
+	SiteNewProfileBodyMinimumSanitizationClear SiteNewProfileBodyMinimumSanitization = "clear"
+	SiteNewProfileBodyMinimumSanitizationPurge SiteNewProfileBodyMinimumSanitization = "purge"
+)
+
+// Valid indicates whether the value is a known member of the SiteNewProfileBodyMinimumSanitization enum.
+func (e SiteNewProfileBodyMinimumSanitization) Valid() bool {
+	switch e {
+	case SiteNewProfileBodyMinimumSanitizationClear:
+		return true
+	case SiteNewProfileBodyMinimumSanitizationPurge:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SitePowerChoiceViewSource.
 const (
-	Override    SitePowerChoiceViewSource = "override"
-	SiteDefault SitePowerChoiceViewSource = "site_default"
+	SitePowerChoiceViewSourceOverride    SitePowerChoiceViewSource = "override"
+	SitePowerChoiceViewSourceSiteDefault SitePowerChoiceViewSource = "site_default"
 )
 
 // Valid indicates whether the value is a known member of the SitePowerChoiceViewSource enum.
 func (e SitePowerChoiceViewSource) Valid() bool {
 	switch e {
-	case Override:
+	case SitePowerChoiceViewSourceOverride:
 		return true
-	case SiteDefault:
+	case SitePowerChoiceViewSourceSiteDefault:
 		return true
 	default:
 		return false
@@ -1692,6 +2973,45 @@ func (e SitePowerOverrideViewStatus) Valid() bool {
 	}
 }
 
+// Defines values for SiteProfileChangeBodyMinimumErase.
+const (
+	SiteProfileChangeBodyMinimumEraseNone   SiteProfileChangeBodyMinimumErase = "none"
+	SiteProfileChangeBodyMinimumEraseQuick  SiteProfileChangeBodyMinimumErase = "quick"
+	SiteProfileChangeBodyMinimumEraseSecure SiteProfileChangeBodyMinimumErase = "secure"
+)
+
+// Valid indicates whether the value is a known member of the SiteProfileChangeBodyMinimumErase enum.
+func (e SiteProfileChangeBodyMinimumErase) Valid() bool {
+	switch e {
+	case SiteProfileChangeBodyMinimumEraseNone:
+		return true
+	case SiteProfileChangeBodyMinimumEraseQuick:
+		return true
+	case SiteProfileChangeBodyMinimumEraseSecure:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SiteProfileChangeBodyMinimumSanitization.
+const (
+	SiteProfileChangeBodyMinimumSanitizationClear SiteProfileChangeBodyMinimumSanitization = "clear"
+	SiteProfileChangeBodyMinimumSanitizationPurge SiteProfileChangeBodyMinimumSanitization = "purge"
+)
+
+// Valid indicates whether the value is a known member of the SiteProfileChangeBodyMinimumSanitization enum.
+func (e SiteProfileChangeBodyMinimumSanitization) Valid() bool {
+	switch e {
+	case SiteProfileChangeBodyMinimumSanitizationClear:
+		return true
+	case SiteProfileChangeBodyMinimumSanitizationPurge:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SiteProfileChangeBodyStatus.
 const (
 	SiteProfileChangeBodyStatusActive   SiteProfileChangeBodyStatus = "active"
@@ -1704,6 +3024,45 @@ func (e SiteProfileChangeBodyStatus) Valid() bool {
 	case SiteProfileChangeBodyStatusActive:
 		return true
 	case SiteProfileChangeBodyStatusDisabled:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SiteProfileViewMinimumErase.
+const (
+	SiteProfileViewMinimumEraseNone   SiteProfileViewMinimumErase = "none"
+	SiteProfileViewMinimumEraseQuick  SiteProfileViewMinimumErase = "quick"
+	SiteProfileViewMinimumEraseSecure SiteProfileViewMinimumErase = "secure"
+)
+
+// Valid indicates whether the value is a known member of the SiteProfileViewMinimumErase enum.
+func (e SiteProfileViewMinimumErase) Valid() bool {
+	switch e {
+	case SiteProfileViewMinimumEraseNone:
+		return true
+	case SiteProfileViewMinimumEraseQuick:
+		return true
+	case SiteProfileViewMinimumEraseSecure:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SiteProfileViewMinimumSanitization.
+const (
+	SiteProfileViewMinimumSanitizationClear SiteProfileViewMinimumSanitization = "clear"
+	SiteProfileViewMinimumSanitizationPurge SiteProfileViewMinimumSanitization = "purge"
+)
+
+// Valid indicates whether the value is a known member of the SiteProfileViewMinimumSanitization enum.
+func (e SiteProfileViewMinimumSanitization) Valid() bool {
+	switch e {
+	case SiteProfileViewMinimumSanitizationClear:
+		return true
+	case SiteProfileViewMinimumSanitizationPurge:
 		return true
 	default:
 		return false
@@ -2010,6 +3369,60 @@ func (e ListAuditLogsParamsResult) Valid() bool {
 	}
 }
 
+// Defines values for ListCertificatesParamsKind.
+const (
+	ListCertificatesParamsKindCertificate     ListCertificatesParamsKind = "certificate"
+	ListCertificatesParamsKindHandoverReceipt ListCertificatesParamsKind = "handover_receipt"
+)
+
+// Valid indicates whether the value is a known member of the ListCertificatesParamsKind enum.
+func (e ListCertificatesParamsKind) Valid() bool {
+	switch e {
+	case ListCertificatesParamsKindCertificate:
+		return true
+	case ListCertificatesParamsKindHandoverReceipt:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListDecommissionsParamsMode.
+const (
+	ListDecommissionsParamsModeDrain            ListDecommissionsParamsMode = "drain"
+	ListDecommissionsParamsModeFullDecommission ListDecommissionsParamsMode = "full_decommission"
+	ListDecommissionsParamsModeReactivate       ListDecommissionsParamsMode = "reactivate"
+	ListDecommissionsParamsModeReimage          ListDecommissionsParamsMode = "reimage"
+	ListDecommissionsParamsModeRemove           ListDecommissionsParamsMode = "remove"
+	ListDecommissionsParamsModeRetire           ListDecommissionsParamsMode = "retire"
+	ListDecommissionsParamsModeSoftReset        ListDecommissionsParamsMode = "soft_reset"
+	ListDecommissionsParamsModeStorageCleanup   ListDecommissionsParamsMode = "storage_cleanup"
+)
+
+// Valid indicates whether the value is a known member of the ListDecommissionsParamsMode enum.
+func (e ListDecommissionsParamsMode) Valid() bool {
+	switch e {
+	case ListDecommissionsParamsModeDrain:
+		return true
+	case ListDecommissionsParamsModeFullDecommission:
+		return true
+	case ListDecommissionsParamsModeReactivate:
+		return true
+	case ListDecommissionsParamsModeReimage:
+		return true
+	case ListDecommissionsParamsModeRemove:
+		return true
+	case ListDecommissionsParamsModeRetire:
+		return true
+	case ListDecommissionsParamsModeSoftReset:
+		return true
+	case ListDecommissionsParamsModeStorageCleanup:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ListMaasSitesParamsStatus.
 const (
 	ListMaasSitesParamsStatusActive   ListMaasSitesParamsStatus = "active"
@@ -2154,6 +3567,24 @@ func (e ListNodesParamsDriftState) Valid() bool {
 	case ListNodesParamsDriftStateUnknown:
 		return true
 	case ListNodesParamsDriftStateVersionDrift:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListNodeCertificatesParamsKind.
+const (
+	ListNodeCertificatesParamsKindCertificate     ListNodeCertificatesParamsKind = "certificate"
+	ListNodeCertificatesParamsKindHandoverReceipt ListNodeCertificatesParamsKind = "handover_receipt"
+)
+
+// Valid indicates whether the value is a known member of the ListNodeCertificatesParamsKind enum.
+func (e ListNodeCertificatesParamsKind) Valid() bool {
+	switch e {
+	case ListNodeCertificatesParamsKindCertificate:
+		return true
+	case ListNodeCertificatesParamsKindHandoverReceipt:
 		return true
 	default:
 		return false
@@ -2494,6 +3925,1407 @@ type AuditLogEntryResult string
 type AuditLogEntryList struct {
 	// Items The items of this page.
 	Items []AuditLogEntry `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// CertificateActor defines model for CertificateActor.
+type CertificateActor struct {
+	At   time.Time `json:"at"`
+	Did  string    `json:"did"`
+	Name string    `json:"name"`
+}
+
+// CertificateDocument defines model for CertificateDocument.
+type CertificateDocument struct {
+	// Downgrades Where less was done than was asked for.
+	Downgrades []CertificateDowngrade    `json:"downgrades"`
+	Format     CertificateDocumentFormat `json:"format"`
+	Id         openapi_types.UUID        `json:"id"`
+	IssuedAt   time.Time                 `json:"issued_at"`
+
+	// Issuer Name of the deployment that issued it.
+	Issuer  string                  `json:"issuer"`
+	Kind    CertificateDocumentKind `json:"kind"`
+	Machine CertificateMachine      `json:"machine"`
+	Node    CertificateNode         `json:"node"`
+
+	// NotCovered What this document says nothing about.
+	NotCovered []CertificateGap     `json:"not_covered"`
+	Operation  CertificateOperation `json:"operation"`
+
+	// Overrides What operators decided to go on without.
+	Overrides []CertificateOverride `json:"overrides"`
+
+	// Previous The one before it of the same node.
+	Previous CertificatePrevious `json:"previous"`
+
+	// Reported What another system said and nobody here observed.
+	Reported []CertificateReport `json:"reported"`
+
+	// Seq Which one of the node it is, from 1.
+	Seq int64 `json:"seq"`
+
+	// Subjects What was cleaned, device by device and area by area.
+	Subjects []CertificateSubject `json:"subjects"`
+
+	// Validation The look for what tenants left, after the cleaning; null: there was none.
+	Validation CertificateValidation `json:"validation"`
+}
+
+// CertificateDocumentFormat defines model for CertificateDocument.Format.
+type CertificateDocumentFormat string
+
+// CertificateDocumentKind defines model for CertificateDocument.Kind.
+type CertificateDocumentKind string
+
+// CertificateDowngrade defines model for CertificateDowngrade.
+type CertificateDowngrade struct {
+	Achieved string    `json:"achieved"`
+	At       time.Time `json:"at"`
+
+	// DecidedBy A person, or the policy that allows it.
+	DecidedBy    string `json:"decided_by"`
+	Requested    string `json:"requested"`
+	ResidualRisk string `json:"residual_risk"`
+	Subject      string `json:"subject"`
+	Why          string `json:"why"`
+}
+
+// CertificateEvidence defines model for CertificateEvidence.
+type CertificateEvidence struct {
+	// Digest SHA-256 of the evidence in canonical JSON.
+	Digest string `json:"digest"`
+	Kind   string `json:"kind"`
+
+	// Seq Its number in the record of the operation.
+	Seq int64 `json:"seq"`
+
+	// Stage The stage that saw it.
+	Stage string `json:"stage"`
+}
+
+// CertificateFinding defines model for CertificateFinding.
+type CertificateFinding struct {
+	Detail  string `json:"detail"`
+	Kind    string `json:"kind"`
+	Subject string `json:"subject"`
+}
+
+// CertificateGap defines model for CertificateGap.
+type CertificateGap struct {
+	// Subject Identifier of the subject it belongs to; empty: it is not one of them.
+	Subject string `json:"subject"`
+	What    string `json:"what"`
+	Why     string `json:"why"`
+}
+
+// CertificateKey defines model for CertificateKey.
+type CertificateKey struct {
+	Algorithm CertificateKeyAlgorithm `json:"algorithm"`
+
+	// KeyId Examples: gpuaas-certificates-1
+	KeyId string `json:"key_id"`
+
+	// PublicKey Base64.
+	PublicKey []byte `json:"public_key"`
+}
+
+// CertificateKeyAlgorithm defines model for CertificateKey.Algorithm.
+type CertificateKeyAlgorithm string
+
+// CertificateKeys defines model for CertificateKeys.
+type CertificateKeys struct {
+	// Keys Those that sign now and all that ever did.
+	Keys []CertificateKey `json:"keys"`
+}
+
+// CertificateLook defines model for CertificateLook.
+type CertificateLook struct {
+	Detail string `json:"detail"`
+	Kind   string `json:"kind"`
+	Result string `json:"result"`
+}
+
+// CertificateMachine defines model for CertificateMachine.
+type CertificateMachine struct {
+	Serials []CertificateSerial `json:"serials"`
+
+	// SystemId What MAAS calls it; empty: it is not known there.
+	SystemId string `json:"system_id"`
+}
+
+// CertificateNode defines model for CertificateNode.
+type CertificateNode struct {
+	Hostname string             `json:"hostname"`
+	Id       openapi_types.UUID `json:"id"`
+	Region   string             `json:"region"`
+	Sku      string             `json:"sku"`
+}
+
+// CertificateOperation defines model for CertificateOperation.
+type CertificateOperation struct {
+	// Actors Everybody who had a hand in it.
+	Actors         []CertificateActor `json:"actors"`
+	DecommissionId openapi_types.UUID `json:"decommission_id"`
+
+	// EndedAt When the last stage before this document ended.
+	EndedAt     time.Time                `json:"ended_at"`
+	Mode        CertificateOperationMode `json:"mode"`
+	Reason      string                   `json:"reason"`
+	RequestedAt time.Time                `json:"requested_at"`
+	RequestedBy string                   `json:"requested_by"`
+	StartedAt   time.Time                `json:"started_at"`
+}
+
+// CertificateOperationMode defines model for CertificateOperation.Mode.
+type CertificateOperationMode string
+
+// CertificateOverride defines model for CertificateOverride.
+type CertificateOverride struct {
+	At           time.Time `json:"at"`
+	By           string    `json:"by"`
+	ResidualRisk string    `json:"residual_risk"`
+	Stage        string    `json:"stage"`
+	Why          string    `json:"why"`
+}
+
+// CertificatePrevious defines model for CertificatePrevious.
+type CertificatePrevious struct {
+	// Digest SHA-256 of its file in canonical form; empty: this is the first one.
+	Digest string `json:"digest"`
+
+	// Seq 0: this is the first one.
+	Seq int64 `json:"seq"`
+}
+
+// CertificateReport defines model for CertificateReport.
+type CertificateReport struct {
+	At time.Time `json:"at"`
+
+	// By Who said it.
+	//
+	// Examples: MAAS
+	By string `json:"by"`
+
+	// Evidence The record of its having been said.
+	Evidence  []CertificateEvidence `json:"evidence"`
+	Statement string                `json:"statement"`
+	Subject   string                `json:"subject"`
+}
+
+// CertificateSerial defines model for CertificateSerial.
+type CertificateSerial struct {
+	// Name Which one.
+	//
+	// Examples: 0
+	Name string `json:"name"`
+
+	// Part What it is a number of.
+	//
+	// Examples: gpu
+	Part string `json:"part"`
+
+	// Source Who said so.
+	Source string `json:"source"`
+	Value  string `json:"value"`
+}
+
+// CertificateSignature defines model for CertificateSignature.
+type CertificateSignature struct {
+	Algorithm CertificateSignatureAlgorithm `json:"algorithm"`
+	KeyId     string                        `json:"key_id"`
+
+	// Value Base64.
+	Value string `json:"value"`
+}
+
+// CertificateSignatureAlgorithm defines model for CertificateSignature.Algorithm.
+type CertificateSignatureAlgorithm string
+
+// CertificateSigned defines model for CertificateSigned.
+type CertificateSigned struct {
+	Document CertificateDocument `json:"document"`
+
+	// Fields SHA-256 of each leaf of the document, by JSON pointer.
+	Fields    map[string]string    `json:"fields"`
+	Signature CertificateSignature `json:"signature"`
+}
+
+// CertificateSubject defines model for CertificateSubject.
+type CertificateSubject struct {
+	CoveredBytes int64 `json:"covered_bytes"`
+
+	// Description What it is, for people; may be empty.
+	Description string `json:"description"`
+
+	// Detail More on the outcome, for people; may be empty.
+	Detail   string                `json:"detail"`
+	EndedAt  time.Time             `json:"ended_at"`
+	Evidence []CertificateEvidence `json:"evidence"`
+
+	// Identifier Which one: a serial number, UUID or path.
+	Identifier string `json:"identifier"`
+
+	// Kind What sort of thing it is.
+	Kind CertificateSubjectKind `json:"kind"`
+
+	// Level As NIST SP 800-88 names it; none: no claim.
+	Level        CertificateSubjectLevel      `json:"level"`
+	Method       string                       `json:"method"`
+	ObservedBy   CertificateSubjectObservedBy `json:"observed_by"`
+	Outcome      CertificateSubjectOutcome    `json:"outcome"`
+	StartedAt    time.Time                    `json:"started_at"`
+	Tool         string                       `json:"tool"`
+	ToolVersion  string                       `json:"tool_version"`
+	TotalBytes   int64                        `json:"total_bytes"`
+	Verification CertificateVerification      `json:"verification"`
+}
+
+// CertificateSubjectKind What sort of thing it is.
+type CertificateSubjectKind string
+
+// CertificateSubjectLevel As NIST SP 800-88 names it; none: no claim.
+type CertificateSubjectLevel string
+
+// CertificateSubjectObservedBy defines model for CertificateSubject.ObservedBy.
+type CertificateSubjectObservedBy string
+
+// CertificateSubjectOutcome defines model for CertificateSubject.Outcome.
+type CertificateSubjectOutcome string
+
+// CertificateValidation defines model for CertificateValidation.
+type CertificateValidation struct {
+	At       time.Time             `json:"at"`
+	Clean    bool                  `json:"clean"`
+	Evidence []CertificateEvidence `json:"evidence"`
+	Findings []CertificateFinding  `json:"findings"`
+
+	// Looked What was looked at.
+	Looked     []CertificateLook               `json:"looked"`
+	ObservedBy CertificateValidationObservedBy `json:"observed_by"`
+}
+
+// CertificateValidationObservedBy defines model for CertificateValidation.ObservedBy.
+type CertificateValidationObservedBy string
+
+// CertificateVerification defines model for CertificateVerification.
+type CertificateVerification struct {
+	BytesRead int64 `json:"bytes_read"`
+
+	// CanariesFound Those of them that were still there afterwards.
+	CanariesFound int64 `json:"canaries_found"`
+
+	// CanariesPlanted Known values written before.
+	CanariesPlanted int64 `json:"canaries_planted"`
+
+	// How What was done to find out.
+	How    string                        `json:"how"`
+	Result CertificateVerificationResult `json:"result"`
+
+	// Samples Places that were read back.
+	Samples int64 `json:"samples"`
+
+	// SamplesUnclean Places that held what they must not.
+	SamplesUnclean int64 `json:"samples_unclean"`
+}
+
+// CertificateVerificationResult defines model for CertificateVerification.Result.
+type CertificateVerificationResult string
+
+// CertificateView defines model for CertificateView.
+type CertificateView struct {
+	// CertificateId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	CertificateId openapi_types.UUID `json:"certificate_id"`
+
+	// DecommissionId The operation that it is about.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	DecommissionId openapi_types.UUID `json:"decommission_id"`
+
+	// Digest SHA-256 of the signed document; the next one of the node names it.
+	Digest string `json:"digest"`
+
+	// Hostname What the node was called then.
+	//
+	// Examples: c07u31
+	Hostname string    `json:"hostname"`
+	IssuedAt time.Time `json:"issued_at"`
+
+	// KeyId The key that signed it.
+	KeyId string              `json:"key_id"`
+	Kind  CertificateViewKind `json:"kind"`
+	Mode  CertificateViewMode `json:"mode"`
+
+	// NodeId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	NodeId openapi_types.UUID `json:"node_id"`
+
+	// PreviousDigest That of the one before it; empty: it is the first one.
+	PreviousDigest string `json:"previous_digest"`
+
+	// Seq Which one of the node it is, from 1.
+	Seq int64 `json:"seq"`
+}
+
+// CertificateViewKind defines model for CertificateView.Kind.
+type CertificateViewKind string
+
+// CertificateViewMode defines model for CertificateView.Mode.
+type CertificateViewMode string
+
+// CertificateViewList defines model for CertificateViewList.
+type CertificateViewList struct {
+	// Items The items of this page.
+	Items []CertificateView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// DecommissionActionBody defines model for DecommissionActionBody.
+type DecommissionActionBody struct {
+	// Reason Why; it goes into the audit log and the ledger.
+	//
+	// Examples: cable replaced
+	Reason string `json:"reason"`
+}
+
+// DecommissionBatchView defines model for DecommissionBatchView.
+type DecommissionBatchView struct {
+	// BatchId Id of the batch.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	BatchId     openapi_types.UUID `json:"batch_id"`
+	CancelledAt *time.Time         `json:"cancelled_at,omitempty"`
+
+	// Counts How many stand how.
+	Counts DecommissionCountsView `json:"counts"`
+
+	// Failed How many are parked and wait for an operator.
+	Failed int64 `json:"failed"`
+
+	// MaxFailures How many may fail.
+	MaxFailures int64 `json:"max_failures"`
+
+	// MaxParallel How many run at once.
+	MaxParallel int64                     `json:"max_parallel"`
+	Mode        DecommissionBatchViewMode `json:"mode"`
+
+	// Reason Why it was asked for.
+	Reason      string    `json:"reason"`
+	RequestedAt time.Time `json:"requested_at"`
+
+	// RequestedBy Id of the principal who asked for it.
+	RequestedBy string `json:"requested_by"`
+
+	// Selector Which nodes were asked for.
+	Selector DecommissionSelectorBody `json:"selector"`
+
+	// State How it is getting on; halted: too many have failed, so no further one is begun; settled: each has ended or is parked.
+	State DecommissionBatchViewState `json:"state"`
+
+	// Succeeded How many reached their goal.
+	Succeeded int64 `json:"succeeded"`
+
+	// Total How many nodes it is about.
+	Total int64 `json:"total"`
+}
+
+// DecommissionBatchViewMode defines model for DecommissionBatchView.Mode.
+type DecommissionBatchViewMode string
+
+// DecommissionBatchViewState How it is getting on; halted: too many have failed, so no further one is begun; settled: each has ended or is parked.
+type DecommissionBatchViewState string
+
+// DecommissionBatchViewList defines model for DecommissionBatchViewList.
+type DecommissionBatchViewList struct {
+	// Items The items of this page.
+	Items []DecommissionBatchView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// DecommissionBlock defines model for DecommissionBlock.
+type DecommissionBlock struct {
+	Code    string  `json:"code"`
+	Message string  `json:"message"`
+	Remedy  *string `json:"remedy,omitempty"`
+}
+
+// DecommissionCleanupBody defines model for DecommissionCleanupBody.
+type DecommissionCleanupBody struct {
+	// PlanHash Of the plan to carry out.
+	PlanHash *string `json:"plan_hash,omitempty"`
+
+	// Reason Why; it goes into the audit log and the history of the node.
+	//
+	// Examples: scratch is full of old data
+	Reason string `json:"reason"`
+
+	// Scope local DESTROYS what is in temporary and scratch folders and on the data disks; weka unmounts file systems of Weka; all does both.
+	Scope DecommissionCleanupBodyScope `json:"scope"`
+}
+
+// DecommissionCleanupBodyScope local DESTROYS what is in temporary and scratch folders and on the data disks; weka unmounts file systems of Weka; all does both.
+type DecommissionCleanupBodyScope string
+
+// DecommissionCountsView defines model for DecommissionCountsView.
+type DecommissionCountsView struct {
+	Cancelled                int64 `json:"cancelled"`
+	Compensating             int64 `json:"compensating"`
+	Completed                int64 `json:"completed"`
+	FailedManualIntervention int64 `json:"failed_manual_intervention"`
+	FailedRetryable          int64 `json:"failed_retryable"`
+	Pending                  int64 `json:"pending"`
+	Reconciled               int64 `json:"reconciled"`
+	Running                  int64 `json:"running"`
+}
+
+// DecommissionDetailView defines model for DecommissionDetailView.
+type DecommissionDetailView struct {
+	// AdmittedAt When it was given a place within its batch.
+	AdmittedAt *time.Time `json:"admitted_at,omitempty"`
+
+	// Adopted Whether an observed state was adopted on the way.
+	Adopted bool `json:"adopted"`
+
+	// BatchId The batch it was asked for with; absent: it is on its own.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	BatchId *openapi_types.UUID `json:"batch_id,omitempty"`
+
+	// CompletedAt When it ended.
+	CompletedAt *time.Time `json:"completed_at,omitempty"`
+
+	// CorrelationId Ties it to log lines, events and audit entries.
+	CorrelationId string `json:"correlation_id"`
+
+	// CurrentAttempt Which attempt at the stage it is.
+	CurrentAttempt int64 `json:"current_attempt"`
+
+	// CurrentStage The stage it is at.
+	//
+	// Examples: release_maas_node
+	CurrentStage string `json:"current_stage"`
+
+	// DecommissionId Id of the decommission.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	DecommissionId openapi_types.UUID `json:"decommission_id"`
+
+	// Epoch Grows with every action of an operator; what an earlier epoch began can have no effect any more.
+	Epoch int64 `json:"epoch"`
+
+	// Erase What the release in MAAS is to do to disks.
+	Erase DecommissionDetailViewErase `json:"erase"`
+
+	// Events The newest entries of its ledger, the oldest of them first.
+	Events []DecommissionEventView `json:"events"`
+
+	// Explanation What it waits for, what was seen, and what may be done.
+	Explanation DecommissionExplanation `json:"explanation"`
+
+	// Facts What stages found out and later stages go by. Fields come and go with the stages.
+	Facts map[string]interface{} `json:"facts"`
+
+	// Failure Why it is parked; absent when it is not.
+	Failure *DecommissionFailureView `json:"failure,omitempty"`
+
+	// FollowUps What was not done and is left to somebody.
+	FollowUps []DecommissionFollowUp `json:"follow_ups"`
+
+	// Hostname Examples: c07u43
+	Hostname string `json:"hostname"`
+
+	// LegalActions What an operator may do now, the best first.
+	LegalActions []string `json:"legal_actions"`
+
+	// MaasSystemId Id of the machine in MAAS.
+	//
+	// Examples: 4y3h7n
+	MaasSystemId *string `json:"maas_system_id,omitempty"`
+
+	// Mode What is done to the node.
+	Mode DecommissionDetailViewMode `json:"mode"`
+
+	// NodeId The node it is about.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	NodeId openapi_types.UUID `json:"node_id"`
+
+	// NodeStatusBefore State of the node when this was asked for.
+	NodeStatusBefore string `json:"node_status_before"`
+
+	// Observed The machine as MAAS last showed it.
+	Observed DecommissionObservedView `json:"observed"`
+
+	// Overrides Stages that an operator decided to go on without, and the risk that leaves.
+	Overrides []DecommissionOverride `json:"overrides"`
+
+	// ParkedAt Since when it waits for an operator.
+	ParkedAt *time.Time `json:"parked_at,omitempty"`
+
+	// PendingAction What an operator asked for and is not finished yet.
+	PendingAction *string `json:"pending_action,omitempty"`
+
+	// PlanHash Of the plan that is carried out.
+	PlanHash string `json:"plan_hash"`
+
+	// ProfileId Id of the profile whose policy holds.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	ProfileId *openapi_types.UUID `json:"profile_id,omitempty"`
+
+	// Reason Why it was asked for.
+	Reason string `json:"reason"`
+
+	// RecommendedAction What an operator does best now; absent when there is nothing to do.
+	RecommendedAction *string   `json:"recommended_action,omitempty"`
+	RequestedAt       time.Time `json:"requested_at"`
+
+	// RequestedBy Id of the principal who asked for it.
+	RequestedBy string `json:"requested_by"`
+
+	// SiteId Id of the site; absent: the node is not a machine of MAAS.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	SiteId *openapi_types.UUID `json:"site_id,omitempty"`
+
+	// StageNumber Which of the stages of its mode that is, from 1; 0: none of them, such as compensate.
+	StageNumber int64 `json:"stage_number"`
+
+	// StageStartedAt When the stage began, over all its attempts.
+	StageStartedAt *time.Time `json:"stage_started_at,omitempty"`
+
+	// StageTotal How many stages its mode has.
+	StageTotal int64      `json:"stage_total"`
+	StartedAt  *time.Time `json:"started_at,omitempty"`
+
+	// Status How it stands.
+	Status DecommissionDetailViewStatus `json:"status"`
+
+	// StorageCleanup What the agent removes of what tenants left on disks.
+	StorageCleanup DecommissionDetailViewStorageCleanup `json:"storage_cleanup"`
+	UpdatedAt      time.Time                            `json:"updated_at"`
+
+	// WorkflowId Id of its workflow in Temporal.
+	WorkflowId string `json:"workflow_id"`
+
+	// WorkflowRunId The run of the workflow, once started.
+	WorkflowRunId *string `json:"workflow_run_id,omitempty"`
+}
+
+// DecommissionDetailViewErase What the release in MAAS is to do to disks.
+type DecommissionDetailViewErase string
+
+// DecommissionDetailViewMode What is done to the node.
+type DecommissionDetailViewMode string
+
+// DecommissionDetailViewStatus How it stands.
+type DecommissionDetailViewStatus string
+
+// DecommissionDetailViewStorageCleanup What the agent removes of what tenants left on disks.
+type DecommissionDetailViewStorageCleanup string
+
+// DecommissionEventView defines model for DecommissionEventView.
+type DecommissionEventView struct {
+	Attempt int64 `json:"attempt"`
+
+	// Details What was found, by its name.
+	Details *map[string]interface{} `json:"details,omitempty"`
+	Epoch   int64                   `json:"epoch"`
+
+	// Message What happened, for people.
+	Message    *string   `json:"message,omitempty"`
+	OccurredAt time.Time `json:"occurred_at"`
+
+	// Seq Grows with every entry.
+	Seq   int64  `json:"seq"`
+	Stage string `json:"stage"`
+
+	// Status What the entry is about; action is something an operator did, note something worth knowing about a stage that goes on.
+	Status DecommissionEventViewStatus `json:"status"`
+}
+
+// DecommissionEventViewStatus What the entry is about; action is something an operator did, note something worth knowing about a stage that goes on.
+type DecommissionEventViewStatus string
+
+// DecommissionEventViewList defines model for DecommissionEventViewList.
+type DecommissionEventViewList struct {
+	// Items The items of this page.
+	Items []DecommissionEventView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// DecommissionEvidenceView defines model for DecommissionEvidenceView.
+type DecommissionEvidenceView struct {
+	Attempt int64 `json:"attempt"`
+	Epoch   int64 `json:"epoch"`
+
+	// Kind What it is about, and so which fields it has.
+	Kind       DecommissionEvidenceViewKind `json:"kind"`
+	RecordedAt time.Time                    `json:"recorded_at"`
+
+	// Seq Grows with every piece of evidence; certificates name it.
+	Seq   int64  `json:"seq"`
+	Stage string `json:"stage"`
+
+	// Value What was seen.
+	Value interface{} `json:"value"`
+}
+
+// DecommissionEvidenceViewKind What it is about, and so which fields it has.
+type DecommissionEvidenceViewKind string
+
+// DecommissionEvidenceViewList defines model for DecommissionEvidenceViewList.
+type DecommissionEvidenceViewList struct {
+	// Items The items of this page.
+	Items []DecommissionEvidenceView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// DecommissionExplainedAction defines model for DecommissionExplainedAction.
+type DecommissionExplainedAction struct {
+	Action DecommissionExplainedActionAction `json:"action"`
+
+	// Command How to do it on the command line.
+	Command string `json:"command"`
+
+	// Does What it would do here.
+	Does string `json:"does"`
+
+	// Legal Whether the present state allows it.
+	Legal bool `json:"legal"`
+
+	// Rank 1 is the best; absent when the action is not legal now.
+	Rank *int64 `json:"rank,omitempty"`
+
+	// Safety What it may cost.
+	Safety DecommissionExplainedActionSafety `json:"safety"`
+}
+
+// DecommissionExplainedActionAction defines model for DecommissionExplainedAction.Action.
+type DecommissionExplainedActionAction string
+
+// DecommissionExplainedActionSafety What it may cost.
+type DecommissionExplainedActionSafety string
+
+// DecommissionExplanation defines model for DecommissionExplanation.
+type DecommissionExplanation struct {
+	// Actions What operators can do: first what is legal now, the best first.
+	Actions []DecommissionExplainedAction `json:"actions"`
+
+	// ErrorCode What went wrong, for programs.
+	ErrorCode *string `json:"error_code,omitempty"`
+
+	// Expected The condition that must become true for it to go on.
+	Expected string `json:"expected"`
+
+	// FailureClass What sort of failure it is; absent when nothing failed.
+	FailureClass *string `json:"failure_class,omitempty"`
+
+	// LikelyCause What is usually behind it.
+	LikelyCause *string `json:"likely_cause,omitempty"`
+
+	// Observed What was seen instead, or last.
+	Observed string `json:"observed"`
+
+	// ObservedSince Since when MAAS has been seen so.
+	ObservedSince *time.Time `json:"observed_since,omitempty"`
+
+	// Override How to go on without the stage that failed; absent: nobody may.
+	Override *DecommissionOverrideOffer `json:"override,omitempty"`
+
+	// Remedy What to put right before acting.
+	Remedy *string `json:"remedy,omitempty"`
+
+	// Stage Examples: wait_for_deployed
+	Stage string `json:"stage"`
+
+	// StageTitle The stage, for people.
+	//
+	// Examples: Wait until Deployed
+	StageTitle string                        `json:"stage_title"`
+	Status     DecommissionExplanationStatus `json:"status"`
+
+	// Summary How it stands, in a sentence.
+	//
+	// Examples: c07u43 is parked at stage 11 of 16 (Wait until Deployed) for 25 min: the deployment took longer than 1 h 30 min
+	Summary string `json:"summary"`
+
+	// WaitingSince Since when it stands as it does; of one that ended, when that was.
+	WaitingSince *time.Time `json:"waiting_since,omitempty"`
+}
+
+// DecommissionExplanationStatus defines model for DecommissionExplanation.Status.
+type DecommissionExplanationStatus string
+
+// DecommissionFailureModeView defines model for DecommissionFailureModeView.
+type DecommissionFailureModeView struct {
+	FailureClass string `json:"failure_class"`
+
+	// RecommendedAction What an operator does best then.
+	RecommendedAction string `json:"recommended_action"`
+
+	// Status How the decommission is parked then.
+	Status DecommissionFailureModeViewStatus `json:"status"`
+
+	// When What has happened then, for people.
+	When string `json:"when"`
+}
+
+// DecommissionFailureModeViewStatus How the decommission is parked then.
+type DecommissionFailureModeViewStatus string
+
+// DecommissionFailureView defines model for DecommissionFailureView.
+type DecommissionFailureView struct {
+	// ErrorCode What went wrong, for programs.
+	ErrorCode string `json:"error_code"`
+
+	// ErrorDetails What was found, by its name.
+	ErrorDetails *map[string]interface{} `json:"error_details,omitempty"`
+
+	// ErrorMessage What went wrong, for people.
+	ErrorMessage string `json:"error_message"`
+
+	// ErrorRemedy What to do about it.
+	ErrorRemedy *string `json:"error_remedy,omitempty"`
+
+	// FailureClass What sort of failure it is.
+	FailureClass DecommissionFailureViewFailureClass `json:"failure_class"`
+}
+
+// DecommissionFailureViewFailureClass What sort of failure it is.
+type DecommissionFailureViewFailureClass string
+
+// DecommissionFollowUp defines model for DecommissionFollowUp.
+type DecommissionFollowUp struct {
+	At time.Time `json:"at"`
+
+	// Command How to do it, where a command does.
+	Command *string `json:"command,omitempty"`
+
+	// What What is left to be done.
+	What string `json:"what"`
+
+	// Why Why it was not done.
+	Why string `json:"why"`
+}
+
+// DecommissionLeftOut defines model for DecommissionLeftOut.
+type DecommissionLeftOut struct {
+	Code     string `json:"code"`
+	Hostname string `json:"hostname"`
+	Message  string `json:"message"`
+
+	// NodeId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	NodeId openapi_types.UUID `json:"node_id"`
+}
+
+// DecommissionModeView defines model for DecommissionModeView.
+type DecommissionModeView struct {
+	// Ends How the node is when all went well.
+	Ends string `json:"ends"`
+
+	// From States that the node may be in.
+	From []string                 `json:"from"`
+	Mode DecommissionModeViewMode `json:"mode"`
+
+	// Stages Its stages, in their order.
+	Stages []DecommissionStageView `json:"stages"`
+
+	// Usually How long all of it takes as a rule.
+	Usually string `json:"usually"`
+}
+
+// DecommissionModeViewMode defines model for DecommissionModeView.Mode.
+type DecommissionModeViewMode string
+
+// DecommissionModeViewList defines model for DecommissionModeViewList.
+type DecommissionModeViewList struct {
+	// Items The items of this page.
+	Items []DecommissionModeView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// DecommissionNewBatchBody defines model for DecommissionNewBatchBody.
+type DecommissionNewBatchBody struct {
+	// Erase What the release in MAAS is to do to disks; quick when left out.
+	Erase *DecommissionNewBatchBodyErase `json:"erase,omitempty"`
+
+	// MaxFailures When more than so many have failed or were cancelled, no further one is begun; 0 when left out.
+	MaxFailures *int64 `json:"max_failures,omitempty"`
+
+	// MaxParallel How many at once; 10 when left out.
+	MaxParallel *int64 `json:"max_parallel,omitempty"`
+
+	// Mode What is done to each node.
+	Mode DecommissionNewBatchBodyMode `json:"mode"`
+
+	// Reason Why; it goes into the audit log.
+	//
+	// Examples: row 7 is returned to the vendor
+	Reason string `json:"reason"`
+
+	// Selector Which nodes.
+	Selector DecommissionSelectorBody `json:"selector"`
+
+	// SkipIneligible Leave nodes out that cannot be operated on now; otherwise nothing is begun when there is one.
+	SkipIneligible *bool `json:"skip_ineligible,omitempty"`
+
+	// StorageCleanup What the agent removes of what tenants left on disks; local when left out, where the mode cleans storage.
+	StorageCleanup *DecommissionNewBatchBodyStorageCleanup `json:"storage_cleanup,omitempty"`
+}
+
+// DecommissionNewBatchBodyErase What the release in MAAS is to do to disks; quick when left out.
+type DecommissionNewBatchBodyErase string
+
+// DecommissionNewBatchBodyMode What is done to each node.
+type DecommissionNewBatchBodyMode string
+
+// DecommissionNewBatchBodyStorageCleanup What the agent removes of what tenants left on disks; local when left out, where the mode cleans storage.
+type DecommissionNewBatchBodyStorageCleanup string
+
+// DecommissionNewBatchView defines model for DecommissionNewBatchView.
+type DecommissionNewBatchView struct {
+	Batch DecommissionBatchView `json:"batch"`
+
+	// LeftOut Nodes of the selector that cannot be operated on now, and why.
+	LeftOut []DecommissionLeftOut `json:"left_out"`
+}
+
+// DecommissionNewBody defines model for DecommissionNewBody.
+type DecommissionNewBody struct {
+	// Erase What the release in MAAS is to do to disks; only with reimage and full_decommission, quick when left out.
+	Erase *DecommissionNewBodyErase `json:"erase,omitempty"`
+
+	// Mode soft_reset cleans the node for the next tenant; reimage installs it anew and keeps its id; full_decommission takes it out of the inventory for good.
+	Mode DecommissionNewBodyMode `json:"mode"`
+
+	// PlanHash Of the plan to carry out: refused with plan_stale when anything that it depends on has changed since.
+	PlanHash *string `json:"plan_hash,omitempty"`
+
+	// Reason Why; it goes into the audit log, the history of the node and the certificate.
+	//
+	// Examples: tenant left
+	Reason string `json:"reason"`
+
+	// StorageCleanup What the agent removes of what tenants left on disks; only with soft_reset and reimage, local when left out. local DESTROYS what is on the data disks.
+	StorageCleanup *DecommissionNewBodyStorageCleanup `json:"storage_cleanup,omitempty"`
+}
+
+// DecommissionNewBodyErase What the release in MAAS is to do to disks; only with reimage and full_decommission, quick when left out.
+type DecommissionNewBodyErase string
+
+// DecommissionNewBodyMode soft_reset cleans the node for the next tenant; reimage installs it anew and keeps its id; full_decommission takes it out of the inventory for good.
+type DecommissionNewBodyMode string
+
+// DecommissionNewBodyStorageCleanup What the agent removes of what tenants left on disks; only with soft_reset and reimage, local when left out. local DESTROYS what is on the data disks.
+type DecommissionNewBodyStorageCleanup string
+
+// DecommissionNewView defines model for DecommissionNewView.
+type DecommissionNewView struct {
+	// AdmittedAt When it was given a place within its batch.
+	AdmittedAt *time.Time `json:"admitted_at,omitempty"`
+
+	// Adopted Whether an observed state was adopted on the way.
+	Adopted bool `json:"adopted"`
+
+	// BatchId The batch it was asked for with; absent: it is on its own.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	BatchId *openapi_types.UUID `json:"batch_id,omitempty"`
+
+	// CompletedAt When it ended.
+	CompletedAt *time.Time `json:"completed_at,omitempty"`
+
+	// CorrelationId Ties it to log lines, events and audit entries.
+	CorrelationId string `json:"correlation_id"`
+
+	// Created Whether this request began it; false: it was under way already.
+	Created bool `json:"created"`
+
+	// CurrentAttempt Which attempt at the stage it is.
+	CurrentAttempt int64 `json:"current_attempt"`
+
+	// CurrentStage The stage it is at.
+	//
+	// Examples: release_maas_node
+	CurrentStage string `json:"current_stage"`
+
+	// DecommissionId Id of the decommission.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	DecommissionId openapi_types.UUID `json:"decommission_id"`
+
+	// Epoch Grows with every action of an operator; what an earlier epoch began can have no effect any more.
+	Epoch int64 `json:"epoch"`
+
+	// Erase What the release in MAAS is to do to disks.
+	Erase DecommissionNewViewErase `json:"erase"`
+
+	// Failure Why it is parked; absent when it is not.
+	Failure *DecommissionFailureView `json:"failure,omitempty"`
+
+	// FollowUps What was not done and is left to somebody.
+	FollowUps []DecommissionFollowUp `json:"follow_ups"`
+
+	// Hostname Examples: c07u43
+	Hostname string `json:"hostname"`
+
+	// LegalActions What an operator may do now, the best first.
+	LegalActions []string `json:"legal_actions"`
+
+	// MaasSystemId Id of the machine in MAAS.
+	//
+	// Examples: 4y3h7n
+	MaasSystemId *string `json:"maas_system_id,omitempty"`
+
+	// Mode What is done to the node.
+	Mode DecommissionNewViewMode `json:"mode"`
+
+	// NodeId The node it is about.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	NodeId openapi_types.UUID `json:"node_id"`
+
+	// NodeStatusBefore State of the node when this was asked for.
+	NodeStatusBefore string `json:"node_status_before"`
+
+	// Observed The machine as MAAS last showed it.
+	Observed DecommissionObservedView `json:"observed"`
+
+	// Overrides Stages that an operator decided to go on without, and the risk that leaves.
+	Overrides []DecommissionOverride `json:"overrides"`
+
+	// ParkedAt Since when it waits for an operator.
+	ParkedAt *time.Time `json:"parked_at,omitempty"`
+
+	// PendingAction What an operator asked for and is not finished yet.
+	PendingAction *string `json:"pending_action,omitempty"`
+
+	// PlanHash Of the plan that is carried out.
+	PlanHash string `json:"plan_hash"`
+
+	// ProfileId Id of the profile whose policy holds.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	ProfileId *openapi_types.UUID `json:"profile_id,omitempty"`
+
+	// Reason Why it was asked for.
+	Reason string `json:"reason"`
+
+	// RecommendedAction What an operator does best now; absent when there is nothing to do.
+	RecommendedAction *string   `json:"recommended_action,omitempty"`
+	RequestedAt       time.Time `json:"requested_at"`
+
+	// RequestedBy Id of the principal who asked for it.
+	RequestedBy string `json:"requested_by"`
+
+	// SiteId Id of the site; absent: the node is not a machine of MAAS.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	SiteId *openapi_types.UUID `json:"site_id,omitempty"`
+
+	// StageNumber Which of the stages of its mode that is, from 1; 0: none of them, such as compensate.
+	StageNumber int64 `json:"stage_number"`
+
+	// StageStartedAt When the stage began, over all its attempts.
+	StageStartedAt *time.Time `json:"stage_started_at,omitempty"`
+
+	// StageTotal How many stages its mode has.
+	StageTotal int64      `json:"stage_total"`
+	StartedAt  *time.Time `json:"started_at,omitempty"`
+
+	// Status How it stands.
+	Status DecommissionNewViewStatus `json:"status"`
+
+	// StorageCleanup What the agent removes of what tenants left on disks.
+	StorageCleanup DecommissionNewViewStorageCleanup `json:"storage_cleanup"`
+	UpdatedAt      time.Time                         `json:"updated_at"`
+
+	// WorkflowId Id of its workflow in Temporal.
+	WorkflowId string `json:"workflow_id"`
+
+	// WorkflowRunId The run of the workflow, once started.
+	WorkflowRunId *string `json:"workflow_run_id,omitempty"`
+}
+
+// DecommissionNewViewErase What the release in MAAS is to do to disks.
+type DecommissionNewViewErase string
+
+// DecommissionNewViewMode What is done to the node.
+type DecommissionNewViewMode string
+
+// DecommissionNewViewStatus How it stands.
+type DecommissionNewViewStatus string
+
+// DecommissionNewViewStorageCleanup What the agent removes of what tenants left on disks.
+type DecommissionNewViewStorageCleanup string
+
+// DecommissionObservedView defines model for DecommissionObservedView.
+type DecommissionObservedView struct {
+	// At When MAAS was last asked.
+	At *time.Time `json:"at,omitempty"`
+
+	// MaasIps Addresses in MAAS.
+	MaasIps []string `json:"maas_ips"`
+
+	// MaasPower Power state in MAAS.
+	//
+	// Examples: on
+	MaasPower *string `json:"maas_power,omitempty"`
+
+	// MaasStatus Status in MAAS; absent: MAAS has no such machine.
+	//
+	// Examples: Deploying
+	MaasStatus *string `json:"maas_status,omitempty"`
+
+	// Since Since when MAAS has been seen in this status.
+	Since *time.Time `json:"since,omitempty"`
+}
+
+// DecommissionOverride defines model for DecommissionOverride.
+type DecommissionOverride struct {
+	Actor string    `json:"actor"`
+	At    time.Time `json:"at"`
+
+	// Epoch Of the operation from this decision on; it grows with every action of an operator.
+	Epoch        int64  `json:"epoch"`
+	Reason       string `json:"reason"`
+	ResidualRisk string `json:"residual_risk"`
+	Stage        string `json:"stage"`
+}
+
+// DecommissionOverrideBody defines model for DecommissionOverrideBody.
+type DecommissionOverrideBody struct {
+	// Reason Why; it goes into the audit log, the ledger and the certificate.
+	//
+	// Examples: mainboard is dead
+	Reason string `json:"reason"`
+
+	// ResidualRisk What may be left behind; it stands in the certificate.
+	//
+	// Examples: disks still hold data of the last tenant; they are shredded
+	ResidualRisk string `json:"residual_risk"`
+
+	// Stage The stage that failed.
+	//
+	// Examples: drain_node
+	Stage string `json:"stage"`
+}
+
+// DecommissionOverrideOffer defines model for DecommissionOverrideOffer.
+type DecommissionOverrideOffer struct {
+	// Command How to do it on the command line.
+	Command string `json:"command"`
+
+	// Does What that means.
+	Does string `json:"does"`
+
+	// Stage The stage that would be passed over.
+	//
+	// Examples: drain_node
+	Stage string `json:"stage"`
+}
+
+// DecommissionPlan defines model for DecommissionPlan.
+type DecommissionPlan struct {
+	// Blocks What must be put right first; none: it can begin.
+	Blocks []DecommissionBlock `json:"blocks"`
+
+	// Effects What is destroyed or changed for good, and what is not touched.
+	Effects []string `json:"effects"`
+
+	// Ends How the node is when all went well.
+	Ends     string `json:"ends"`
+	Erase    string `json:"erase"`
+	Hostname string `json:"hostname"`
+
+	// MaasStatus As last seen.
+	MaasStatus   *string `json:"maas_status,omitempty"`
+	MaasSystemId *string `json:"maas_system_id,omitempty"`
+	Mode         string  `json:"mode"`
+
+	// NodeId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	NodeId     openapi_types.UUID `json:"node_id"`
+	NodeStatus string             `json:"node_status"`
+
+	// PlanHash Applying with this hash is refused if anything that the plan depends on has changed.
+	PlanHash       string                     `json:"plan_hash"`
+	Stages         []DecommissionPlannedStage `json:"stages"`
+	StorageCleanup string                     `json:"storage_cleanup"`
+
+	// Usually How long all of it takes as a rule.
+	Usually string `json:"usually"`
+}
+
+// DecommissionPlanBody defines model for DecommissionPlanBody.
+type DecommissionPlanBody struct {
+	// Erase As in the request.
+	Erase *DecommissionPlanBodyErase `json:"erase,omitempty"`
+
+	// Mode What would be done.
+	Mode DecommissionPlanBodyMode `json:"mode"`
+
+	// StorageCleanup As in the request; of a storage_cleanup its scope.
+	StorageCleanup *DecommissionPlanBodyStorageCleanup `json:"storage_cleanup,omitempty"`
+}
+
+// DecommissionPlanBodyErase As in the request.
+type DecommissionPlanBodyErase string
+
+// DecommissionPlanBodyMode What would be done.
+type DecommissionPlanBodyMode string
+
+// DecommissionPlanBodyStorageCleanup As in the request; of a storage_cleanup its scope.
+type DecommissionPlanBodyStorageCleanup string
+
+// DecommissionPlannedStage defines model for DecommissionPlannedStage.
+type DecommissionPlannedStage struct {
+	Does  string `json:"does"`
+	Name  string `json:"name"`
+	Title string `json:"title"`
+
+	// Usually How long it takes as a rule.
+	Usually string `json:"usually"`
+}
+
+// DecommissionReasonBody defines model for DecommissionReasonBody.
+type DecommissionReasonBody struct {
+	// Reason Why; it goes into the audit log and the history of the node.
+	//
+	// Examples: rack is moved
+	Reason string `json:"reason"`
+}
+
+// DecommissionSelectorBody defines model for DecommissionSelectorBody.
+type DecommissionSelectorBody struct {
+	// HostnamePrefix Nodes whose name starts so.
+	HostnamePrefix *string `json:"hostname_prefix,omitempty"`
+
+	// NodeIds These nodes; all of them must be there.
+	NodeIds *[]openapi_types.UUID `json:"node_ids,omitempty"`
+
+	// RegionCode Nodes of this region.
+	RegionCode *string `json:"region_code,omitempty"`
+
+	// SiteId Machines of this site.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	SiteId *openapi_types.UUID `json:"site_id,omitempty"`
+
+	// SkuId Nodes of this kind.
+	SkuId *string `json:"sku_id,omitempty"`
+
+	// Statuses Nodes in one of these states.
+	Statuses *[]DecommissionSelectorBodyStatuses `json:"statuses,omitempty"`
+}
+
+// DecommissionSelectorBodyStatuses defines model for DecommissionSelectorBody.Statuses.
+type DecommissionSelectorBodyStatuses string
+
+// DecommissionStageView defines model for DecommissionStageView.
+type DecommissionStageView struct {
+	// Again Why it may be run again.
+	Again string `json:"again"`
+
+	// Attempts How many attempts it gets in all; one more is made for what passes by itself.
+	Attempts int64 `json:"attempts"`
+
+	// Detour Whether it is reached only when another stage leads to it.
+	Detour bool `json:"detour"`
+
+	// Does What it changes.
+	Does string `json:"does"`
+
+	// Expects The condition that ends it.
+	Expects string `json:"expects"`
+
+	// Fails How it fails.
+	Fails []DecommissionFailureModeView `json:"fails"`
+
+	// Limit Which time limit of the profile holds for it; absent: none.
+	//
+	// Examples: release
+	Limit *string `json:"limit,omitempty"`
+
+	// Looks What it observes first.
+	Looks string `json:"looks"`
+
+	// Name Examples: release_maas_node
+	Name string `json:"name"`
+
+	// Number Its place, from 1.
+	Number int64 `json:"number"`
+
+	// OnCancel What is undone when the decommission is cancelled here.
+	OnCancel string `json:"on_cancel"`
+
+	// Overridable Whether an operator may decide to go on without it.
+	Overridable bool `json:"overridable"`
+
+	// Resume The stage that resume goes on with when it failed here.
+	Resume string `json:"resume"`
+
+	// Title Its name, for people.
+	//
+	// Examples: Release in MAAS
+	Title string `json:"title"`
+
+	// Usually How long it usually takes; absent: seconds.
+	Usually *string `json:"usually,omitempty"`
+}
+
+// DecommissionView defines model for DecommissionView.
+type DecommissionView struct {
+	// AdmittedAt When it was given a place within its batch.
+	AdmittedAt *time.Time `json:"admitted_at,omitempty"`
+
+	// Adopted Whether an observed state was adopted on the way.
+	Adopted bool `json:"adopted"`
+
+	// BatchId The batch it was asked for with; absent: it is on its own.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	BatchId *openapi_types.UUID `json:"batch_id,omitempty"`
+
+	// CompletedAt When it ended.
+	CompletedAt *time.Time `json:"completed_at,omitempty"`
+
+	// CorrelationId Ties it to log lines, events and audit entries.
+	CorrelationId string `json:"correlation_id"`
+
+	// CurrentAttempt Which attempt at the stage it is.
+	CurrentAttempt int64 `json:"current_attempt"`
+
+	// CurrentStage The stage it is at.
+	//
+	// Examples: release_maas_node
+	CurrentStage string `json:"current_stage"`
+
+	// DecommissionId Id of the decommission.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	DecommissionId openapi_types.UUID `json:"decommission_id"`
+
+	// Epoch Grows with every action of an operator; what an earlier epoch began can have no effect any more.
+	Epoch int64 `json:"epoch"`
+
+	// Erase What the release in MAAS is to do to disks.
+	Erase DecommissionViewErase `json:"erase"`
+
+	// Failure Why it is parked; absent when it is not.
+	Failure *DecommissionFailureView `json:"failure,omitempty"`
+
+	// FollowUps What was not done and is left to somebody.
+	FollowUps []DecommissionFollowUp `json:"follow_ups"`
+
+	// Hostname Examples: c07u43
+	Hostname string `json:"hostname"`
+
+	// LegalActions What an operator may do now, the best first.
+	LegalActions []string `json:"legal_actions"`
+
+	// MaasSystemId Id of the machine in MAAS.
+	//
+	// Examples: 4y3h7n
+	MaasSystemId *string `json:"maas_system_id,omitempty"`
+
+	// Mode What is done to the node.
+	Mode DecommissionViewMode `json:"mode"`
+
+	// NodeId The node it is about.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	NodeId openapi_types.UUID `json:"node_id"`
+
+	// NodeStatusBefore State of the node when this was asked for.
+	NodeStatusBefore string `json:"node_status_before"`
+
+	// Observed The machine as MAAS last showed it.
+	Observed DecommissionObservedView `json:"observed"`
+
+	// Overrides Stages that an operator decided to go on without, and the risk that leaves.
+	Overrides []DecommissionOverride `json:"overrides"`
+
+	// ParkedAt Since when it waits for an operator.
+	ParkedAt *time.Time `json:"parked_at,omitempty"`
+
+	// PendingAction What an operator asked for and is not finished yet.
+	PendingAction *string `json:"pending_action,omitempty"`
+
+	// PlanHash Of the plan that is carried out.
+	PlanHash string `json:"plan_hash"`
+
+	// ProfileId Id of the profile whose policy holds.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	ProfileId *openapi_types.UUID `json:"profile_id,omitempty"`
+
+	// Reason Why it was asked for.
+	Reason string `json:"reason"`
+
+	// RecommendedAction What an operator does best now; absent when there is nothing to do.
+	RecommendedAction *string   `json:"recommended_action,omitempty"`
+	RequestedAt       time.Time `json:"requested_at"`
+
+	// RequestedBy Id of the principal who asked for it.
+	RequestedBy string `json:"requested_by"`
+
+	// SiteId Id of the site; absent: the node is not a machine of MAAS.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	SiteId *openapi_types.UUID `json:"site_id,omitempty"`
+
+	// StageNumber Which of the stages of its mode that is, from 1; 0: none of them, such as compensate.
+	StageNumber int64 `json:"stage_number"`
+
+	// StageStartedAt When the stage began, over all its attempts.
+	StageStartedAt *time.Time `json:"stage_started_at,omitempty"`
+
+	// StageTotal How many stages its mode has.
+	StageTotal int64      `json:"stage_total"`
+	StartedAt  *time.Time `json:"started_at,omitempty"`
+
+	// Status How it stands.
+	Status DecommissionViewStatus `json:"status"`
+
+	// StorageCleanup What the agent removes of what tenants left on disks.
+	StorageCleanup DecommissionViewStorageCleanup `json:"storage_cleanup"`
+	UpdatedAt      time.Time                      `json:"updated_at"`
+
+	// WorkflowId Id of its workflow in Temporal.
+	WorkflowId string `json:"workflow_id"`
+
+	// WorkflowRunId The run of the workflow, once started.
+	WorkflowRunId *string `json:"workflow_run_id,omitempty"`
+}
+
+// DecommissionViewErase What the release in MAAS is to do to disks.
+type DecommissionViewErase string
+
+// DecommissionViewMode What is done to the node.
+type DecommissionViewMode string
+
+// DecommissionViewStatus How it stands.
+type DecommissionViewStatus string
+
+// DecommissionViewStorageCleanup What the agent removes of what tenants left on disks.
+type DecommissionViewStorageCleanup string
+
+// DecommissionViewList defines model for DecommissionViewList.
+type DecommissionViewList struct {
+	// Items The items of this page.
+	Items []DecommissionView `json:"items"`
 
 	// NextCursor Where the next page starts; absent on the last page.
 	NextCursor *string `json:"next_cursor,omitempty"`
@@ -3050,6 +5882,14 @@ type LifecycleStateDescription struct {
 	Terminal          bool   `json:"terminal"`
 }
 
+// NodeActionBody defines model for NodeActionBody.
+type NodeActionBody struct {
+	// Reason Why; it is part of the history.
+	//
+	// Examples: flaky NVLink, vendor is asked
+	Reason string `json:"reason"`
+}
+
 // NodeAgentView defines model for NodeAgentView.
 type NodeAgentView struct {
 	AgentChannel NodeAgentViewAgentChannel `json:"agent_channel"`
@@ -3168,7 +6008,10 @@ type NodeDetailView struct {
 
 	// Capabilities What the scheduler goes by, such as gpu.vendor; empty until the agent has enrolled.
 	Capabilities map[string]string `json:"capabilities"`
-	CreatedAt    time.Time         `json:"created_at"`
+
+	// CleanAt When the last validation looked that found nothing left behind; absent: none did.
+	CleanAt   *time.Time `json:"clean_at,omitempty"`
+	CreatedAt time.Time  `json:"created_at"`
 
 	// Generation Grows when the node is taken over; tasks of an older generation are void.
 	Generation int64 `json:"generation"`
@@ -3176,10 +6019,15 @@ type NodeDetailView struct {
 	// GpusTotal Examples: 8
 	GpusTotal int32 `json:"gpus_total"`
 
+	// HeldBy The operation that keeps it out of scheduling; empty: none does.
+	//
+	// Examples: decommission 0198c5f0-6f0a-7c3e-9d53-0a5f5be1c1aa
+	HeldBy string `json:"held_by"`
+
 	// History The newest changes, at most 20.
 	History []NodeHistoryView `json:"history"`
 
-	// HoldReason Why it must not be scheduled although it may be active; empty: nothing holds it.
+	// HoldReason Why it must not be scheduled although it may be active; empty: there is no reason.
 	HoldReason string `json:"hold_reason"`
 
 	// Host Where it is reached.
@@ -3224,7 +6072,13 @@ type NodeDetailView struct {
 	// Status Its coarse state.
 	Status          NodeDetailViewStatus `json:"status"`
 	StatusChangedAt time.Time            `json:"status_changed_at"`
-	UpdatedAt       time.Time            `json:"updated_at"`
+
+	// Tainted Whether a tenant had access, or it was found unclean, since it was last proven clean.
+	Tainted bool `json:"tainted"`
+
+	// TaintedAt When a tenant last got access, or it was found unclean; absent: never.
+	TaintedAt *time.Time `json:"tainted_at,omitempty"`
+	UpdatedAt time.Time  `json:"updated_at"`
 
 	// Version Grows with every change.
 	Version int64 `json:"version"`
@@ -3263,7 +6117,7 @@ type NodeHistoryView struct {
 	Cause         string `json:"cause"`
 	CorrelationId string `json:"correlation_id"`
 
-	// Event The event of the lifecycle; of a conflict, what it was about.
+	// Event The event of the lifecycle, or what was noted: hold, unhold, keep_out, taint or clean; of a conflict, what it was about.
 	//
 	// Examples: lose_contact
 	Event *string `json:"event,omitempty"`
@@ -3358,7 +6212,10 @@ type NodeView struct {
 
 	// Capabilities What the scheduler goes by, such as gpu.vendor; empty until the agent has enrolled.
 	Capabilities map[string]string `json:"capabilities"`
-	CreatedAt    time.Time         `json:"created_at"`
+
+	// CleanAt When the last validation looked that found nothing left behind; absent: none did.
+	CleanAt   *time.Time `json:"clean_at,omitempty"`
+	CreatedAt time.Time  `json:"created_at"`
 
 	// Generation Grows when the node is taken over; tasks of an older generation are void.
 	Generation int64 `json:"generation"`
@@ -3366,7 +6223,12 @@ type NodeView struct {
 	// GpusTotal Examples: 8
 	GpusTotal int32 `json:"gpus_total"`
 
-	// HoldReason Why it must not be scheduled although it may be active; empty: nothing holds it.
+	// HeldBy The operation that keeps it out of scheduling; empty: none does.
+	//
+	// Examples: decommission 0198c5f0-6f0a-7c3e-9d53-0a5f5be1c1aa
+	HeldBy string `json:"held_by"`
+
+	// HoldReason Why it must not be scheduled although it may be active; empty: there is no reason.
 	HoldReason string `json:"hold_reason"`
 
 	// Host Where it is reached.
@@ -3408,7 +6270,13 @@ type NodeView struct {
 	// Status Its coarse state.
 	Status          NodeViewStatus `json:"status"`
 	StatusChangedAt time.Time      `json:"status_changed_at"`
-	UpdatedAt       time.Time      `json:"updated_at"`
+
+	// Tainted Whether a tenant had access, or it was found unclean, since it was last proven clean.
+	Tainted bool `json:"tainted"`
+
+	// TaintedAt When a tenant last got access, or it was found unclean; absent: never.
+	TaintedAt *time.Time `json:"tainted_at,omitempty"`
+	UpdatedAt time.Time  `json:"updated_at"`
 
 	// Version Grows with every change.
 	Version int64 `json:"version"`
@@ -4673,6 +7541,12 @@ type SiteNewProfileBody struct {
 	// MaxDeployRetryAttempts How many times to deploy again at most.
 	MaxDeployRetryAttempts *int32 `json:"max_deploy_retry_attempts,omitempty"`
 
+	// MinimumErase The least erasing that a release of a machine is asked for; more than none also forbids to release without erasing when erasing fails.
+	MinimumErase *SiteNewProfileBodyMinimumErase `json:"minimum_erase,omitempty"`
+
+	// MinimumSanitization The least that must be done to the data disks of a node, by the levels of NIST SP 800-88.
+	MinimumSanitization *SiteNewProfileBodyMinimumSanitization `json:"minimum_sanitization,omitempty"`
+
 	// Name Its name, once in the site.
 	//
 	// Examples: strict
@@ -4693,6 +7567,9 @@ type SiteNewProfileBody struct {
 	// ReleaseTimeoutSeconds How long releasing may take, erasing included.
 	ReleaseTimeoutSeconds *int32 `json:"release_timeout_seconds,omitempty"`
 
+	// RemoveMaasRecord Delete the machine in MAAS when its node is fully decommissioned.
+	RemoveMaasRecord *bool `json:"remove_maas_record,omitempty"`
+
 	// RequireHwSync A node is active only while its hardware sync is healthy.
 	RequireHwSync *bool `json:"require_hw_sync,omitempty"`
 
@@ -4702,6 +7579,12 @@ type SiteNewProfileBody struct {
 	// StrictPxePreflight Refuse to begin when the PXE network of the site is not as described.
 	StrictPxePreflight *bool `json:"strict_pxe_preflight,omitempty"`
 }
+
+// SiteNewProfileBodyMinimumErase The least erasing that a release of a machine is asked for; more than none also forbids to release without erasing when erasing fails.
+type SiteNewProfileBodyMinimumErase string
+
+// SiteNewProfileBodyMinimumSanitization The least that must be done to the data disks of a node, by the levels of NIST SP 800-88.
+type SiteNewProfileBodyMinimumSanitization string
 
 // SitePowerBody defines model for SitePowerBody.
 type SitePowerBody struct {
@@ -4851,6 +7734,12 @@ type SiteProfileChangeBody struct {
 	// MaxDeployRetryAttempts How many times to deploy again at most.
 	MaxDeployRetryAttempts *int32 `json:"max_deploy_retry_attempts,omitempty"`
 
+	// MinimumErase The least erasing that a release of a machine is asked for; more than none also forbids to release without erasing when erasing fails.
+	MinimumErase *SiteProfileChangeBodyMinimumErase `json:"minimum_erase,omitempty"`
+
+	// MinimumSanitization The least that must be done to the data disks of a node, by the levels of NIST SP 800-88.
+	MinimumSanitization *SiteProfileChangeBodyMinimumSanitization `json:"minimum_sanitization,omitempty"`
+
 	// Name Its new name.
 	Name *string `json:"name,omitempty"`
 
@@ -4869,6 +7758,9 @@ type SiteProfileChangeBody struct {
 	// ReleaseTimeoutSeconds How long releasing may take, erasing included.
 	ReleaseTimeoutSeconds *int32 `json:"release_timeout_seconds,omitempty"`
 
+	// RemoveMaasRecord Delete the machine in MAAS when its node is fully decommissioned.
+	RemoveMaasRecord *bool `json:"remove_maas_record,omitempty"`
+
 	// RequireHwSync A node is active only while its hardware sync is healthy.
 	RequireHwSync *bool `json:"require_hw_sync,omitempty"`
 
@@ -4881,6 +7773,12 @@ type SiteProfileChangeBody struct {
 	// StrictPxePreflight Refuse to begin when the PXE network of the site is not as described.
 	StrictPxePreflight *bool `json:"strict_pxe_preflight,omitempty"`
 }
+
+// SiteProfileChangeBodyMinimumErase The least erasing that a release of a machine is asked for; more than none also forbids to release without erasing when erasing fails.
+type SiteProfileChangeBodyMinimumErase string
+
+// SiteProfileChangeBodyMinimumSanitization The least that must be done to the data disks of a node, by the levels of NIST SP 800-88.
+type SiteProfileChangeBodyMinimumSanitization string
 
 // SiteProfileChangeBodyStatus A disabled profile is not used for new work.
 type SiteProfileChangeBodyStatus string
@@ -4934,6 +7832,12 @@ type SiteProfileView struct {
 	// MaxDeployRetryAttempts How many times to deploy again at most.
 	MaxDeployRetryAttempts int32 `json:"max_deploy_retry_attempts"`
 
+	// MinimumErase The least erasing that a release of a machine is asked for; more than none also forbids to release without erasing when erasing fails.
+	MinimumErase SiteProfileViewMinimumErase `json:"minimum_erase"`
+
+	// MinimumSanitization The least that must be done to the data disks of a node, by the levels of NIST SP 800-88.
+	MinimumSanitization SiteProfileViewMinimumSanitization `json:"minimum_sanitization"`
+
 	// Name Its name, once in the site.
 	//
 	// Examples: default
@@ -4959,6 +7863,9 @@ type SiteProfileView struct {
 	// ReleaseTimeoutSeconds How long releasing may take, erasing included.
 	ReleaseTimeoutSeconds int32 `json:"release_timeout_seconds"`
 
+	// RemoveMaasRecord Delete the machine in MAAS when its node is fully decommissioned.
+	RemoveMaasRecord bool `json:"remove_maas_record"`
+
 	// RequireHwSync A node is active only while its hardware sync is healthy.
 	RequireHwSync bool `json:"require_hw_sync"`
 
@@ -4980,6 +7887,12 @@ type SiteProfileView struct {
 	// Version Grows with every change.
 	Version int64 `json:"version"`
 }
+
+// SiteProfileViewMinimumErase The least erasing that a release of a machine is asked for; more than none also forbids to release without erasing when erasing fails.
+type SiteProfileViewMinimumErase string
+
+// SiteProfileViewMinimumSanitization The least that must be done to the data disks of a node, by the levels of NIST SP 800-88.
+type SiteProfileViewMinimumSanitization string
 
 // SiteProfileViewStatus A disabled profile is not used for new work.
 type SiteProfileViewStatus string
@@ -5352,6 +8265,156 @@ type ListAuditLogsParams struct {
 // ListAuditLogsParamsResult defines parameters for ListAuditLogs.
 type ListAuditLogsParamsResult string
 
+// ListCertificatesParams defines parameters for ListCertificates.
+type ListCertificatesParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+
+	// Kind Only of this kind.
+	Kind *ListCertificatesParamsKind `form:"kind,omitempty" json:"kind,omitempty"`
+
+	// NodeId Only of this node.
+	NodeId *openapi_types.UUID `form:"node_id,omitempty" json:"node_id,omitempty"`
+}
+
+// ListCertificatesParamsKind defines parameters for ListCertificates.
+type ListCertificatesParamsKind string
+
+// ListDecommissionBatchesParams defines parameters for ListDecommissionBatches.
+type ListDecommissionBatchesParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// CancelDecommissionBatchParams defines parameters for CancelDecommissionBatch.
+type CancelDecommissionBatchParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ResumeDecommissionBatchParams defines parameters for ResumeDecommissionBatch.
+type ResumeDecommissionBatchParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ListDecommissionsParams defines parameters for ListDecommissions.
+type ListDecommissionsParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+
+	// NodeId Only those of this node.
+	NodeId *openapi_types.UUID `form:"node_id,omitempty" json:"node_id,omitempty"`
+
+	// SiteId Only those of machines of this site.
+	SiteId *openapi_types.UUID `form:"site_id,omitempty" json:"site_id,omitempty"`
+
+	// BatchId Only those of this batch.
+	BatchId *openapi_types.UUID `form:"batch_id,omitempty" json:"batch_id,omitempty"`
+
+	// Hostname Only those of nodes whose name starts so.
+	Hostname *string `form:"hostname,omitempty" json:"hostname,omitempty"`
+
+	// Mode Only those of this mode.
+	Mode *ListDecommissionsParamsMode `form:"mode,omitempty" json:"mode,omitempty"`
+
+	// Status Only those of these statuses: repeated, or divided by commas. failed means both failed ones.
+	Status *[]string `form:"status,omitempty" json:"status,omitempty"`
+}
+
+// ListDecommissionsParamsMode defines parameters for ListDecommissions.
+type ListDecommissionsParamsMode string
+
+// CreateDecommissionBatchParams defines parameters for CreateDecommissionBatch.
+type CreateDecommissionBatchParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// StreamDecommissionsParams defines parameters for StreamDecommissions.
+type StreamDecommissionsParams struct {
+	// LastEventId The same, for callers who cannot set headers.
+	LastEventId *string `form:"last_event_id,omitempty" json:"last_event_id,omitempty"`
+
+	// BatchId Only those of this batch.
+	BatchId *openapi_types.UUID `form:"batch_id,omitempty" json:"batch_id,omitempty"`
+
+	// NodeId Only those of this node.
+	NodeId *openapi_types.UUID `form:"node_id,omitempty" json:"node_id,omitempty"`
+
+	// DecommissionId Only this one.
+	DecommissionId *openapi_types.UUID `form:"decommission_id,omitempty" json:"decommission_id,omitempty"`
+
+	// LastEventID Resume after the event with this id.
+	LastEventID *string `json:"Last-Event-ID,omitempty"`
+}
+
+// AdoptDecommissionParams defines parameters for AdoptDecommission.
+type AdoptDecommissionParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// CancelDecommissionParams defines parameters for CancelDecommission.
+type CancelDecommissionParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ListDecommissionEventsParams defines parameters for ListDecommissionEvents.
+type ListDecommissionEventsParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+}
+
+// MarkDecommissionManualParams defines parameters for MarkDecommissionManual.
+type MarkDecommissionManualParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// OverrideDecommissionParams defines parameters for OverrideDecommission.
+type OverrideDecommissionParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// RerunDecommissionParams defines parameters for RerunDecommission.
+type RerunDecommissionParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// RestartDecommissionCleanParams defines parameters for RestartDecommissionClean.
+type RestartDecommissionCleanParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ResumeDecommissionParams defines parameters for ResumeDecommission.
+type ResumeDecommissionParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// RetryDecommissionParams defines parameters for RetryDecommission.
+type RetryDecommissionParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // ListMaasSitesParams defines parameters for ListMaasSites.
 type ListMaasSitesParams struct {
 	// Cursor Where to continue: next_cursor of the page before.
@@ -5586,6 +8649,39 @@ type IssueNodeBootstrapParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// ListNodeCertificatesParams defines parameters for ListNodeCertificates.
+type ListNodeCertificatesParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+
+	// Kind Only of this kind.
+	Kind *ListNodeCertificatesParamsKind `form:"kind,omitempty" json:"kind,omitempty"`
+}
+
+// ListNodeCertificatesParamsKind defines parameters for ListNodeCertificates.
+type ListNodeCertificatesParamsKind string
+
+// DecommissionNodeParams defines parameters for DecommissionNode.
+type DecommissionNodeParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// PlanNodeDecommissionParams defines parameters for PlanNodeDecommission.
+type PlanNodeDecommissionParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// DrainNodeParams defines parameters for DrainNode.
+type DrainNodeParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // GetNodeHistoryParams defines parameters for GetNodeHistory.
 type GetNodeHistoryParams struct {
 	// Cursor Where to continue: next_cursor of the page before.
@@ -5598,8 +8694,44 @@ type GetNodeHistoryParams struct {
 	At *time.Time `form:"at,omitempty" json:"at,omitempty"`
 }
 
+// QuarantineNodeParams defines parameters for QuarantineNode.
+type QuarantineNodeParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ReactivateNodeParams defines parameters for ReactivateNode.
+type ReactivateNodeParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// RemoveNodeParams defines parameters for RemoveNode.
+type RemoveNodeParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// RetireNodeParams defines parameters for RetireNode.
+type RetireNodeParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ReturnNodeToServiceParams defines parameters for ReturnNodeToService.
+type ReturnNodeToServiceParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // RevokeNodeIdentityParams defines parameters for RevokeNodeIdentity.
 type RevokeNodeIdentityParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// CleanNodeStorageParams defines parameters for CleanNodeStorage.
+type CleanNodeStorageParams struct {
 	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
@@ -6108,6 +9240,39 @@ type CreateProjectParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// CancelDecommissionBatchJSONRequestBody defines body for CancelDecommissionBatch for application/json ContentType.
+type CancelDecommissionBatchJSONRequestBody = DecommissionActionBody
+
+// ResumeDecommissionBatchJSONRequestBody defines body for ResumeDecommissionBatch for application/json ContentType.
+type ResumeDecommissionBatchJSONRequestBody = DecommissionActionBody
+
+// CreateDecommissionBatchJSONRequestBody defines body for CreateDecommissionBatch for application/json ContentType.
+type CreateDecommissionBatchJSONRequestBody = DecommissionNewBatchBody
+
+// AdoptDecommissionJSONRequestBody defines body for AdoptDecommission for application/json ContentType.
+type AdoptDecommissionJSONRequestBody = DecommissionActionBody
+
+// CancelDecommissionJSONRequestBody defines body for CancelDecommission for application/json ContentType.
+type CancelDecommissionJSONRequestBody = DecommissionActionBody
+
+// MarkDecommissionManualJSONRequestBody defines body for MarkDecommissionManual for application/json ContentType.
+type MarkDecommissionManualJSONRequestBody = DecommissionActionBody
+
+// OverrideDecommissionJSONRequestBody defines body for OverrideDecommission for application/json ContentType.
+type OverrideDecommissionJSONRequestBody = DecommissionOverrideBody
+
+// RerunDecommissionJSONRequestBody defines body for RerunDecommission for application/json ContentType.
+type RerunDecommissionJSONRequestBody = DecommissionActionBody
+
+// RestartDecommissionCleanJSONRequestBody defines body for RestartDecommissionClean for application/json ContentType.
+type RestartDecommissionCleanJSONRequestBody = DecommissionActionBody
+
+// ResumeDecommissionJSONRequestBody defines body for ResumeDecommission for application/json ContentType.
+type ResumeDecommissionJSONRequestBody = DecommissionActionBody
+
+// RetryDecommissionJSONRequestBody defines body for RetryDecommission for application/json ContentType.
+type RetryDecommissionJSONRequestBody = DecommissionActionBody
+
 // CreateMaasSiteJSONRequestBody defines body for CreateMaasSite for application/json ContentType.
 type CreateMaasSiteJSONRequestBody = SiteNewBody
 
@@ -6144,8 +9309,35 @@ type UpdateNodeJSONRequestBody = NodeChangeBody
 // IssueNodeBootstrapJSONRequestBody defines body for IssueNodeBootstrap for application/json ContentType.
 type IssueNodeBootstrapJSONRequestBody = NodeBootstrapBody
 
+// DecommissionNodeJSONRequestBody defines body for DecommissionNode for application/json ContentType.
+type DecommissionNodeJSONRequestBody = DecommissionNewBody
+
+// PlanNodeDecommissionJSONRequestBody defines body for PlanNodeDecommission for application/json ContentType.
+type PlanNodeDecommissionJSONRequestBody = DecommissionPlanBody
+
+// DrainNodeJSONRequestBody defines body for DrainNode for application/json ContentType.
+type DrainNodeJSONRequestBody = DecommissionReasonBody
+
+// QuarantineNodeJSONRequestBody defines body for QuarantineNode for application/json ContentType.
+type QuarantineNodeJSONRequestBody = NodeActionBody
+
+// ReactivateNodeJSONRequestBody defines body for ReactivateNode for application/json ContentType.
+type ReactivateNodeJSONRequestBody = DecommissionReasonBody
+
+// RemoveNodeJSONRequestBody defines body for RemoveNode for application/json ContentType.
+type RemoveNodeJSONRequestBody = DecommissionReasonBody
+
+// RetireNodeJSONRequestBody defines body for RetireNode for application/json ContentType.
+type RetireNodeJSONRequestBody = DecommissionReasonBody
+
+// ReturnNodeToServiceJSONRequestBody defines body for ReturnNodeToService for application/json ContentType.
+type ReturnNodeToServiceJSONRequestBody = NodeActionBody
+
 // RevokeNodeIdentityJSONRequestBody defines body for RevokeNodeIdentity for application/json ContentType.
 type RevokeNodeIdentityJSONRequestBody = NodeRevokeBody
+
+// CleanNodeStorageJSONRequestBody defines body for CleanNodeStorage for application/json ContentType.
+type CleanNodeStorageJSONRequestBody = DecommissionCleanupBody
 
 // CreateNodeTaskJSONRequestBody defines body for CreateNodeTask for application/json ContentType.
 type CreateNodeTaskJSONRequestBody = AgenttaskNewBody
@@ -6338,6 +9530,271 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/admin/audit-logs (the `ListAuditLogs` operationId).
 	ListAuditLogs(ctx context.Context, params *ListAuditLogsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListCertificates List certificates and handover receipts, newest first
+	//
+	// Corresponds with GET /api/v1/admin/certificates (the `ListCertificates` operationId).
+	ListCertificates(ctx context.Context, params *ListCertificatesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetCertificate Read a signed certificate or handover receipt
+	//
+	// The answer, byte by byte, is the signed file. Keep it: it is verified without this control plane, with the public keys.
+	//
+	// Corresponds with GET /api/v1/admin/certificates/{certificate_id} (the `GetCertificate` operationId).
+	GetCertificate(ctx context.Context, certificateId openapi_types.UUID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListDecommissionBatches List batches of decommissions, newest first
+	//
+	// Corresponds with GET /api/v1/admin/decommission-batches (the `ListDecommissionBatches` operationId).
+	ListDecommissionBatches(ctx context.Context, params *ListDecommissionBatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetDecommissionBatch Read how a batch of decommissions stands
+	//
+	// Corresponds with GET /api/v1/admin/decommission-batches/{batch_id} (the `GetDecommissionBatch` operationId).
+	GetDecommissionBatch(ctx context.Context, batchId openapi_types.UUID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CancelDecommissionBatchWithBody Stop all decommissions of a batch
+	//
+	// Those that have not begun are cancelled at once; those that are running or parked let go of their nodes where that is possible.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/decommission-batches/{batch_id}/cancel (the `CancelDecommissionBatch` operationId).
+	CancelDecommissionBatchWithBody(ctx context.Context, batchId openapi_types.UUID, params *CancelDecommissionBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CancelDecommissionBatch Stop all decommissions of a batch
+	//
+	// Those that have not begun are cancelled at once; those that are running or parked let go of their nodes where that is possible.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/decommission-batches/{batch_id}/cancel (the `CancelDecommissionBatch` operationId).
+	CancelDecommissionBatch(ctx context.Context, batchId openapi_types.UUID, params *CancelDecommissionBatchParams, body CancelDecommissionBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResumeDecommissionBatchWithBody Begin more of a batch
+	//
+	// For one that is halted: it goes on in spite of what has failed so far, and halts again when more than that fails. Who decided so, and why, is recorded.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/decommission-batches/{batch_id}/resume (the `ResumeDecommissionBatch` operationId).
+	ResumeDecommissionBatchWithBody(ctx context.Context, batchId openapi_types.UUID, params *ResumeDecommissionBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResumeDecommissionBatch Begin more of a batch
+	//
+	// For one that is halted: it goes on in spite of what has failed so far, and halts again when more than that fails. Who decided so, and why, is recorded.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/decommission-batches/{batch_id}/resume (the `ResumeDecommissionBatch` operationId).
+	ResumeDecommissionBatch(ctx context.Context, batchId openapi_types.UUID, params *ResumeDecommissionBatchParams, body ResumeDecommissionBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListDecommissionStages List the modes of decommissions and their stages
+	//
+	// What each stage looks at, does and waits for, how it fails, and what is done then.
+	//
+	// Corresponds with GET /api/v1/admin/decommission-stages (the `ListDecommissionStages` operationId).
+	ListDecommissionStages(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListDecommissions List decommissions, newest first
+	//
+	// All operations that clean nodes, put them aside or remove them.
+	//
+	// Corresponds with GET /api/v1/admin/decommissions (the `ListDecommissions` operationId).
+	ListDecommissions(ctx context.Context, params *ListDecommissionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateDecommissionBatchWithBody Do the same to many nodes
+	//
+	// A few at a time, until all are done or too many have failed. DESTROYS what the mode destroys, on each of them.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/decommissions/batch (the `CreateDecommissionBatch` operationId).
+	CreateDecommissionBatchWithBody(ctx context.Context, params *CreateDecommissionBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateDecommissionBatch Do the same to many nodes
+	//
+	// A few at a time, until all are done or too many have failed. DESTROYS what the mode destroys, on each of them.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/decommissions/batch (the `CreateDecommissionBatch` operationId).
+	CreateDecommissionBatch(ctx context.Context, params *CreateDecommissionBatchParams, body CreateDecommissionBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// StreamDecommissions Follow the progress of decommissions, as server-sent events
+	//
+	// Each event is an envelope of the event stream whose payload is about one decommission: its stage, status and what happened. Resume with Last-Event-ID, as with the feed of all events; the first event is gap when something was missed meanwhile, otherwise position. The server ends the stream from time to time; resume then.
+	//
+	// Corresponds with GET /api/v1/admin/decommissions/feed (the `StreamDecommissions` operationId).
+	StreamDecommissions(ctx context.Context, params *StreamDecommissionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetDecommission Read a decommission, its newest events and what they mean
+	//
+	// Corresponds with GET /api/v1/admin/decommissions/{decommission_id} (the `GetDecommission` operationId).
+	GetDecommission(ctx context.Context, decommissionId openapi_types.UUID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AdoptDecommissionWithBody Accept what MAAS and the inventory show, and go on from there
+	//
+	// For a machine that was released by hand. What nobody can prove is not adopted. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/adopt (the `AdoptDecommission` operationId).
+	AdoptDecommissionWithBody(ctx context.Context, decommissionId openapi_types.UUID, params *AdoptDecommissionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AdoptDecommission Accept what MAAS and the inventory show, and go on from there
+	//
+	// For a machine that was released by hand. What nobody can prove is not adopted. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/adopt (the `AdoptDecommission` operationId).
+	AdoptDecommission(ctx context.Context, decommissionId openapi_types.UUID, params *AdoptDecommissionParams, body AdoptDecommissionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CancelDecommissionWithBody Stop a decommission and let go of its node
+	//
+	// The node returns to what it was where nothing was destroyed; one that is not proven clean stays held. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/cancel (the `CancelDecommission` operationId).
+	CancelDecommissionWithBody(ctx context.Context, decommissionId openapi_types.UUID, params *CancelDecommissionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CancelDecommission Stop a decommission and let go of its node
+	//
+	// The node returns to what it was where nothing was destroyed; one that is not proven clean stays held. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/cancel (the `CancelDecommission` operationId).
+	CancelDecommission(ctx context.Context, decommissionId openapi_types.UUID, params *CancelDecommissionParams, body CancelDecommissionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListDecommissionEvents Read the ledger of a decommission, oldest first
+	//
+	// Corresponds with GET /api/v1/admin/decommissions/{decommission_id}/events (the `ListDecommissionEvents` operationId).
+	ListDecommissionEvents(ctx context.Context, decommissionId openapi_types.UUID, params *ListDecommissionEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListDecommissionEvidence Read what the stages of a decommission saw, oldest first
+	//
+	// All of it, in one page. The certificate names each piece by its number and digest.
+	//
+	// Corresponds with GET /api/v1/admin/decommissions/{decommission_id}/evidence (the `ListDecommissionEvidence` operationId).
+	ListDecommissionEvidence(ctx context.Context, decommissionId openapi_types.UUID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetDecommissionExplanation Explain how a decommission stands, and what may be done
+	//
+	// The same facts always get the same explanation.
+	//
+	// Corresponds with GET /api/v1/admin/decommissions/{decommission_id}/explain (the `GetDecommissionExplanation` operationId).
+	GetDecommissionExplanation(ctx context.Context, decommissionId openapi_types.UUID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// MarkDecommissionManualWithBody Stop automation on a decommission until somebody decides
+	//
+	// What is running has no effect any more. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/mark-manual-intervention (the `MarkDecommissionManual` operationId).
+	MarkDecommissionManualWithBody(ctx context.Context, decommissionId openapi_types.UUID, params *MarkDecommissionManualParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// MarkDecommissionManual Stop automation on a decommission until somebody decides
+	//
+	// What is running has no effect any more. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/mark-manual-intervention (the `MarkDecommissionManual` operationId).
+	MarkDecommissionManual(ctx context.Context, decommissionId openapi_types.UUID, params *MarkDecommissionManualParams, body MarkDecommissionManualJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// OverrideDecommissionWithBody Go on without the stage that failed
+	//
+	// Who decided that, why, and the risk that is left are kept with the decommission and stand in its certificate. 409 for stages that nothing goes on without: no node returns to service unproven.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/override (the `OverrideDecommission` operationId).
+	OverrideDecommissionWithBody(ctx context.Context, decommissionId openapi_types.UUID, params *OverrideDecommissionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// OverrideDecommission Go on without the stage that failed
+	//
+	// Who decided that, why, and the risk that is left are kept with the decommission and stand in its certificate. 409 for stages that nothing goes on without: no node returns to service unproven.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/override (the `OverrideDecommission` operationId).
+	OverrideDecommission(ctx context.Context, decommissionId openapi_types.UUID, params *OverrideDecommissionParams, body OverrideDecommissionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RerunDecommissionWithBody Let a decommission go through all stages again
+	//
+	// Everything is cleaned and looked at once more. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/rerun (the `RerunDecommission` operationId).
+	RerunDecommissionWithBody(ctx context.Context, decommissionId openapi_types.UUID, params *RerunDecommissionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RerunDecommission Let a decommission go through all stages again
+	//
+	// Everything is cleaned and looked at once more. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/rerun (the `RerunDecommission` operationId).
+	RerunDecommission(ctx context.Context, decommissionId openapi_types.UUID, params *RerunDecommissionParams, body RerunDecommissionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RestartDecommissionCleanWithBody Let go of a node, then begin its decommission again
+	//
+	// Not possible once the machine was released. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/restart-clean (the `RestartDecommissionClean` operationId).
+	RestartDecommissionCleanWithBody(ctx context.Context, decommissionId openapi_types.UUID, params *RestartDecommissionCleanParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RestartDecommissionClean Let go of a node, then begin its decommission again
+	//
+	// Not possible once the machine was released. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/restart-clean (the `RestartDecommissionClean` operationId).
+	RestartDecommissionClean(ctx context.Context, decommissionId openapi_types.UUID, params *RestartDecommissionCleanParams, body RestartDecommissionCleanJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResumeDecommissionWithBody Let a decommission go on from its last safe checkpoint
+	//
+	// Best after something outside was put right, or after a passing trouble. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/resume (the `ResumeDecommission` operationId).
+	ResumeDecommissionWithBody(ctx context.Context, decommissionId openapi_types.UUID, params *ResumeDecommissionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResumeDecommission Let a decommission go on from its last safe checkpoint
+	//
+	// Best after something outside was put right, or after a passing trouble. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/resume (the `ResumeDecommission` operationId).
+	ResumeDecommission(ctx context.Context, decommissionId openapi_types.UUID, params *ResumeDecommissionParams, body ResumeDecommissionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RetryDecommissionWithBody Run the failed stage of a decommission again
+	//
+	// Nothing but this stage is repeated; a task that still runs on the node is waited for and not given twice. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/retry (the `RetryDecommission` operationId).
+	RetryDecommissionWithBody(ctx context.Context, decommissionId openapi_types.UUID, params *RetryDecommissionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RetryDecommission Run the failed stage of a decommission again
+	//
+	// Nothing but this stage is repeated; a task that still runs on the node is waited for and not given twice. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/retry (the `RetryDecommission` operationId).
+	RetryDecommission(ctx context.Context, decommissionId openapi_types.UUID, params *RetryDecommissionParams, body RetryDecommissionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListMaasSites List the MAAS sites
 	//
@@ -6638,10 +10095,159 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/admin/nodes/{node_id}/bootstrap (the `IssueNodeBootstrap` operationId).
 	IssueNodeBootstrap(ctx context.Context, nodeId openapi_types.UUID, params *IssueNodeBootstrapParams, body IssueNodeBootstrapJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListNodeCertificates List certificates and handover receipts of a node, newest first
+	//
+	// Corresponds with GET /api/v1/admin/nodes/{node_id}/certificates (the `ListNodeCertificates` operationId).
+	ListNodeCertificates(ctx context.Context, nodeId openapi_types.UUID, params *ListNodeCertificatesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DecommissionNodeWithBody Turn a node over, install it anew, or take it out for good
+	//
+	// DESTROYS data: see what with the plan. Combinations that make no sense are refused with the reason. Asking for what is under way already is that operation. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/decommission (the `DecommissionNode` operationId).
+	DecommissionNodeWithBody(ctx context.Context, nodeId openapi_types.UUID, params *DecommissionNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DecommissionNode Turn a node over, install it anew, or take it out for good
+	//
+	// DESTROYS data: see what with the plan. Combinations that make no sense are refused with the reason. Asking for what is under way already is that operation. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/decommission (the `DecommissionNode` operationId).
+	DecommissionNode(ctx context.Context, nodeId openapi_types.UUID, params *DecommissionNodeParams, body DecommissionNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PlanNodeDecommissionWithBody Say what an operation would do to a node, and change nothing
+	//
+	// What is destroyed, through which stages, how long it takes as a rule and what stands in its way.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/decommission/plan (the `PlanNodeDecommission` operationId).
+	PlanNodeDecommissionWithBody(ctx context.Context, nodeId openapi_types.UUID, params *PlanNodeDecommissionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PlanNodeDecommission Say what an operation would do to a node, and change nothing
+	//
+	// What is destroyed, through which stages, how long it takes as a rule and what stands in its way.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/decommission/plan (the `PlanNodeDecommission` operationId).
+	PlanNodeDecommission(ctx context.Context, nodeId openapi_types.UUID, params *PlanNodeDecommissionParams, body PlanNodeDecommissionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DrainNodeWithBody Take a node out of service, and clean nothing
+	//
+	// Sessions and accounts of tenants end; the node is retired. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/drain (the `DrainNode` operationId).
+	DrainNodeWithBody(ctx context.Context, nodeId openapi_types.UUID, params *DrainNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DrainNode Take a node out of service, and clean nothing
+	//
+	// Sessions and accounts of tenants end; the node is retired. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/drain (the `DrainNode` operationId).
+	DrainNode(ctx context.Context, nodeId openapi_types.UUID, params *DrainNodeParams, body DrainNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetNodeHistory Read the history of a node, or the node as it was
 	//
 	// Corresponds with GET /api/v1/admin/nodes/{node_id}/history (the `GetNodeHistory` operationId).
 	GetNodeHistory(ctx context.Context, nodeId openapi_types.UUID, params *GetNodeHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// QuarantineNodeWithBody Block a node from scheduling
+	//
+	// Nothing on it is changed. A node that is quarantined already stays so. Refused while an operation owns the node, and where its state does not allow it: the answer says what it allows.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/quarantine (the `QuarantineNode` operationId).
+	QuarantineNodeWithBody(ctx context.Context, nodeId openapi_types.UUID, params *QuarantineNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// QuarantineNode Block a node from scheduling
+	//
+	// Nothing on it is changed. A node that is quarantined already stays so. Refused while an operation owns the node, and where its state does not allow it: the answer says what it allows.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/quarantine (the `QuarantineNode` operationId).
+	QuarantineNode(ctx context.Context, nodeId openapi_types.UUID, params *QuarantineNodeParams, body QuarantineNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReactivateNodeWithBody Return a retired node to service
+	//
+	// It becomes schedulable once it is validated. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/reactivate (the `ReactivateNode` operationId).
+	ReactivateNodeWithBody(ctx context.Context, nodeId openapi_types.UUID, params *ReactivateNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReactivateNode Return a retired node to service
+	//
+	// It becomes schedulable once it is validated. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/reactivate (the `ReactivateNode` operationId).
+	ReactivateNode(ctx context.Context, nodeId openapi_types.UUID, params *ReactivateNodeParams, body ReactivateNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RemoveNodeWithBody Remove a retired node from the inventory
+	//
+	// The agent is uninstalled and the node deleted for good; its id is never used again. A machine of MAAS that is to be released is fully decommissioned instead. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/remove (the `RemoveNode` operationId).
+	RemoveNodeWithBody(ctx context.Context, nodeId openapi_types.UUID, params *RemoveNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RemoveNode Remove a retired node from the inventory
+	//
+	// The agent is uninstalled and the node deleted for good; its id is never used again. A machine of MAAS that is to be released is fully decommissioned instead. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/remove (the `RemoveNode` operationId).
+	RemoveNode(ctx context.Context, nodeId openapi_types.UUID, params *RemoveNodeParams, body RemoveNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RetireNodeWithBody Take a node out of service, cleaned
+	//
+	// DESTROYS what tenants left on it; the node is retired and proven clean, with a certificate. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/retire (the `RetireNode` operationId).
+	RetireNodeWithBody(ctx context.Context, nodeId openapi_types.UUID, params *RetireNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RetireNode Take a node out of service, cleaned
+	//
+	// DESTROYS what tenants left on it; the node is retired and proven clean, with a certificate. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/retire (the `RetireNode` operationId).
+	RetireNode(ctx context.Context, nodeId openapi_types.UUID, params *RetireNodeParams, body RetireNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReturnNodeToServiceWithBody End the quarantine of a node
+	//
+	// A node that a tenant had access to must be proven clean first. One that is active already stays so. Refused while an operation owns the node, and where its state does not allow it: the answer says what it allows.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/return-to-service (the `ReturnNodeToService` operationId).
+	ReturnNodeToServiceWithBody(ctx context.Context, nodeId openapi_types.UUID, params *ReturnNodeToServiceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReturnNodeToService End the quarantine of a node
+	//
+	// A node that a tenant had access to must be proven clean first. One that is active already stays so. Refused while an operation owns the node, and where its state does not allow it: the answer says what it allows.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/return-to-service (the `ReturnNodeToService` operationId).
+	ReturnNodeToService(ctx context.Context, nodeId openapi_types.UUID, params *ReturnNodeToServiceParams, body ReturnNodeToServiceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// RevokeNodeIdentityWithBody Take all certificates and tokens of a node back
 	//
@@ -6660,6 +10266,24 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/admin/nodes/{node_id}/revoke-identity (the `RevokeNodeIdentity` operationId).
 	RevokeNodeIdentity(ctx context.Context, nodeId openapi_types.UUID, params *RevokeNodeIdentityParams, body RevokeNodeIdentityJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CleanNodeStorageWithBody Clean the storage of a node
+	//
+	// DESTROYS data on the node. The node is held meanwhile, and validated afterwards. Asking for what is under way already is that operation. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/storage-cleanup (the `CleanNodeStorage` operationId).
+	CleanNodeStorageWithBody(ctx context.Context, nodeId openapi_types.UUID, params *CleanNodeStorageParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CleanNodeStorage Clean the storage of a node
+	//
+	// DESTROYS data on the node. The node is held meanwhile, and validated afterwards. Asking for what is under way already is that operation. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/storage-cleanup (the `CleanNodeStorage` operationId).
+	CleanNodeStorage(ctx context.Context, nodeId openapi_types.UUID, params *CleanNodeStorageParams, body CleanNodeStorageJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListNodeTasks List the tasks of a node, newest first
 	//
@@ -7271,6 +10895,13 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/auth/oidc/exchange (the `FinishOidcSignIn` operationId).
 	FinishOidcSignIn(ctx context.Context, body FinishOidcSignInJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListCertificateKeys List the public keys that certificates are verified with
+	//
+	// All that sign or ever signed. Get them once, from a place you trust, and keep them beside the certificates.
+	//
+	// Corresponds with GET /api/v1/certificate-keys (the `ListCertificateKeys` operationId).
+	ListCertificateKeys(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// StreamEvents Follow what happens, as server-sent events
 	//
 	// Holders of a role on the platform see every event; others see those of their tenants. Resume with Last-Event-ID: nothing is missed or repeated as long as the stream still holds it, which it does for days; otherwise the first event is gap. An event position tells how far the stream has come when there was nothing to show. The server ends the stream from time to time; resume then.
@@ -7528,6 +11159,601 @@ type ClientInterface interface {
 // Corresponds with GET /api/v1/admin/audit-logs (the `ListAuditLogs` operationId).
 func (c *Client) ListAuditLogs(ctx context.Context, params *ListAuditLogsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListAuditLogsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListCertificates List certificates and handover receipts, newest first
+//
+// Corresponds with GET /api/v1/admin/certificates (the `ListCertificates` operationId).
+func (c *Client) ListCertificates(ctx context.Context, params *ListCertificatesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListCertificatesRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetCertificate Read a signed certificate or handover receipt
+//
+// The answer, byte by byte, is the signed file. Keep it: it is verified without this control plane, with the public keys.
+//
+// Corresponds with GET /api/v1/admin/certificates/{certificate_id} (the `GetCertificate` operationId).
+func (c *Client) GetCertificate(ctx context.Context, certificateId openapi_types.UUID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetCertificateRequest(c.Server, certificateId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListDecommissionBatches List batches of decommissions, newest first
+//
+// Corresponds with GET /api/v1/admin/decommission-batches (the `ListDecommissionBatches` operationId).
+func (c *Client) ListDecommissionBatches(ctx context.Context, params *ListDecommissionBatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListDecommissionBatchesRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetDecommissionBatch Read how a batch of decommissions stands
+//
+// Corresponds with GET /api/v1/admin/decommission-batches/{batch_id} (the `GetDecommissionBatch` operationId).
+func (c *Client) GetDecommissionBatch(ctx context.Context, batchId openapi_types.UUID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetDecommissionBatchRequest(c.Server, batchId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CancelDecommissionBatchWithBody Stop all decommissions of a batch
+//
+// Those that have not begun are cancelled at once; those that are running or parked let go of their nodes where that is possible.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/decommission-batches/{batch_id}/cancel (the `CancelDecommissionBatch` operationId).
+func (c *Client) CancelDecommissionBatchWithBody(ctx context.Context, batchId openapi_types.UUID, params *CancelDecommissionBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCancelDecommissionBatchRequestWithBody(c.Server, batchId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CancelDecommissionBatch Stop all decommissions of a batch
+//
+// Those that have not begun are cancelled at once; those that are running or parked let go of their nodes where that is possible.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/decommission-batches/{batch_id}/cancel (the `CancelDecommissionBatch` operationId).
+func (c *Client) CancelDecommissionBatch(ctx context.Context, batchId openapi_types.UUID, params *CancelDecommissionBatchParams, body CancelDecommissionBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCancelDecommissionBatchRequest(c.Server, batchId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResumeDecommissionBatchWithBody Begin more of a batch
+//
+// For one that is halted: it goes on in spite of what has failed so far, and halts again when more than that fails. Who decided so, and why, is recorded.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/decommission-batches/{batch_id}/resume (the `ResumeDecommissionBatch` operationId).
+func (c *Client) ResumeDecommissionBatchWithBody(ctx context.Context, batchId openapi_types.UUID, params *ResumeDecommissionBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResumeDecommissionBatchRequestWithBody(c.Server, batchId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResumeDecommissionBatch Begin more of a batch
+//
+// For one that is halted: it goes on in spite of what has failed so far, and halts again when more than that fails. Who decided so, and why, is recorded.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/decommission-batches/{batch_id}/resume (the `ResumeDecommissionBatch` operationId).
+func (c *Client) ResumeDecommissionBatch(ctx context.Context, batchId openapi_types.UUID, params *ResumeDecommissionBatchParams, body ResumeDecommissionBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResumeDecommissionBatchRequest(c.Server, batchId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListDecommissionStages List the modes of decommissions and their stages
+//
+// What each stage looks at, does and waits for, how it fails, and what is done then.
+//
+// Corresponds with GET /api/v1/admin/decommission-stages (the `ListDecommissionStages` operationId).
+func (c *Client) ListDecommissionStages(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListDecommissionStagesRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListDecommissions List decommissions, newest first
+//
+// All operations that clean nodes, put them aside or remove them.
+//
+// Corresponds with GET /api/v1/admin/decommissions (the `ListDecommissions` operationId).
+func (c *Client) ListDecommissions(ctx context.Context, params *ListDecommissionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListDecommissionsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateDecommissionBatchWithBody Do the same to many nodes
+//
+// A few at a time, until all are done or too many have failed. DESTROYS what the mode destroys, on each of them.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/decommissions/batch (the `CreateDecommissionBatch` operationId).
+func (c *Client) CreateDecommissionBatchWithBody(ctx context.Context, params *CreateDecommissionBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateDecommissionBatchRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateDecommissionBatch Do the same to many nodes
+//
+// A few at a time, until all are done or too many have failed. DESTROYS what the mode destroys, on each of them.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/decommissions/batch (the `CreateDecommissionBatch` operationId).
+func (c *Client) CreateDecommissionBatch(ctx context.Context, params *CreateDecommissionBatchParams, body CreateDecommissionBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateDecommissionBatchRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// StreamDecommissions Follow the progress of decommissions, as server-sent events
+//
+// Each event is an envelope of the event stream whose payload is about one decommission: its stage, status and what happened. Resume with Last-Event-ID, as with the feed of all events; the first event is gap when something was missed meanwhile, otherwise position. The server ends the stream from time to time; resume then.
+//
+// Corresponds with GET /api/v1/admin/decommissions/feed (the `StreamDecommissions` operationId).
+func (c *Client) StreamDecommissions(ctx context.Context, params *StreamDecommissionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewStreamDecommissionsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetDecommission Read a decommission, its newest events and what they mean
+//
+// Corresponds with GET /api/v1/admin/decommissions/{decommission_id} (the `GetDecommission` operationId).
+func (c *Client) GetDecommission(ctx context.Context, decommissionId openapi_types.UUID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetDecommissionRequest(c.Server, decommissionId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AdoptDecommissionWithBody Accept what MAAS and the inventory show, and go on from there
+//
+// For a machine that was released by hand. What nobody can prove is not adopted. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/adopt (the `AdoptDecommission` operationId).
+func (c *Client) AdoptDecommissionWithBody(ctx context.Context, decommissionId openapi_types.UUID, params *AdoptDecommissionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAdoptDecommissionRequestWithBody(c.Server, decommissionId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AdoptDecommission Accept what MAAS and the inventory show, and go on from there
+//
+// For a machine that was released by hand. What nobody can prove is not adopted. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/adopt (the `AdoptDecommission` operationId).
+func (c *Client) AdoptDecommission(ctx context.Context, decommissionId openapi_types.UUID, params *AdoptDecommissionParams, body AdoptDecommissionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAdoptDecommissionRequest(c.Server, decommissionId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CancelDecommissionWithBody Stop a decommission and let go of its node
+//
+// The node returns to what it was where nothing was destroyed; one that is not proven clean stays held. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/cancel (the `CancelDecommission` operationId).
+func (c *Client) CancelDecommissionWithBody(ctx context.Context, decommissionId openapi_types.UUID, params *CancelDecommissionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCancelDecommissionRequestWithBody(c.Server, decommissionId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CancelDecommission Stop a decommission and let go of its node
+//
+// The node returns to what it was where nothing was destroyed; one that is not proven clean stays held. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/cancel (the `CancelDecommission` operationId).
+func (c *Client) CancelDecommission(ctx context.Context, decommissionId openapi_types.UUID, params *CancelDecommissionParams, body CancelDecommissionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCancelDecommissionRequest(c.Server, decommissionId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListDecommissionEvents Read the ledger of a decommission, oldest first
+//
+// Corresponds with GET /api/v1/admin/decommissions/{decommission_id}/events (the `ListDecommissionEvents` operationId).
+func (c *Client) ListDecommissionEvents(ctx context.Context, decommissionId openapi_types.UUID, params *ListDecommissionEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListDecommissionEventsRequest(c.Server, decommissionId, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListDecommissionEvidence Read what the stages of a decommission saw, oldest first
+//
+// All of it, in one page. The certificate names each piece by its number and digest.
+//
+// Corresponds with GET /api/v1/admin/decommissions/{decommission_id}/evidence (the `ListDecommissionEvidence` operationId).
+func (c *Client) ListDecommissionEvidence(ctx context.Context, decommissionId openapi_types.UUID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListDecommissionEvidenceRequest(c.Server, decommissionId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetDecommissionExplanation Explain how a decommission stands, and what may be done
+//
+// The same facts always get the same explanation.
+//
+// Corresponds with GET /api/v1/admin/decommissions/{decommission_id}/explain (the `GetDecommissionExplanation` operationId).
+func (c *Client) GetDecommissionExplanation(ctx context.Context, decommissionId openapi_types.UUID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetDecommissionExplanationRequest(c.Server, decommissionId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// MarkDecommissionManualWithBody Stop automation on a decommission until somebody decides
+//
+// What is running has no effect any more. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/mark-manual-intervention (the `MarkDecommissionManual` operationId).
+func (c *Client) MarkDecommissionManualWithBody(ctx context.Context, decommissionId openapi_types.UUID, params *MarkDecommissionManualParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewMarkDecommissionManualRequestWithBody(c.Server, decommissionId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// MarkDecommissionManual Stop automation on a decommission until somebody decides
+//
+// What is running has no effect any more. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/mark-manual-intervention (the `MarkDecommissionManual` operationId).
+func (c *Client) MarkDecommissionManual(ctx context.Context, decommissionId openapi_types.UUID, params *MarkDecommissionManualParams, body MarkDecommissionManualJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewMarkDecommissionManualRequest(c.Server, decommissionId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// OverrideDecommissionWithBody Go on without the stage that failed
+//
+// Who decided that, why, and the risk that is left are kept with the decommission and stand in its certificate. 409 for stages that nothing goes on without: no node returns to service unproven.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/override (the `OverrideDecommission` operationId).
+func (c *Client) OverrideDecommissionWithBody(ctx context.Context, decommissionId openapi_types.UUID, params *OverrideDecommissionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewOverrideDecommissionRequestWithBody(c.Server, decommissionId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// OverrideDecommission Go on without the stage that failed
+//
+// Who decided that, why, and the risk that is left are kept with the decommission and stand in its certificate. 409 for stages that nothing goes on without: no node returns to service unproven.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/override (the `OverrideDecommission` operationId).
+func (c *Client) OverrideDecommission(ctx context.Context, decommissionId openapi_types.UUID, params *OverrideDecommissionParams, body OverrideDecommissionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewOverrideDecommissionRequest(c.Server, decommissionId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RerunDecommissionWithBody Let a decommission go through all stages again
+//
+// Everything is cleaned and looked at once more. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/rerun (the `RerunDecommission` operationId).
+func (c *Client) RerunDecommissionWithBody(ctx context.Context, decommissionId openapi_types.UUID, params *RerunDecommissionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRerunDecommissionRequestWithBody(c.Server, decommissionId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RerunDecommission Let a decommission go through all stages again
+//
+// Everything is cleaned and looked at once more. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/rerun (the `RerunDecommission` operationId).
+func (c *Client) RerunDecommission(ctx context.Context, decommissionId openapi_types.UUID, params *RerunDecommissionParams, body RerunDecommissionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRerunDecommissionRequest(c.Server, decommissionId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RestartDecommissionCleanWithBody Let go of a node, then begin its decommission again
+//
+// Not possible once the machine was released. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/restart-clean (the `RestartDecommissionClean` operationId).
+func (c *Client) RestartDecommissionCleanWithBody(ctx context.Context, decommissionId openapi_types.UUID, params *RestartDecommissionCleanParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRestartDecommissionCleanRequestWithBody(c.Server, decommissionId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RestartDecommissionClean Let go of a node, then begin its decommission again
+//
+// Not possible once the machine was released. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/restart-clean (the `RestartDecommissionClean` operationId).
+func (c *Client) RestartDecommissionClean(ctx context.Context, decommissionId openapi_types.UUID, params *RestartDecommissionCleanParams, body RestartDecommissionCleanJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRestartDecommissionCleanRequest(c.Server, decommissionId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResumeDecommissionWithBody Let a decommission go on from its last safe checkpoint
+//
+// Best after something outside was put right, or after a passing trouble. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/resume (the `ResumeDecommission` operationId).
+func (c *Client) ResumeDecommissionWithBody(ctx context.Context, decommissionId openapi_types.UUID, params *ResumeDecommissionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResumeDecommissionRequestWithBody(c.Server, decommissionId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResumeDecommission Let a decommission go on from its last safe checkpoint
+//
+// Best after something outside was put right, or after a passing trouble. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/resume (the `ResumeDecommission` operationId).
+func (c *Client) ResumeDecommission(ctx context.Context, decommissionId openapi_types.UUID, params *ResumeDecommissionParams, body ResumeDecommissionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResumeDecommissionRequest(c.Server, decommissionId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RetryDecommissionWithBody Run the failed stage of a decommission again
+//
+// Nothing but this stage is repeated; a task that still runs on the node is waited for and not given twice. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/retry (the `RetryDecommission` operationId).
+func (c *Client) RetryDecommissionWithBody(ctx context.Context, decommissionId openapi_types.UUID, params *RetryDecommissionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRetryDecommissionRequestWithBody(c.Server, decommissionId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RetryDecommission Run the failed stage of a decommission again
+//
+// Nothing but this stage is repeated; a task that still runs on the node is waited for and not given twice. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/retry (the `RetryDecommission` operationId).
+func (c *Client) RetryDecommission(ctx context.Context, decommissionId openapi_types.UUID, params *RetryDecommissionParams, body RetryDecommissionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRetryDecommissionRequest(c.Server, decommissionId, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -8267,11 +12493,330 @@ func (c *Client) IssueNodeBootstrap(ctx context.Context, nodeId openapi_types.UU
 	return c.Client.Do(req)
 }
 
+// ListNodeCertificates List certificates and handover receipts of a node, newest first
+//
+// Corresponds with GET /api/v1/admin/nodes/{node_id}/certificates (the `ListNodeCertificates` operationId).
+func (c *Client) ListNodeCertificates(ctx context.Context, nodeId openapi_types.UUID, params *ListNodeCertificatesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListNodeCertificatesRequest(c.Server, nodeId, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DecommissionNodeWithBody Turn a node over, install it anew, or take it out for good
+//
+// DESTROYS data: see what with the plan. Combinations that make no sense are refused with the reason. Asking for what is under way already is that operation. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/decommission (the `DecommissionNode` operationId).
+func (c *Client) DecommissionNodeWithBody(ctx context.Context, nodeId openapi_types.UUID, params *DecommissionNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDecommissionNodeRequestWithBody(c.Server, nodeId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DecommissionNode Turn a node over, install it anew, or take it out for good
+//
+// DESTROYS data: see what with the plan. Combinations that make no sense are refused with the reason. Asking for what is under way already is that operation. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/decommission (the `DecommissionNode` operationId).
+func (c *Client) DecommissionNode(ctx context.Context, nodeId openapi_types.UUID, params *DecommissionNodeParams, body DecommissionNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDecommissionNodeRequest(c.Server, nodeId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PlanNodeDecommissionWithBody Say what an operation would do to a node, and change nothing
+//
+// What is destroyed, through which stages, how long it takes as a rule and what stands in its way.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/decommission/plan (the `PlanNodeDecommission` operationId).
+func (c *Client) PlanNodeDecommissionWithBody(ctx context.Context, nodeId openapi_types.UUID, params *PlanNodeDecommissionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPlanNodeDecommissionRequestWithBody(c.Server, nodeId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PlanNodeDecommission Say what an operation would do to a node, and change nothing
+//
+// What is destroyed, through which stages, how long it takes as a rule and what stands in its way.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/decommission/plan (the `PlanNodeDecommission` operationId).
+func (c *Client) PlanNodeDecommission(ctx context.Context, nodeId openapi_types.UUID, params *PlanNodeDecommissionParams, body PlanNodeDecommissionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPlanNodeDecommissionRequest(c.Server, nodeId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DrainNodeWithBody Take a node out of service, and clean nothing
+//
+// Sessions and accounts of tenants end; the node is retired. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/drain (the `DrainNode` operationId).
+func (c *Client) DrainNodeWithBody(ctx context.Context, nodeId openapi_types.UUID, params *DrainNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDrainNodeRequestWithBody(c.Server, nodeId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DrainNode Take a node out of service, and clean nothing
+//
+// Sessions and accounts of tenants end; the node is retired. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/drain (the `DrainNode` operationId).
+func (c *Client) DrainNode(ctx context.Context, nodeId openapi_types.UUID, params *DrainNodeParams, body DrainNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDrainNodeRequest(c.Server, nodeId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetNodeHistory Read the history of a node, or the node as it was
 //
 // Corresponds with GET /api/v1/admin/nodes/{node_id}/history (the `GetNodeHistory` operationId).
 func (c *Client) GetNodeHistory(ctx context.Context, nodeId openapi_types.UUID, params *GetNodeHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetNodeHistoryRequest(c.Server, nodeId, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// QuarantineNodeWithBody Block a node from scheduling
+//
+// Nothing on it is changed. A node that is quarantined already stays so. Refused while an operation owns the node, and where its state does not allow it: the answer says what it allows.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/quarantine (the `QuarantineNode` operationId).
+func (c *Client) QuarantineNodeWithBody(ctx context.Context, nodeId openapi_types.UUID, params *QuarantineNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewQuarantineNodeRequestWithBody(c.Server, nodeId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// QuarantineNode Block a node from scheduling
+//
+// Nothing on it is changed. A node that is quarantined already stays so. Refused while an operation owns the node, and where its state does not allow it: the answer says what it allows.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/quarantine (the `QuarantineNode` operationId).
+func (c *Client) QuarantineNode(ctx context.Context, nodeId openapi_types.UUID, params *QuarantineNodeParams, body QuarantineNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewQuarantineNodeRequest(c.Server, nodeId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReactivateNodeWithBody Return a retired node to service
+//
+// It becomes schedulable once it is validated. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/reactivate (the `ReactivateNode` operationId).
+func (c *Client) ReactivateNodeWithBody(ctx context.Context, nodeId openapi_types.UUID, params *ReactivateNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReactivateNodeRequestWithBody(c.Server, nodeId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReactivateNode Return a retired node to service
+//
+// It becomes schedulable once it is validated. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/reactivate (the `ReactivateNode` operationId).
+func (c *Client) ReactivateNode(ctx context.Context, nodeId openapi_types.UUID, params *ReactivateNodeParams, body ReactivateNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReactivateNodeRequest(c.Server, nodeId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RemoveNodeWithBody Remove a retired node from the inventory
+//
+// The agent is uninstalled and the node deleted for good; its id is never used again. A machine of MAAS that is to be released is fully decommissioned instead. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/remove (the `RemoveNode` operationId).
+func (c *Client) RemoveNodeWithBody(ctx context.Context, nodeId openapi_types.UUID, params *RemoveNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRemoveNodeRequestWithBody(c.Server, nodeId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RemoveNode Remove a retired node from the inventory
+//
+// The agent is uninstalled and the node deleted for good; its id is never used again. A machine of MAAS that is to be released is fully decommissioned instead. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/remove (the `RemoveNode` operationId).
+func (c *Client) RemoveNode(ctx context.Context, nodeId openapi_types.UUID, params *RemoveNodeParams, body RemoveNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRemoveNodeRequest(c.Server, nodeId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RetireNodeWithBody Take a node out of service, cleaned
+//
+// DESTROYS what tenants left on it; the node is retired and proven clean, with a certificate. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/retire (the `RetireNode` operationId).
+func (c *Client) RetireNodeWithBody(ctx context.Context, nodeId openapi_types.UUID, params *RetireNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRetireNodeRequestWithBody(c.Server, nodeId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RetireNode Take a node out of service, cleaned
+//
+// DESTROYS what tenants left on it; the node is retired and proven clean, with a certificate. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/retire (the `RetireNode` operationId).
+func (c *Client) RetireNode(ctx context.Context, nodeId openapi_types.UUID, params *RetireNodeParams, body RetireNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRetireNodeRequest(c.Server, nodeId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReturnNodeToServiceWithBody End the quarantine of a node
+//
+// A node that a tenant had access to must be proven clean first. One that is active already stays so. Refused while an operation owns the node, and where its state does not allow it: the answer says what it allows.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/return-to-service (the `ReturnNodeToService` operationId).
+func (c *Client) ReturnNodeToServiceWithBody(ctx context.Context, nodeId openapi_types.UUID, params *ReturnNodeToServiceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReturnNodeToServiceRequestWithBody(c.Server, nodeId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReturnNodeToService End the quarantine of a node
+//
+// A node that a tenant had access to must be proven clean first. One that is active already stays so. Refused while an operation owns the node, and where its state does not allow it: the answer says what it allows.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/return-to-service (the `ReturnNodeToService` operationId).
+func (c *Client) ReturnNodeToService(ctx context.Context, nodeId openapi_types.UUID, params *ReturnNodeToServiceParams, body ReturnNodeToServiceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReturnNodeToServiceRequest(c.Server, nodeId, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -8310,6 +12855,44 @@ func (c *Client) RevokeNodeIdentityWithBody(ctx context.Context, nodeId openapi_
 // Corresponds with POST /api/v1/admin/nodes/{node_id}/revoke-identity (the `RevokeNodeIdentity` operationId).
 func (c *Client) RevokeNodeIdentity(ctx context.Context, nodeId openapi_types.UUID, params *RevokeNodeIdentityParams, body RevokeNodeIdentityJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewRevokeNodeIdentityRequest(c.Server, nodeId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CleanNodeStorageWithBody Clean the storage of a node
+//
+// DESTROYS data on the node. The node is held meanwhile, and validated afterwards. Asking for what is under way already is that operation. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/storage-cleanup (the `CleanNodeStorage` operationId).
+func (c *Client) CleanNodeStorageWithBody(ctx context.Context, nodeId openapi_types.UUID, params *CleanNodeStorageParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCleanNodeStorageRequestWithBody(c.Server, nodeId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CleanNodeStorage Clean the storage of a node
+//
+// DESTROYS data on the node. The node is held meanwhile, and validated afterwards. Asking for what is under way already is that operation. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/storage-cleanup (the `CleanNodeStorage` operationId).
+func (c *Client) CleanNodeStorage(ctx context.Context, nodeId openapi_types.UUID, params *CleanNodeStorageParams, body CleanNodeStorageJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCleanNodeStorageRequest(c.Server, nodeId, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -9730,6 +14313,23 @@ func (c *Client) FinishOidcSignIn(ctx context.Context, body FinishOidcSignInJSON
 	return c.Client.Do(req)
 }
 
+// ListCertificateKeys List the public keys that certificates are verified with
+//
+// All that sign or ever signed. Get them once, from a place you trust, and keep them beside the certificates.
+//
+// Corresponds with GET /api/v1/certificate-keys (the `ListCertificateKeys` operationId).
+func (c *Client) ListCertificateKeys(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListCertificateKeysRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // StreamEvents Follow what happens, as server-sent events
 //
 // Holders of a role on the platform see every event; others see those of their tenants. Resume with Last-Event-ID: nothing is missed or repeated as long as the stream still holds it, which it does for days; otherwise the first event is gap. An event position tells how far the stream has come when there was nothing to show. The server ends the stream from time to time; resume then.
@@ -10506,6 +15106,1350 @@ func NewListAuditLogsRequest(server string, params *ListAuditLogsParams) (*http.
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListCertificatesRequest constructs an http.Request for the ListCertificates method
+func NewListCertificatesRequest(server string, params *ListCertificatesParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/certificates")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageSize != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "page_size", *params.PageSize, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Kind != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "kind", *params.Kind, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.NodeId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "node_id", *params.NodeId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetCertificateRequest constructs an http.Request for the GetCertificate method
+func NewGetCertificateRequest(server string, certificateId openapi_types.UUID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "certificate_id", certificateId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/certificates/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListDecommissionBatchesRequest constructs an http.Request for the ListDecommissionBatches method
+func NewListDecommissionBatchesRequest(server string, params *ListDecommissionBatchesParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/decommission-batches")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageSize != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "page_size", *params.PageSize, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetDecommissionBatchRequest constructs an http.Request for the GetDecommissionBatch method
+func NewGetDecommissionBatchRequest(server string, batchId openapi_types.UUID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/decommission-batches/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCancelDecommissionBatchRequest calls the generic CancelDecommissionBatch builder with application/json body
+func NewCancelDecommissionBatchRequest(server string, batchId openapi_types.UUID, params *CancelDecommissionBatchParams, body CancelDecommissionBatchJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCancelDecommissionBatchRequestWithBody(server, batchId, params, "application/json", bodyReader)
+}
+
+// NewCancelDecommissionBatchRequestWithBody constructs an http.Request for the CancelDecommissionBatch method, with any body, and a specified content type
+func NewCancelDecommissionBatchRequestWithBody(server string, batchId openapi_types.UUID, params *CancelDecommissionBatchParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/decommission-batches/%s/cancel", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewResumeDecommissionBatchRequest calls the generic ResumeDecommissionBatch builder with application/json body
+func NewResumeDecommissionBatchRequest(server string, batchId openapi_types.UUID, params *ResumeDecommissionBatchParams, body ResumeDecommissionBatchJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewResumeDecommissionBatchRequestWithBody(server, batchId, params, "application/json", bodyReader)
+}
+
+// NewResumeDecommissionBatchRequestWithBody constructs an http.Request for the ResumeDecommissionBatch method, with any body, and a specified content type
+func NewResumeDecommissionBatchRequestWithBody(server string, batchId openapi_types.UUID, params *ResumeDecommissionBatchParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "batch_id", batchId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/decommission-batches/%s/resume", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewListDecommissionStagesRequest constructs an http.Request for the ListDecommissionStages method
+func NewListDecommissionStagesRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/decommission-stages")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListDecommissionsRequest constructs an http.Request for the ListDecommissions method
+func NewListDecommissionsRequest(server string, params *ListDecommissionsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/decommissions")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageSize != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "page_size", *params.PageSize, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.NodeId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "node_id", *params.NodeId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SiteId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "site_id", *params.SiteId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.BatchId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "batch_id", *params.BatchId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Hostname != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "hostname", *params.Hostname, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Mode != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "mode", *params.Mode, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateDecommissionBatchRequest calls the generic CreateDecommissionBatch builder with application/json body
+func NewCreateDecommissionBatchRequest(server string, params *CreateDecommissionBatchParams, body CreateDecommissionBatchJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateDecommissionBatchRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateDecommissionBatchRequestWithBody constructs an http.Request for the CreateDecommissionBatch method, with any body, and a specified content type
+func NewCreateDecommissionBatchRequestWithBody(server string, params *CreateDecommissionBatchParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/decommissions/batch")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewStreamDecommissionsRequest constructs an http.Request for the StreamDecommissions method
+func NewStreamDecommissionsRequest(server string, params *StreamDecommissionsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/decommissions/feed")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.LastEventId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "last_event_id", *params.LastEventId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.BatchId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "batch_id", *params.BatchId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.NodeId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "node_id", *params.NodeId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.DecommissionId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "decommission_id", *params.DecommissionId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.LastEventID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Last-Event-ID", *params.LastEventID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Last-Event-ID", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetDecommissionRequest constructs an http.Request for the GetDecommission method
+func NewGetDecommissionRequest(server string, decommissionId openapi_types.UUID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "decommission_id", decommissionId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/decommissions/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewAdoptDecommissionRequest calls the generic AdoptDecommission builder with application/json body
+func NewAdoptDecommissionRequest(server string, decommissionId openapi_types.UUID, params *AdoptDecommissionParams, body AdoptDecommissionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewAdoptDecommissionRequestWithBody(server, decommissionId, params, "application/json", bodyReader)
+}
+
+// NewAdoptDecommissionRequestWithBody constructs an http.Request for the AdoptDecommission method, with any body, and a specified content type
+func NewAdoptDecommissionRequestWithBody(server string, decommissionId openapi_types.UUID, params *AdoptDecommissionParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "decommission_id", decommissionId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/decommissions/%s/adopt", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewCancelDecommissionRequest calls the generic CancelDecommission builder with application/json body
+func NewCancelDecommissionRequest(server string, decommissionId openapi_types.UUID, params *CancelDecommissionParams, body CancelDecommissionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCancelDecommissionRequestWithBody(server, decommissionId, params, "application/json", bodyReader)
+}
+
+// NewCancelDecommissionRequestWithBody constructs an http.Request for the CancelDecommission method, with any body, and a specified content type
+func NewCancelDecommissionRequestWithBody(server string, decommissionId openapi_types.UUID, params *CancelDecommissionParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "decommission_id", decommissionId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/decommissions/%s/cancel", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewListDecommissionEventsRequest constructs an http.Request for the ListDecommissionEvents method
+func NewListDecommissionEventsRequest(server string, decommissionId openapi_types.UUID, params *ListDecommissionEventsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "decommission_id", decommissionId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/decommissions/%s/events", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageSize != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "page_size", *params.PageSize, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListDecommissionEvidenceRequest constructs an http.Request for the ListDecommissionEvidence method
+func NewListDecommissionEvidenceRequest(server string, decommissionId openapi_types.UUID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "decommission_id", decommissionId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/decommissions/%s/evidence", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetDecommissionExplanationRequest constructs an http.Request for the GetDecommissionExplanation method
+func NewGetDecommissionExplanationRequest(server string, decommissionId openapi_types.UUID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "decommission_id", decommissionId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/decommissions/%s/explain", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewMarkDecommissionManualRequest calls the generic MarkDecommissionManual builder with application/json body
+func NewMarkDecommissionManualRequest(server string, decommissionId openapi_types.UUID, params *MarkDecommissionManualParams, body MarkDecommissionManualJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewMarkDecommissionManualRequestWithBody(server, decommissionId, params, "application/json", bodyReader)
+}
+
+// NewMarkDecommissionManualRequestWithBody constructs an http.Request for the MarkDecommissionManual method, with any body, and a specified content type
+func NewMarkDecommissionManualRequestWithBody(server string, decommissionId openapi_types.UUID, params *MarkDecommissionManualParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "decommission_id", decommissionId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/decommissions/%s/mark-manual-intervention", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewOverrideDecommissionRequest calls the generic OverrideDecommission builder with application/json body
+func NewOverrideDecommissionRequest(server string, decommissionId openapi_types.UUID, params *OverrideDecommissionParams, body OverrideDecommissionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewOverrideDecommissionRequestWithBody(server, decommissionId, params, "application/json", bodyReader)
+}
+
+// NewOverrideDecommissionRequestWithBody constructs an http.Request for the OverrideDecommission method, with any body, and a specified content type
+func NewOverrideDecommissionRequestWithBody(server string, decommissionId openapi_types.UUID, params *OverrideDecommissionParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "decommission_id", decommissionId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/decommissions/%s/override", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewRerunDecommissionRequest calls the generic RerunDecommission builder with application/json body
+func NewRerunDecommissionRequest(server string, decommissionId openapi_types.UUID, params *RerunDecommissionParams, body RerunDecommissionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRerunDecommissionRequestWithBody(server, decommissionId, params, "application/json", bodyReader)
+}
+
+// NewRerunDecommissionRequestWithBody constructs an http.Request for the RerunDecommission method, with any body, and a specified content type
+func NewRerunDecommissionRequestWithBody(server string, decommissionId openapi_types.UUID, params *RerunDecommissionParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "decommission_id", decommissionId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/decommissions/%s/rerun", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewRestartDecommissionCleanRequest calls the generic RestartDecommissionClean builder with application/json body
+func NewRestartDecommissionCleanRequest(server string, decommissionId openapi_types.UUID, params *RestartDecommissionCleanParams, body RestartDecommissionCleanJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRestartDecommissionCleanRequestWithBody(server, decommissionId, params, "application/json", bodyReader)
+}
+
+// NewRestartDecommissionCleanRequestWithBody constructs an http.Request for the RestartDecommissionClean method, with any body, and a specified content type
+func NewRestartDecommissionCleanRequestWithBody(server string, decommissionId openapi_types.UUID, params *RestartDecommissionCleanParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "decommission_id", decommissionId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/decommissions/%s/restart-clean", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewResumeDecommissionRequest calls the generic ResumeDecommission builder with application/json body
+func NewResumeDecommissionRequest(server string, decommissionId openapi_types.UUID, params *ResumeDecommissionParams, body ResumeDecommissionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewResumeDecommissionRequestWithBody(server, decommissionId, params, "application/json", bodyReader)
+}
+
+// NewResumeDecommissionRequestWithBody constructs an http.Request for the ResumeDecommission method, with any body, and a specified content type
+func NewResumeDecommissionRequestWithBody(server string, decommissionId openapi_types.UUID, params *ResumeDecommissionParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "decommission_id", decommissionId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/decommissions/%s/resume", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewRetryDecommissionRequest calls the generic RetryDecommission builder with application/json body
+func NewRetryDecommissionRequest(server string, decommissionId openapi_types.UUID, params *RetryDecommissionParams, body RetryDecommissionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRetryDecommissionRequestWithBody(server, decommissionId, params, "application/json", bodyReader)
+}
+
+// NewRetryDecommissionRequestWithBody constructs an http.Request for the RetryDecommission method, with any body, and a specified content type
+func NewRetryDecommissionRequestWithBody(server string, decommissionId openapi_types.UUID, params *RetryDecommissionParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "decommission_id", decommissionId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/decommissions/%s/retry", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
 	}
 
 	return req, nil
@@ -12448,6 +18392,277 @@ func NewIssueNodeBootstrapRequestWithBody(server string, nodeId openapi_types.UU
 	return req, nil
 }
 
+// NewListNodeCertificatesRequest constructs an http.Request for the ListNodeCertificates method
+func NewListNodeCertificatesRequest(server string, nodeId openapi_types.UUID, params *ListNodeCertificatesParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "node_id", nodeId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/nodes/%s/certificates", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageSize != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "page_size", *params.PageSize, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Kind != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "kind", *params.Kind, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDecommissionNodeRequest calls the generic DecommissionNode builder with application/json body
+func NewDecommissionNodeRequest(server string, nodeId openapi_types.UUID, params *DecommissionNodeParams, body DecommissionNodeJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewDecommissionNodeRequestWithBody(server, nodeId, params, "application/json", bodyReader)
+}
+
+// NewDecommissionNodeRequestWithBody constructs an http.Request for the DecommissionNode method, with any body, and a specified content type
+func NewDecommissionNodeRequestWithBody(server string, nodeId openapi_types.UUID, params *DecommissionNodeParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "node_id", nodeId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/nodes/%s/decommission", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewPlanNodeDecommissionRequest calls the generic PlanNodeDecommission builder with application/json body
+func NewPlanNodeDecommissionRequest(server string, nodeId openapi_types.UUID, params *PlanNodeDecommissionParams, body PlanNodeDecommissionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPlanNodeDecommissionRequestWithBody(server, nodeId, params, "application/json", bodyReader)
+}
+
+// NewPlanNodeDecommissionRequestWithBody constructs an http.Request for the PlanNodeDecommission method, with any body, and a specified content type
+func NewPlanNodeDecommissionRequestWithBody(server string, nodeId openapi_types.UUID, params *PlanNodeDecommissionParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "node_id", nodeId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/nodes/%s/decommission/plan", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDrainNodeRequest calls the generic DrainNode builder with application/json body
+func NewDrainNodeRequest(server string, nodeId openapi_types.UUID, params *DrainNodeParams, body DrainNodeJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewDrainNodeRequestWithBody(server, nodeId, params, "application/json", bodyReader)
+}
+
+// NewDrainNodeRequestWithBody constructs an http.Request for the DrainNode method, with any body, and a specified content type
+func NewDrainNodeRequestWithBody(server string, nodeId openapi_types.UUID, params *DrainNodeParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "node_id", nodeId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/nodes/%s/drain", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewGetNodeHistoryRequest constructs an http.Request for the GetNodeHistory method
 func NewGetNodeHistoryRequest(server string, nodeId openapi_types.UUID, params *GetNodeHistoryParams) (*http.Request, error) {
 	var err error
@@ -12533,6 +18748,316 @@ func NewGetNodeHistoryRequest(server string, nodeId openapi_types.UUID, params *
 	return req, nil
 }
 
+// NewQuarantineNodeRequest calls the generic QuarantineNode builder with application/json body
+func NewQuarantineNodeRequest(server string, nodeId openapi_types.UUID, params *QuarantineNodeParams, body QuarantineNodeJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewQuarantineNodeRequestWithBody(server, nodeId, params, "application/json", bodyReader)
+}
+
+// NewQuarantineNodeRequestWithBody constructs an http.Request for the QuarantineNode method, with any body, and a specified content type
+func NewQuarantineNodeRequestWithBody(server string, nodeId openapi_types.UUID, params *QuarantineNodeParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "node_id", nodeId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/nodes/%s/quarantine", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewReactivateNodeRequest calls the generic ReactivateNode builder with application/json body
+func NewReactivateNodeRequest(server string, nodeId openapi_types.UUID, params *ReactivateNodeParams, body ReactivateNodeJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewReactivateNodeRequestWithBody(server, nodeId, params, "application/json", bodyReader)
+}
+
+// NewReactivateNodeRequestWithBody constructs an http.Request for the ReactivateNode method, with any body, and a specified content type
+func NewReactivateNodeRequestWithBody(server string, nodeId openapi_types.UUID, params *ReactivateNodeParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "node_id", nodeId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/nodes/%s/reactivate", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewRemoveNodeRequest calls the generic RemoveNode builder with application/json body
+func NewRemoveNodeRequest(server string, nodeId openapi_types.UUID, params *RemoveNodeParams, body RemoveNodeJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRemoveNodeRequestWithBody(server, nodeId, params, "application/json", bodyReader)
+}
+
+// NewRemoveNodeRequestWithBody constructs an http.Request for the RemoveNode method, with any body, and a specified content type
+func NewRemoveNodeRequestWithBody(server string, nodeId openapi_types.UUID, params *RemoveNodeParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "node_id", nodeId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/nodes/%s/remove", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewRetireNodeRequest calls the generic RetireNode builder with application/json body
+func NewRetireNodeRequest(server string, nodeId openapi_types.UUID, params *RetireNodeParams, body RetireNodeJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRetireNodeRequestWithBody(server, nodeId, params, "application/json", bodyReader)
+}
+
+// NewRetireNodeRequestWithBody constructs an http.Request for the RetireNode method, with any body, and a specified content type
+func NewRetireNodeRequestWithBody(server string, nodeId openapi_types.UUID, params *RetireNodeParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "node_id", nodeId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/nodes/%s/retire", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewReturnNodeToServiceRequest calls the generic ReturnNodeToService builder with application/json body
+func NewReturnNodeToServiceRequest(server string, nodeId openapi_types.UUID, params *ReturnNodeToServiceParams, body ReturnNodeToServiceJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewReturnNodeToServiceRequestWithBody(server, nodeId, params, "application/json", bodyReader)
+}
+
+// NewReturnNodeToServiceRequestWithBody constructs an http.Request for the ReturnNodeToService method, with any body, and a specified content type
+func NewReturnNodeToServiceRequestWithBody(server string, nodeId openapi_types.UUID, params *ReturnNodeToServiceParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "node_id", nodeId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/nodes/%s/return-to-service", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewRevokeNodeIdentityRequest calls the generic RevokeNodeIdentity builder with application/json body
 func NewRevokeNodeIdentityRequest(server string, nodeId openapi_types.UUID, params *RevokeNodeIdentityParams, body RevokeNodeIdentityJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -12561,6 +19086,68 @@ func NewRevokeNodeIdentityRequestWithBody(server string, nodeId openapi_types.UU
 	}
 
 	operationPath := fmt.Sprintf("/api/v1/admin/nodes/%s/revoke-identity", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewCleanNodeStorageRequest calls the generic CleanNodeStorage builder with application/json body
+func NewCleanNodeStorageRequest(server string, nodeId openapi_types.UUID, params *CleanNodeStorageParams, body CleanNodeStorageJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCleanNodeStorageRequestWithBody(server, nodeId, params, "application/json", bodyReader)
+}
+
+// NewCleanNodeStorageRequestWithBody constructs an http.Request for the CleanNodeStorage method, with any body, and a specified content type
+func NewCleanNodeStorageRequestWithBody(server string, nodeId openapi_types.UUID, params *CleanNodeStorageParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "node_id", nodeId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/nodes/%s/storage-cleanup", pathParam0)
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -15615,6 +22202,33 @@ func NewFinishOidcSignInRequestWithBody(server string, contentType string, body 
 	return req, nil
 }
 
+// NewListCertificateKeysRequest constructs an http.Request for the ListCertificateKeys method
+func NewListCertificateKeysRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/certificate-keys")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewStreamEventsRequest constructs an http.Request for the StreamEvents method
 func NewStreamEventsRequest(server string, params *StreamEventsParams) (*http.Request, error) {
 	var err error
@@ -17329,6 +23943,293 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/admin/audit-logs (the `ListAuditLogs` operationId).
 	ListAuditLogsWithResponse(ctx context.Context, params *ListAuditLogsParams, reqEditors ...RequestEditorFn) (*ListAuditLogsResponse, error)
 
+	// ListCertificatesWithResponse List certificates and handover receipts, newest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/certificates (the `ListCertificates` operationId).
+	ListCertificatesWithResponse(ctx context.Context, params *ListCertificatesParams, reqEditors ...RequestEditorFn) (*ListCertificatesResponse, error)
+
+	// GetCertificateWithResponse Read a signed certificate or handover receipt
+	//
+	// The answer, byte by byte, is the signed file. Keep it: it is verified without this control plane, with the public keys.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/certificates/{certificate_id} (the `GetCertificate` operationId).
+	GetCertificateWithResponse(ctx context.Context, certificateId openapi_types.UUID, reqEditors ...RequestEditorFn) (*GetCertificateResponse, error)
+
+	// ListDecommissionBatchesWithResponse List batches of decommissions, newest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/decommission-batches (the `ListDecommissionBatches` operationId).
+	ListDecommissionBatchesWithResponse(ctx context.Context, params *ListDecommissionBatchesParams, reqEditors ...RequestEditorFn) (*ListDecommissionBatchesResponse, error)
+
+	// GetDecommissionBatchWithResponse Read how a batch of decommissions stands
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/decommission-batches/{batch_id} (the `GetDecommissionBatch` operationId).
+	GetDecommissionBatchWithResponse(ctx context.Context, batchId openapi_types.UUID, reqEditors ...RequestEditorFn) (*GetDecommissionBatchResponse, error)
+
+	// CancelDecommissionBatchWithBodyWithResponse Stop all decommissions of a batch
+	//
+	// Those that have not begun are cancelled at once; those that are running or parked let go of their nodes where that is possible.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/decommission-batches/{batch_id}/cancel (the `CancelDecommissionBatch` operationId).
+	CancelDecommissionBatchWithBodyWithResponse(ctx context.Context, batchId openapi_types.UUID, params *CancelDecommissionBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CancelDecommissionBatchResponse, error)
+
+	// CancelDecommissionBatchWithResponse Stop all decommissions of a batch
+	//
+	// Those that have not begun are cancelled at once; those that are running or parked let go of their nodes where that is possible.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/decommission-batches/{batch_id}/cancel (the `CancelDecommissionBatch` operationId).
+	CancelDecommissionBatchWithResponse(ctx context.Context, batchId openapi_types.UUID, params *CancelDecommissionBatchParams, body CancelDecommissionBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*CancelDecommissionBatchResponse, error)
+
+	// ResumeDecommissionBatchWithBodyWithResponse Begin more of a batch
+	//
+	// For one that is halted: it goes on in spite of what has failed so far, and halts again when more than that fails. Who decided so, and why, is recorded.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/decommission-batches/{batch_id}/resume (the `ResumeDecommissionBatch` operationId).
+	ResumeDecommissionBatchWithBodyWithResponse(ctx context.Context, batchId openapi_types.UUID, params *ResumeDecommissionBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ResumeDecommissionBatchResponse, error)
+
+	// ResumeDecommissionBatchWithResponse Begin more of a batch
+	//
+	// For one that is halted: it goes on in spite of what has failed so far, and halts again when more than that fails. Who decided so, and why, is recorded.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/decommission-batches/{batch_id}/resume (the `ResumeDecommissionBatch` operationId).
+	ResumeDecommissionBatchWithResponse(ctx context.Context, batchId openapi_types.UUID, params *ResumeDecommissionBatchParams, body ResumeDecommissionBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*ResumeDecommissionBatchResponse, error)
+
+	// ListDecommissionStagesWithResponse List the modes of decommissions and their stages
+	//
+	// What each stage looks at, does and waits for, how it fails, and what is done then.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/decommission-stages (the `ListDecommissionStages` operationId).
+	ListDecommissionStagesWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListDecommissionStagesResponse, error)
+
+	// ListDecommissionsWithResponse List decommissions, newest first
+	//
+	// All operations that clean nodes, put them aside or remove them.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/decommissions (the `ListDecommissions` operationId).
+	ListDecommissionsWithResponse(ctx context.Context, params *ListDecommissionsParams, reqEditors ...RequestEditorFn) (*ListDecommissionsResponse, error)
+
+	// CreateDecommissionBatchWithBodyWithResponse Do the same to many nodes
+	//
+	// A few at a time, until all are done or too many have failed. DESTROYS what the mode destroys, on each of them.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/decommissions/batch (the `CreateDecommissionBatch` operationId).
+	CreateDecommissionBatchWithBodyWithResponse(ctx context.Context, params *CreateDecommissionBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateDecommissionBatchResponse, error)
+
+	// CreateDecommissionBatchWithResponse Do the same to many nodes
+	//
+	// A few at a time, until all are done or too many have failed. DESTROYS what the mode destroys, on each of them.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/decommissions/batch (the `CreateDecommissionBatch` operationId).
+	CreateDecommissionBatchWithResponse(ctx context.Context, params *CreateDecommissionBatchParams, body CreateDecommissionBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateDecommissionBatchResponse, error)
+
+	// StreamDecommissionsWithResponse Follow the progress of decommissions, as server-sent events
+	//
+	// Each event is an envelope of the event stream whose payload is about one decommission: its stage, status and what happened. Resume with Last-Event-ID, as with the feed of all events; the first event is gap when something was missed meanwhile, otherwise position. The server ends the stream from time to time; resume then.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/decommissions/feed (the `StreamDecommissions` operationId).
+	StreamDecommissionsWithResponse(ctx context.Context, params *StreamDecommissionsParams, reqEditors ...RequestEditorFn) (*StreamDecommissionsResponse, error)
+
+	// GetDecommissionWithResponse Read a decommission, its newest events and what they mean
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/decommissions/{decommission_id} (the `GetDecommission` operationId).
+	GetDecommissionWithResponse(ctx context.Context, decommissionId openapi_types.UUID, reqEditors ...RequestEditorFn) (*GetDecommissionResponse, error)
+
+	// AdoptDecommissionWithBodyWithResponse Accept what MAAS and the inventory show, and go on from there
+	//
+	// For a machine that was released by hand. What nobody can prove is not adopted. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/adopt (the `AdoptDecommission` operationId).
+	AdoptDecommissionWithBodyWithResponse(ctx context.Context, decommissionId openapi_types.UUID, params *AdoptDecommissionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AdoptDecommissionResponse, error)
+
+	// AdoptDecommissionWithResponse Accept what MAAS and the inventory show, and go on from there
+	//
+	// For a machine that was released by hand. What nobody can prove is not adopted. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/adopt (the `AdoptDecommission` operationId).
+	AdoptDecommissionWithResponse(ctx context.Context, decommissionId openapi_types.UUID, params *AdoptDecommissionParams, body AdoptDecommissionJSONRequestBody, reqEditors ...RequestEditorFn) (*AdoptDecommissionResponse, error)
+
+	// CancelDecommissionWithBodyWithResponse Stop a decommission and let go of its node
+	//
+	// The node returns to what it was where nothing was destroyed; one that is not proven clean stays held. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/cancel (the `CancelDecommission` operationId).
+	CancelDecommissionWithBodyWithResponse(ctx context.Context, decommissionId openapi_types.UUID, params *CancelDecommissionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CancelDecommissionResponse, error)
+
+	// CancelDecommissionWithResponse Stop a decommission and let go of its node
+	//
+	// The node returns to what it was where nothing was destroyed; one that is not proven clean stays held. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/cancel (the `CancelDecommission` operationId).
+	CancelDecommissionWithResponse(ctx context.Context, decommissionId openapi_types.UUID, params *CancelDecommissionParams, body CancelDecommissionJSONRequestBody, reqEditors ...RequestEditorFn) (*CancelDecommissionResponse, error)
+
+	// ListDecommissionEventsWithResponse Read the ledger of a decommission, oldest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/decommissions/{decommission_id}/events (the `ListDecommissionEvents` operationId).
+	ListDecommissionEventsWithResponse(ctx context.Context, decommissionId openapi_types.UUID, params *ListDecommissionEventsParams, reqEditors ...RequestEditorFn) (*ListDecommissionEventsResponse, error)
+
+	// ListDecommissionEvidenceWithResponse Read what the stages of a decommission saw, oldest first
+	//
+	// All of it, in one page. The certificate names each piece by its number and digest.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/decommissions/{decommission_id}/evidence (the `ListDecommissionEvidence` operationId).
+	ListDecommissionEvidenceWithResponse(ctx context.Context, decommissionId openapi_types.UUID, reqEditors ...RequestEditorFn) (*ListDecommissionEvidenceResponse, error)
+
+	// GetDecommissionExplanationWithResponse Explain how a decommission stands, and what may be done
+	//
+	// The same facts always get the same explanation.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/decommissions/{decommission_id}/explain (the `GetDecommissionExplanation` operationId).
+	GetDecommissionExplanationWithResponse(ctx context.Context, decommissionId openapi_types.UUID, reqEditors ...RequestEditorFn) (*GetDecommissionExplanationResponse, error)
+
+	// MarkDecommissionManualWithBodyWithResponse Stop automation on a decommission until somebody decides
+	//
+	// What is running has no effect any more. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/mark-manual-intervention (the `MarkDecommissionManual` operationId).
+	MarkDecommissionManualWithBodyWithResponse(ctx context.Context, decommissionId openapi_types.UUID, params *MarkDecommissionManualParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*MarkDecommissionManualResponse, error)
+
+	// MarkDecommissionManualWithResponse Stop automation on a decommission until somebody decides
+	//
+	// What is running has no effect any more. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/mark-manual-intervention (the `MarkDecommissionManual` operationId).
+	MarkDecommissionManualWithResponse(ctx context.Context, decommissionId openapi_types.UUID, params *MarkDecommissionManualParams, body MarkDecommissionManualJSONRequestBody, reqEditors ...RequestEditorFn) (*MarkDecommissionManualResponse, error)
+
+	// OverrideDecommissionWithBodyWithResponse Go on without the stage that failed
+	//
+	// Who decided that, why, and the risk that is left are kept with the decommission and stand in its certificate. 409 for stages that nothing goes on without: no node returns to service unproven.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/override (the `OverrideDecommission` operationId).
+	OverrideDecommissionWithBodyWithResponse(ctx context.Context, decommissionId openapi_types.UUID, params *OverrideDecommissionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*OverrideDecommissionResponse, error)
+
+	// OverrideDecommissionWithResponse Go on without the stage that failed
+	//
+	// Who decided that, why, and the risk that is left are kept with the decommission and stand in its certificate. 409 for stages that nothing goes on without: no node returns to service unproven.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/override (the `OverrideDecommission` operationId).
+	OverrideDecommissionWithResponse(ctx context.Context, decommissionId openapi_types.UUID, params *OverrideDecommissionParams, body OverrideDecommissionJSONRequestBody, reqEditors ...RequestEditorFn) (*OverrideDecommissionResponse, error)
+
+	// RerunDecommissionWithBodyWithResponse Let a decommission go through all stages again
+	//
+	// Everything is cleaned and looked at once more. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/rerun (the `RerunDecommission` operationId).
+	RerunDecommissionWithBodyWithResponse(ctx context.Context, decommissionId openapi_types.UUID, params *RerunDecommissionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RerunDecommissionResponse, error)
+
+	// RerunDecommissionWithResponse Let a decommission go through all stages again
+	//
+	// Everything is cleaned and looked at once more. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/rerun (the `RerunDecommission` operationId).
+	RerunDecommissionWithResponse(ctx context.Context, decommissionId openapi_types.UUID, params *RerunDecommissionParams, body RerunDecommissionJSONRequestBody, reqEditors ...RequestEditorFn) (*RerunDecommissionResponse, error)
+
+	// RestartDecommissionCleanWithBodyWithResponse Let go of a node, then begin its decommission again
+	//
+	// Not possible once the machine was released. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/restart-clean (the `RestartDecommissionClean` operationId).
+	RestartDecommissionCleanWithBodyWithResponse(ctx context.Context, decommissionId openapi_types.UUID, params *RestartDecommissionCleanParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RestartDecommissionCleanResponse, error)
+
+	// RestartDecommissionCleanWithResponse Let go of a node, then begin its decommission again
+	//
+	// Not possible once the machine was released. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/restart-clean (the `RestartDecommissionClean` operationId).
+	RestartDecommissionCleanWithResponse(ctx context.Context, decommissionId openapi_types.UUID, params *RestartDecommissionCleanParams, body RestartDecommissionCleanJSONRequestBody, reqEditors ...RequestEditorFn) (*RestartDecommissionCleanResponse, error)
+
+	// ResumeDecommissionWithBodyWithResponse Let a decommission go on from its last safe checkpoint
+	//
+	// Best after something outside was put right, or after a passing trouble. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/resume (the `ResumeDecommission` operationId).
+	ResumeDecommissionWithBodyWithResponse(ctx context.Context, decommissionId openapi_types.UUID, params *ResumeDecommissionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ResumeDecommissionResponse, error)
+
+	// ResumeDecommissionWithResponse Let a decommission go on from its last safe checkpoint
+	//
+	// Best after something outside was put right, or after a passing trouble. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/resume (the `ResumeDecommission` operationId).
+	ResumeDecommissionWithResponse(ctx context.Context, decommissionId openapi_types.UUID, params *ResumeDecommissionParams, body ResumeDecommissionJSONRequestBody, reqEditors ...RequestEditorFn) (*ResumeDecommissionResponse, error)
+
+	// RetryDecommissionWithBodyWithResponse Run the failed stage of a decommission again
+	//
+	// Nothing but this stage is repeated; a task that still runs on the node is waited for and not given twice. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/retry (the `RetryDecommission` operationId).
+	RetryDecommissionWithBodyWithResponse(ctx context.Context, decommissionId openapi_types.UUID, params *RetryDecommissionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RetryDecommissionResponse, error)
+
+	// RetryDecommissionWithResponse Run the failed stage of a decommission again
+	//
+	// Nothing but this stage is repeated; a task that still runs on the node is waited for and not given twice. 409 when the present state does not allow it, with the actions that it does.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/retry (the `RetryDecommission` operationId).
+	RetryDecommissionWithResponse(ctx context.Context, decommissionId openapi_types.UUID, params *RetryDecommissionParams, body RetryDecommissionJSONRequestBody, reqEditors ...RequestEditorFn) (*RetryDecommissionResponse, error)
+
 	// ListMaasSitesWithResponse List the MAAS sites
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -17666,12 +24567,163 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/admin/nodes/{node_id}/bootstrap (the `IssueNodeBootstrap` operationId).
 	IssueNodeBootstrapWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *IssueNodeBootstrapParams, body IssueNodeBootstrapJSONRequestBody, reqEditors ...RequestEditorFn) (*IssueNodeBootstrapResponse, error)
 
+	// ListNodeCertificatesWithResponse List certificates and handover receipts of a node, newest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/nodes/{node_id}/certificates (the `ListNodeCertificates` operationId).
+	ListNodeCertificatesWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *ListNodeCertificatesParams, reqEditors ...RequestEditorFn) (*ListNodeCertificatesResponse, error)
+
+	// DecommissionNodeWithBodyWithResponse Turn a node over, install it anew, or take it out for good
+	//
+	// DESTROYS data: see what with the plan. Combinations that make no sense are refused with the reason. Asking for what is under way already is that operation. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/decommission (the `DecommissionNode` operationId).
+	DecommissionNodeWithBodyWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *DecommissionNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DecommissionNodeResponse, error)
+
+	// DecommissionNodeWithResponse Turn a node over, install it anew, or take it out for good
+	//
+	// DESTROYS data: see what with the plan. Combinations that make no sense are refused with the reason. Asking for what is under way already is that operation. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/decommission (the `DecommissionNode` operationId).
+	DecommissionNodeWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *DecommissionNodeParams, body DecommissionNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*DecommissionNodeResponse, error)
+
+	// PlanNodeDecommissionWithBodyWithResponse Say what an operation would do to a node, and change nothing
+	//
+	// What is destroyed, through which stages, how long it takes as a rule and what stands in its way.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/decommission/plan (the `PlanNodeDecommission` operationId).
+	PlanNodeDecommissionWithBodyWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *PlanNodeDecommissionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PlanNodeDecommissionResponse, error)
+
+	// PlanNodeDecommissionWithResponse Say what an operation would do to a node, and change nothing
+	//
+	// What is destroyed, through which stages, how long it takes as a rule and what stands in its way.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/decommission/plan (the `PlanNodeDecommission` operationId).
+	PlanNodeDecommissionWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *PlanNodeDecommissionParams, body PlanNodeDecommissionJSONRequestBody, reqEditors ...RequestEditorFn) (*PlanNodeDecommissionResponse, error)
+
+	// DrainNodeWithBodyWithResponse Take a node out of service, and clean nothing
+	//
+	// Sessions and accounts of tenants end; the node is retired. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/drain (the `DrainNode` operationId).
+	DrainNodeWithBodyWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *DrainNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DrainNodeResponse, error)
+
+	// DrainNodeWithResponse Take a node out of service, and clean nothing
+	//
+	// Sessions and accounts of tenants end; the node is retired. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/drain (the `DrainNode` operationId).
+	DrainNodeWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *DrainNodeParams, body DrainNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*DrainNodeResponse, error)
+
 	// GetNodeHistoryWithResponse Read the history of a node, or the node as it was
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/nodes/{node_id}/history (the `GetNodeHistory` operationId).
 	GetNodeHistoryWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *GetNodeHistoryParams, reqEditors ...RequestEditorFn) (*GetNodeHistoryResponse, error)
+
+	// QuarantineNodeWithBodyWithResponse Block a node from scheduling
+	//
+	// Nothing on it is changed. A node that is quarantined already stays so. Refused while an operation owns the node, and where its state does not allow it: the answer says what it allows.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/quarantine (the `QuarantineNode` operationId).
+	QuarantineNodeWithBodyWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *QuarantineNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*QuarantineNodeResponse, error)
+
+	// QuarantineNodeWithResponse Block a node from scheduling
+	//
+	// Nothing on it is changed. A node that is quarantined already stays so. Refused while an operation owns the node, and where its state does not allow it: the answer says what it allows.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/quarantine (the `QuarantineNode` operationId).
+	QuarantineNodeWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *QuarantineNodeParams, body QuarantineNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*QuarantineNodeResponse, error)
+
+	// ReactivateNodeWithBodyWithResponse Return a retired node to service
+	//
+	// It becomes schedulable once it is validated. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/reactivate (the `ReactivateNode` operationId).
+	ReactivateNodeWithBodyWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *ReactivateNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReactivateNodeResponse, error)
+
+	// ReactivateNodeWithResponse Return a retired node to service
+	//
+	// It becomes schedulable once it is validated. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/reactivate (the `ReactivateNode` operationId).
+	ReactivateNodeWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *ReactivateNodeParams, body ReactivateNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*ReactivateNodeResponse, error)
+
+	// RemoveNodeWithBodyWithResponse Remove a retired node from the inventory
+	//
+	// The agent is uninstalled and the node deleted for good; its id is never used again. A machine of MAAS that is to be released is fully decommissioned instead. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/remove (the `RemoveNode` operationId).
+	RemoveNodeWithBodyWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *RemoveNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RemoveNodeResponse, error)
+
+	// RemoveNodeWithResponse Remove a retired node from the inventory
+	//
+	// The agent is uninstalled and the node deleted for good; its id is never used again. A machine of MAAS that is to be released is fully decommissioned instead. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/remove (the `RemoveNode` operationId).
+	RemoveNodeWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *RemoveNodeParams, body RemoveNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*RemoveNodeResponse, error)
+
+	// RetireNodeWithBodyWithResponse Take a node out of service, cleaned
+	//
+	// DESTROYS what tenants left on it; the node is retired and proven clean, with a certificate. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/retire (the `RetireNode` operationId).
+	RetireNodeWithBodyWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *RetireNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RetireNodeResponse, error)
+
+	// RetireNodeWithResponse Take a node out of service, cleaned
+	//
+	// DESTROYS what tenants left on it; the node is retired and proven clean, with a certificate. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/retire (the `RetireNode` operationId).
+	RetireNodeWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *RetireNodeParams, body RetireNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*RetireNodeResponse, error)
+
+	// ReturnNodeToServiceWithBodyWithResponse End the quarantine of a node
+	//
+	// A node that a tenant had access to must be proven clean first. One that is active already stays so. Refused while an operation owns the node, and where its state does not allow it: the answer says what it allows.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/return-to-service (the `ReturnNodeToService` operationId).
+	ReturnNodeToServiceWithBodyWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *ReturnNodeToServiceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReturnNodeToServiceResponse, error)
+
+	// ReturnNodeToServiceWithResponse End the quarantine of a node
+	//
+	// A node that a tenant had access to must be proven clean first. One that is active already stays so. Refused while an operation owns the node, and where its state does not allow it: the answer says what it allows.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/return-to-service (the `ReturnNodeToService` operationId).
+	ReturnNodeToServiceWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *ReturnNodeToServiceParams, body ReturnNodeToServiceJSONRequestBody, reqEditors ...RequestEditorFn) (*ReturnNodeToServiceResponse, error)
 
 	// RevokeNodeIdentityWithBodyWithResponse Take all certificates and tokens of a node back
 	//
@@ -17690,6 +24742,24 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/admin/nodes/{node_id}/revoke-identity (the `RevokeNodeIdentity` operationId).
 	RevokeNodeIdentityWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *RevokeNodeIdentityParams, body RevokeNodeIdentityJSONRequestBody, reqEditors ...RequestEditorFn) (*RevokeNodeIdentityResponse, error)
+
+	// CleanNodeStorageWithBodyWithResponse Clean the storage of a node
+	//
+	// DESTROYS data on the node. The node is held meanwhile, and validated afterwards. Asking for what is under way already is that operation. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/storage-cleanup (the `CleanNodeStorage` operationId).
+	CleanNodeStorageWithBodyWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *CleanNodeStorageParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CleanNodeStorageResponse, error)
+
+	// CleanNodeStorageWithResponse Clean the storage of a node
+	//
+	// DESTROYS data on the node. The node is held meanwhile, and validated afterwards. Asking for what is under way already is that operation. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/storage-cleanup (the `CleanNodeStorage` operationId).
+	CleanNodeStorageWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *CleanNodeStorageParams, body CleanNodeStorageJSONRequestBody, reqEditors ...RequestEditorFn) (*CleanNodeStorageResponse, error)
 
 	// ListNodeTasksWithResponse List the tasks of a node, newest first
 	//
@@ -18349,6 +25419,15 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/auth/oidc/exchange (the `FinishOidcSignIn` operationId).
 	FinishOidcSignInWithResponse(ctx context.Context, body FinishOidcSignInJSONRequestBody, reqEditors ...RequestEditorFn) (*FinishOidcSignInResponse, error)
 
+	// ListCertificateKeysWithResponse List the public keys that certificates are verified with
+	//
+	// All that sign or ever signed. Get them once, from a place you trust, and keep them beside the certificates.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/certificate-keys (the `ListCertificateKeys` operationId).
+	ListCertificateKeysWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListCertificateKeysResponse, error)
+
 	// StreamEventsWithResponse Follow what happens, as server-sent events
 	//
 	// Holders of a role on the platform see every event; others see those of their tenants. Resume with Last-Event-ID: nothing is missed or repeated as long as the stream still holds it, which it does for days; otherwise the first event is gap. An event position tells how far the stream has come when there was nothing to show. The server ends the stream from time to time; resume then.
@@ -18728,6 +25807,2469 @@ func (r ListAuditLogsResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ListAuditLogsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListCertificatesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *CertificateViewList
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListCertificatesResponse) GetJSON200() *CertificateViewList {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ListCertificatesResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ListCertificatesResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ListCertificatesResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r ListCertificatesResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ListCertificatesResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ListCertificatesResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ListCertificatesResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r ListCertificatesResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r ListCertificatesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListCertificatesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListCertificatesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListCertificatesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetCertificateResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *CertificateSigned
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetCertificateResponse) GetJSON200() *CertificateSigned {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r GetCertificateResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r GetCertificateResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r GetCertificateResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r GetCertificateResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r GetCertificateResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r GetCertificateResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r GetCertificateResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r GetCertificateResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r GetCertificateResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r GetCertificateResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetCertificateResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetCertificateResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetCertificateResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListDecommissionBatchesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DecommissionBatchViewList
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListDecommissionBatchesResponse) GetJSON200() *DecommissionBatchViewList {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ListDecommissionBatchesResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ListDecommissionBatchesResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ListDecommissionBatchesResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r ListDecommissionBatchesResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ListDecommissionBatchesResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ListDecommissionBatchesResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ListDecommissionBatchesResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r ListDecommissionBatchesResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r ListDecommissionBatchesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListDecommissionBatchesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListDecommissionBatchesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListDecommissionBatchesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetDecommissionBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DecommissionBatchView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetDecommissionBatchResponse) GetJSON200() *DecommissionBatchView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r GetDecommissionBatchResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r GetDecommissionBatchResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r GetDecommissionBatchResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r GetDecommissionBatchResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r GetDecommissionBatchResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r GetDecommissionBatchResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r GetDecommissionBatchResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r GetDecommissionBatchResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r GetDecommissionBatchResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r GetDecommissionBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetDecommissionBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetDecommissionBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetDecommissionBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CancelDecommissionBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *DecommissionBatchView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r CancelDecommissionBatchResponse) GetJSON202() *DecommissionBatchView {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r CancelDecommissionBatchResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r CancelDecommissionBatchResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r CancelDecommissionBatchResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r CancelDecommissionBatchResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r CancelDecommissionBatchResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r CancelDecommissionBatchResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r CancelDecommissionBatchResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r CancelDecommissionBatchResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r CancelDecommissionBatchResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r CancelDecommissionBatchResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r CancelDecommissionBatchResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r CancelDecommissionBatchResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r CancelDecommissionBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CancelDecommissionBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CancelDecommissionBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CancelDecommissionBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ResumeDecommissionBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *DecommissionBatchView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r ResumeDecommissionBatchResponse) GetJSON202() *DecommissionBatchView {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ResumeDecommissionBatchResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ResumeDecommissionBatchResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ResumeDecommissionBatchResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r ResumeDecommissionBatchResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r ResumeDecommissionBatchResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r ResumeDecommissionBatchResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r ResumeDecommissionBatchResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r ResumeDecommissionBatchResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ResumeDecommissionBatchResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ResumeDecommissionBatchResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ResumeDecommissionBatchResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r ResumeDecommissionBatchResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r ResumeDecommissionBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ResumeDecommissionBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ResumeDecommissionBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ResumeDecommissionBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListDecommissionStagesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DecommissionModeViewList
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListDecommissionStagesResponse) GetJSON200() *DecommissionModeViewList {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ListDecommissionStagesResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ListDecommissionStagesResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ListDecommissionStagesResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r ListDecommissionStagesResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ListDecommissionStagesResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ListDecommissionStagesResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ListDecommissionStagesResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r ListDecommissionStagesResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r ListDecommissionStagesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListDecommissionStagesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListDecommissionStagesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListDecommissionStagesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListDecommissionsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DecommissionViewList
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListDecommissionsResponse) GetJSON200() *DecommissionViewList {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ListDecommissionsResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ListDecommissionsResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ListDecommissionsResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r ListDecommissionsResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ListDecommissionsResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ListDecommissionsResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ListDecommissionsResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r ListDecommissionsResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r ListDecommissionsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListDecommissionsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListDecommissionsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListDecommissionsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateDecommissionBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *DecommissionNewBatchView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r CreateDecommissionBatchResponse) GetJSON202() *DecommissionNewBatchView {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r CreateDecommissionBatchResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r CreateDecommissionBatchResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r CreateDecommissionBatchResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r CreateDecommissionBatchResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r CreateDecommissionBatchResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r CreateDecommissionBatchResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r CreateDecommissionBatchResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r CreateDecommissionBatchResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r CreateDecommissionBatchResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r CreateDecommissionBatchResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r CreateDecommissionBatchResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateDecommissionBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateDecommissionBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateDecommissionBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateDecommissionBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type StreamDecommissionsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r StreamDecommissionsResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r StreamDecommissionsResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r StreamDecommissionsResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r StreamDecommissionsResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r StreamDecommissionsResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r StreamDecommissionsResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r StreamDecommissionsResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r StreamDecommissionsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r StreamDecommissionsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r StreamDecommissionsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r StreamDecommissionsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetDecommissionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DecommissionDetailView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetDecommissionResponse) GetJSON200() *DecommissionDetailView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r GetDecommissionResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r GetDecommissionResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r GetDecommissionResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r GetDecommissionResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r GetDecommissionResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r GetDecommissionResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r GetDecommissionResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r GetDecommissionResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r GetDecommissionResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r GetDecommissionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetDecommissionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetDecommissionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetDecommissionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type AdoptDecommissionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *DecommissionView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r AdoptDecommissionResponse) GetJSON202() *DecommissionView {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r AdoptDecommissionResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r AdoptDecommissionResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r AdoptDecommissionResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r AdoptDecommissionResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r AdoptDecommissionResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r AdoptDecommissionResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r AdoptDecommissionResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r AdoptDecommissionResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r AdoptDecommissionResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r AdoptDecommissionResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r AdoptDecommissionResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r AdoptDecommissionResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r AdoptDecommissionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r AdoptDecommissionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r AdoptDecommissionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r AdoptDecommissionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CancelDecommissionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *DecommissionView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r CancelDecommissionResponse) GetJSON202() *DecommissionView {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r CancelDecommissionResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r CancelDecommissionResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r CancelDecommissionResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r CancelDecommissionResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r CancelDecommissionResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r CancelDecommissionResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r CancelDecommissionResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r CancelDecommissionResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r CancelDecommissionResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r CancelDecommissionResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r CancelDecommissionResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r CancelDecommissionResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r CancelDecommissionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CancelDecommissionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CancelDecommissionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CancelDecommissionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListDecommissionEventsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DecommissionEventViewList
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListDecommissionEventsResponse) GetJSON200() *DecommissionEventViewList {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ListDecommissionEventsResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ListDecommissionEventsResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ListDecommissionEventsResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r ListDecommissionEventsResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r ListDecommissionEventsResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ListDecommissionEventsResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ListDecommissionEventsResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ListDecommissionEventsResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r ListDecommissionEventsResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r ListDecommissionEventsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListDecommissionEventsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListDecommissionEventsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListDecommissionEventsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListDecommissionEvidenceResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DecommissionEvidenceViewList
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListDecommissionEvidenceResponse) GetJSON200() *DecommissionEvidenceViewList {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ListDecommissionEvidenceResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ListDecommissionEvidenceResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ListDecommissionEvidenceResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r ListDecommissionEvidenceResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r ListDecommissionEvidenceResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ListDecommissionEvidenceResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ListDecommissionEvidenceResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ListDecommissionEvidenceResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r ListDecommissionEvidenceResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r ListDecommissionEvidenceResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListDecommissionEvidenceResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListDecommissionEvidenceResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListDecommissionEvidenceResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetDecommissionExplanationResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DecommissionExplanation
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetDecommissionExplanationResponse) GetJSON200() *DecommissionExplanation {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r GetDecommissionExplanationResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r GetDecommissionExplanationResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r GetDecommissionExplanationResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r GetDecommissionExplanationResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r GetDecommissionExplanationResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r GetDecommissionExplanationResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r GetDecommissionExplanationResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r GetDecommissionExplanationResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r GetDecommissionExplanationResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r GetDecommissionExplanationResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetDecommissionExplanationResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetDecommissionExplanationResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetDecommissionExplanationResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type MarkDecommissionManualResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *DecommissionView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r MarkDecommissionManualResponse) GetJSON202() *DecommissionView {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r MarkDecommissionManualResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r MarkDecommissionManualResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r MarkDecommissionManualResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r MarkDecommissionManualResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r MarkDecommissionManualResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r MarkDecommissionManualResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r MarkDecommissionManualResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r MarkDecommissionManualResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r MarkDecommissionManualResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r MarkDecommissionManualResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r MarkDecommissionManualResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r MarkDecommissionManualResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r MarkDecommissionManualResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r MarkDecommissionManualResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r MarkDecommissionManualResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r MarkDecommissionManualResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type OverrideDecommissionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *DecommissionView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r OverrideDecommissionResponse) GetJSON202() *DecommissionView {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r OverrideDecommissionResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r OverrideDecommissionResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r OverrideDecommissionResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r OverrideDecommissionResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r OverrideDecommissionResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r OverrideDecommissionResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r OverrideDecommissionResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r OverrideDecommissionResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r OverrideDecommissionResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r OverrideDecommissionResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r OverrideDecommissionResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r OverrideDecommissionResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r OverrideDecommissionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r OverrideDecommissionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r OverrideDecommissionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r OverrideDecommissionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RerunDecommissionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *DecommissionView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r RerunDecommissionResponse) GetJSON202() *DecommissionView {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r RerunDecommissionResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r RerunDecommissionResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r RerunDecommissionResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r RerunDecommissionResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r RerunDecommissionResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r RerunDecommissionResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r RerunDecommissionResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r RerunDecommissionResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r RerunDecommissionResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r RerunDecommissionResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r RerunDecommissionResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r RerunDecommissionResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r RerunDecommissionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RerunDecommissionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RerunDecommissionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RerunDecommissionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RestartDecommissionCleanResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *DecommissionView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r RestartDecommissionCleanResponse) GetJSON202() *DecommissionView {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r RestartDecommissionCleanResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r RestartDecommissionCleanResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r RestartDecommissionCleanResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r RestartDecommissionCleanResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r RestartDecommissionCleanResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r RestartDecommissionCleanResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r RestartDecommissionCleanResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r RestartDecommissionCleanResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r RestartDecommissionCleanResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r RestartDecommissionCleanResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r RestartDecommissionCleanResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r RestartDecommissionCleanResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r RestartDecommissionCleanResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RestartDecommissionCleanResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RestartDecommissionCleanResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RestartDecommissionCleanResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ResumeDecommissionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *DecommissionView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r ResumeDecommissionResponse) GetJSON202() *DecommissionView {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ResumeDecommissionResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ResumeDecommissionResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ResumeDecommissionResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r ResumeDecommissionResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r ResumeDecommissionResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r ResumeDecommissionResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r ResumeDecommissionResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r ResumeDecommissionResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ResumeDecommissionResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ResumeDecommissionResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ResumeDecommissionResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r ResumeDecommissionResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r ResumeDecommissionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ResumeDecommissionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ResumeDecommissionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ResumeDecommissionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RetryDecommissionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *DecommissionView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r RetryDecommissionResponse) GetJSON202() *DecommissionView {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r RetryDecommissionResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r RetryDecommissionResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r RetryDecommissionResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r RetryDecommissionResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r RetryDecommissionResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r RetryDecommissionResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r RetryDecommissionResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r RetryDecommissionResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r RetryDecommissionResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r RetryDecommissionResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r RetryDecommissionResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r RetryDecommissionResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r RetryDecommissionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RetryDecommissionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RetryDecommissionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RetryDecommissionResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -22392,6 +31934,485 @@ func (r IssueNodeBootstrapResponse) ContentType() string {
 	return ""
 }
 
+type ListNodeCertificatesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *CertificateViewList
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListNodeCertificatesResponse) GetJSON200() *CertificateViewList {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ListNodeCertificatesResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ListNodeCertificatesResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ListNodeCertificatesResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r ListNodeCertificatesResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r ListNodeCertificatesResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ListNodeCertificatesResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ListNodeCertificatesResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ListNodeCertificatesResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r ListNodeCertificatesResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r ListNodeCertificatesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListNodeCertificatesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListNodeCertificatesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListNodeCertificatesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DecommissionNodeResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *DecommissionNewView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r DecommissionNodeResponse) GetJSON202() *DecommissionNewView {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r DecommissionNodeResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r DecommissionNodeResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r DecommissionNodeResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r DecommissionNodeResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r DecommissionNodeResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r DecommissionNodeResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r DecommissionNodeResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r DecommissionNodeResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r DecommissionNodeResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r DecommissionNodeResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r DecommissionNodeResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r DecommissionNodeResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r DecommissionNodeResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DecommissionNodeResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DecommissionNodeResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DecommissionNodeResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PlanNodeDecommissionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DecommissionPlan
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PlanNodeDecommissionResponse) GetJSON200() *DecommissionPlan {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r PlanNodeDecommissionResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r PlanNodeDecommissionResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r PlanNodeDecommissionResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r PlanNodeDecommissionResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r PlanNodeDecommissionResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r PlanNodeDecommissionResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r PlanNodeDecommissionResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r PlanNodeDecommissionResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r PlanNodeDecommissionResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r PlanNodeDecommissionResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r PlanNodeDecommissionResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r PlanNodeDecommissionResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r PlanNodeDecommissionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PlanNodeDecommissionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PlanNodeDecommissionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PlanNodeDecommissionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DrainNodeResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *DecommissionNewView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r DrainNodeResponse) GetJSON202() *DecommissionNewView {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r DrainNodeResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r DrainNodeResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r DrainNodeResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r DrainNodeResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r DrainNodeResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r DrainNodeResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r DrainNodeResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r DrainNodeResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r DrainNodeResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r DrainNodeResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r DrainNodeResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r DrainNodeResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r DrainNodeResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DrainNodeResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DrainNodeResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DrainNodeResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type GetNodeHistoryResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -22490,6 +32511,645 @@ func (r GetNodeHistoryResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetNodeHistoryResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// QuarantineNodeResponse200Headers the declared response headers of an HTTP 200 response for QuarantineNode
+type QuarantineNodeResponse200Headers struct {
+	ETag *string
+}
+
+type QuarantineNodeResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *NodeView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *QuarantineNodeResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r QuarantineNodeResponse) GetJSON200() *NodeView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r QuarantineNodeResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r QuarantineNodeResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r QuarantineNodeResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r QuarantineNodeResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r QuarantineNodeResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r QuarantineNodeResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r QuarantineNodeResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r QuarantineNodeResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r QuarantineNodeResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r QuarantineNodeResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r QuarantineNodeResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r QuarantineNodeResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r QuarantineNodeResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r QuarantineNodeResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r QuarantineNodeResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r QuarantineNodeResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ReactivateNodeResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *DecommissionNewView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r ReactivateNodeResponse) GetJSON202() *DecommissionNewView {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ReactivateNodeResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ReactivateNodeResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ReactivateNodeResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r ReactivateNodeResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r ReactivateNodeResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r ReactivateNodeResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r ReactivateNodeResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r ReactivateNodeResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ReactivateNodeResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ReactivateNodeResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ReactivateNodeResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r ReactivateNodeResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r ReactivateNodeResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ReactivateNodeResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ReactivateNodeResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ReactivateNodeResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RemoveNodeResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *DecommissionNewView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r RemoveNodeResponse) GetJSON202() *DecommissionNewView {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r RemoveNodeResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r RemoveNodeResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r RemoveNodeResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r RemoveNodeResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r RemoveNodeResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r RemoveNodeResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r RemoveNodeResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r RemoveNodeResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r RemoveNodeResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r RemoveNodeResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r RemoveNodeResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r RemoveNodeResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r RemoveNodeResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RemoveNodeResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RemoveNodeResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RemoveNodeResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RetireNodeResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *DecommissionNewView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r RetireNodeResponse) GetJSON202() *DecommissionNewView {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r RetireNodeResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r RetireNodeResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r RetireNodeResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r RetireNodeResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r RetireNodeResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r RetireNodeResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r RetireNodeResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r RetireNodeResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r RetireNodeResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r RetireNodeResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r RetireNodeResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r RetireNodeResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r RetireNodeResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RetireNodeResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RetireNodeResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RetireNodeResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ReturnNodeToServiceResponse200Headers the declared response headers of an HTTP 200 response for ReturnNodeToService
+type ReturnNodeToServiceResponse200Headers struct {
+	ETag *string
+}
+
+type ReturnNodeToServiceResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *NodeView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ReturnNodeToServiceResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ReturnNodeToServiceResponse) GetJSON200() *NodeView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ReturnNodeToServiceResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ReturnNodeToServiceResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ReturnNodeToServiceResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r ReturnNodeToServiceResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r ReturnNodeToServiceResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r ReturnNodeToServiceResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r ReturnNodeToServiceResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r ReturnNodeToServiceResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ReturnNodeToServiceResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ReturnNodeToServiceResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ReturnNodeToServiceResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r ReturnNodeToServiceResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r ReturnNodeToServiceResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ReturnNodeToServiceResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ReturnNodeToServiceResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ReturnNodeToServiceResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -22608,6 +33268,131 @@ func (r RevokeNodeIdentityResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r RevokeNodeIdentityResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CleanNodeStorageResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *DecommissionNewView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r CleanNodeStorageResponse) GetJSON202() *DecommissionNewView {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r CleanNodeStorageResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r CleanNodeStorageResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r CleanNodeStorageResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r CleanNodeStorageResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r CleanNodeStorageResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r CleanNodeStorageResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r CleanNodeStorageResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r CleanNodeStorageResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r CleanNodeStorageResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r CleanNodeStorageResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r CleanNodeStorageResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r CleanNodeStorageResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r CleanNodeStorageResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CleanNodeStorageResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CleanNodeStorageResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CleanNodeStorageResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -28526,6 +39311,96 @@ func (r FinishOidcSignInResponse) ContentType() string {
 	return ""
 }
 
+type ListCertificateKeysResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *CertificateKeys
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListCertificateKeysResponse) GetJSON200() *CertificateKeys {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ListCertificateKeysResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ListCertificateKeysResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r ListCertificateKeysResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ListCertificateKeysResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ListCertificateKeysResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ListCertificateKeysResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r ListCertificateKeysResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r ListCertificateKeysResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListCertificateKeysResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListCertificateKeysResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListCertificateKeysResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type StreamEventsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -31712,6 +42587,491 @@ func (c *ClientWithResponses) ListAuditLogsWithResponse(ctx context.Context, par
 	return ParseListAuditLogsResponse(rsp)
 }
 
+// ListCertificatesWithResponse List certificates and handover receipts, newest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/certificates (the `ListCertificates` operationId).
+func (c *ClientWithResponses) ListCertificatesWithResponse(ctx context.Context, params *ListCertificatesParams, reqEditors ...RequestEditorFn) (*ListCertificatesResponse, error) {
+	rsp, err := c.ListCertificates(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListCertificatesResponse(rsp)
+}
+
+// GetCertificateWithResponse Read a signed certificate or handover receipt
+//
+// The answer, byte by byte, is the signed file. Keep it: it is verified without this control plane, with the public keys.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/certificates/{certificate_id} (the `GetCertificate` operationId).
+func (c *ClientWithResponses) GetCertificateWithResponse(ctx context.Context, certificateId openapi_types.UUID, reqEditors ...RequestEditorFn) (*GetCertificateResponse, error) {
+	rsp, err := c.GetCertificate(ctx, certificateId, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetCertificateResponse(rsp)
+}
+
+// ListDecommissionBatchesWithResponse List batches of decommissions, newest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/decommission-batches (the `ListDecommissionBatches` operationId).
+func (c *ClientWithResponses) ListDecommissionBatchesWithResponse(ctx context.Context, params *ListDecommissionBatchesParams, reqEditors ...RequestEditorFn) (*ListDecommissionBatchesResponse, error) {
+	rsp, err := c.ListDecommissionBatches(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListDecommissionBatchesResponse(rsp)
+}
+
+// GetDecommissionBatchWithResponse Read how a batch of decommissions stands
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/decommission-batches/{batch_id} (the `GetDecommissionBatch` operationId).
+func (c *ClientWithResponses) GetDecommissionBatchWithResponse(ctx context.Context, batchId openapi_types.UUID, reqEditors ...RequestEditorFn) (*GetDecommissionBatchResponse, error) {
+	rsp, err := c.GetDecommissionBatch(ctx, batchId, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetDecommissionBatchResponse(rsp)
+}
+
+// CancelDecommissionBatchWithBodyWithResponse Stop all decommissions of a batch
+//
+// Those that have not begun are cancelled at once; those that are running or parked let go of their nodes where that is possible.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/decommission-batches/{batch_id}/cancel (the `CancelDecommissionBatch` operationId).
+func (c *ClientWithResponses) CancelDecommissionBatchWithBodyWithResponse(ctx context.Context, batchId openapi_types.UUID, params *CancelDecommissionBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CancelDecommissionBatchResponse, error) {
+	rsp, err := c.CancelDecommissionBatchWithBody(ctx, batchId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCancelDecommissionBatchResponse(rsp)
+}
+
+// CancelDecommissionBatchWithResponse Stop all decommissions of a batch
+//
+// Those that have not begun are cancelled at once; those that are running or parked let go of their nodes where that is possible.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/decommission-batches/{batch_id}/cancel (the `CancelDecommissionBatch` operationId).
+func (c *ClientWithResponses) CancelDecommissionBatchWithResponse(ctx context.Context, batchId openapi_types.UUID, params *CancelDecommissionBatchParams, body CancelDecommissionBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*CancelDecommissionBatchResponse, error) {
+	rsp, err := c.CancelDecommissionBatch(ctx, batchId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCancelDecommissionBatchResponse(rsp)
+}
+
+// ResumeDecommissionBatchWithBodyWithResponse Begin more of a batch
+//
+// For one that is halted: it goes on in spite of what has failed so far, and halts again when more than that fails. Who decided so, and why, is recorded.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/decommission-batches/{batch_id}/resume (the `ResumeDecommissionBatch` operationId).
+func (c *ClientWithResponses) ResumeDecommissionBatchWithBodyWithResponse(ctx context.Context, batchId openapi_types.UUID, params *ResumeDecommissionBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ResumeDecommissionBatchResponse, error) {
+	rsp, err := c.ResumeDecommissionBatchWithBody(ctx, batchId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResumeDecommissionBatchResponse(rsp)
+}
+
+// ResumeDecommissionBatchWithResponse Begin more of a batch
+//
+// For one that is halted: it goes on in spite of what has failed so far, and halts again when more than that fails. Who decided so, and why, is recorded.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/decommission-batches/{batch_id}/resume (the `ResumeDecommissionBatch` operationId).
+func (c *ClientWithResponses) ResumeDecommissionBatchWithResponse(ctx context.Context, batchId openapi_types.UUID, params *ResumeDecommissionBatchParams, body ResumeDecommissionBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*ResumeDecommissionBatchResponse, error) {
+	rsp, err := c.ResumeDecommissionBatch(ctx, batchId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResumeDecommissionBatchResponse(rsp)
+}
+
+// ListDecommissionStagesWithResponse List the modes of decommissions and their stages
+//
+// What each stage looks at, does and waits for, how it fails, and what is done then.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/decommission-stages (the `ListDecommissionStages` operationId).
+func (c *ClientWithResponses) ListDecommissionStagesWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListDecommissionStagesResponse, error) {
+	rsp, err := c.ListDecommissionStages(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListDecommissionStagesResponse(rsp)
+}
+
+// ListDecommissionsWithResponse List decommissions, newest first
+//
+// All operations that clean nodes, put them aside or remove them.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/decommissions (the `ListDecommissions` operationId).
+func (c *ClientWithResponses) ListDecommissionsWithResponse(ctx context.Context, params *ListDecommissionsParams, reqEditors ...RequestEditorFn) (*ListDecommissionsResponse, error) {
+	rsp, err := c.ListDecommissions(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListDecommissionsResponse(rsp)
+}
+
+// CreateDecommissionBatchWithBodyWithResponse Do the same to many nodes
+//
+// A few at a time, until all are done or too many have failed. DESTROYS what the mode destroys, on each of them.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/decommissions/batch (the `CreateDecommissionBatch` operationId).
+func (c *ClientWithResponses) CreateDecommissionBatchWithBodyWithResponse(ctx context.Context, params *CreateDecommissionBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateDecommissionBatchResponse, error) {
+	rsp, err := c.CreateDecommissionBatchWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateDecommissionBatchResponse(rsp)
+}
+
+// CreateDecommissionBatchWithResponse Do the same to many nodes
+//
+// A few at a time, until all are done or too many have failed. DESTROYS what the mode destroys, on each of them.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/decommissions/batch (the `CreateDecommissionBatch` operationId).
+func (c *ClientWithResponses) CreateDecommissionBatchWithResponse(ctx context.Context, params *CreateDecommissionBatchParams, body CreateDecommissionBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateDecommissionBatchResponse, error) {
+	rsp, err := c.CreateDecommissionBatch(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateDecommissionBatchResponse(rsp)
+}
+
+// StreamDecommissionsWithResponse Follow the progress of decommissions, as server-sent events
+//
+// Each event is an envelope of the event stream whose payload is about one decommission: its stage, status and what happened. Resume with Last-Event-ID, as with the feed of all events; the first event is gap when something was missed meanwhile, otherwise position. The server ends the stream from time to time; resume then.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/decommissions/feed (the `StreamDecommissions` operationId).
+func (c *ClientWithResponses) StreamDecommissionsWithResponse(ctx context.Context, params *StreamDecommissionsParams, reqEditors ...RequestEditorFn) (*StreamDecommissionsResponse, error) {
+	rsp, err := c.StreamDecommissions(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseStreamDecommissionsResponse(rsp)
+}
+
+// GetDecommissionWithResponse Read a decommission, its newest events and what they mean
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/decommissions/{decommission_id} (the `GetDecommission` operationId).
+func (c *ClientWithResponses) GetDecommissionWithResponse(ctx context.Context, decommissionId openapi_types.UUID, reqEditors ...RequestEditorFn) (*GetDecommissionResponse, error) {
+	rsp, err := c.GetDecommission(ctx, decommissionId, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetDecommissionResponse(rsp)
+}
+
+// AdoptDecommissionWithBodyWithResponse Accept what MAAS and the inventory show, and go on from there
+//
+// For a machine that was released by hand. What nobody can prove is not adopted. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/adopt (the `AdoptDecommission` operationId).
+func (c *ClientWithResponses) AdoptDecommissionWithBodyWithResponse(ctx context.Context, decommissionId openapi_types.UUID, params *AdoptDecommissionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AdoptDecommissionResponse, error) {
+	rsp, err := c.AdoptDecommissionWithBody(ctx, decommissionId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAdoptDecommissionResponse(rsp)
+}
+
+// AdoptDecommissionWithResponse Accept what MAAS and the inventory show, and go on from there
+//
+// For a machine that was released by hand. What nobody can prove is not adopted. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/adopt (the `AdoptDecommission` operationId).
+func (c *ClientWithResponses) AdoptDecommissionWithResponse(ctx context.Context, decommissionId openapi_types.UUID, params *AdoptDecommissionParams, body AdoptDecommissionJSONRequestBody, reqEditors ...RequestEditorFn) (*AdoptDecommissionResponse, error) {
+	rsp, err := c.AdoptDecommission(ctx, decommissionId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAdoptDecommissionResponse(rsp)
+}
+
+// CancelDecommissionWithBodyWithResponse Stop a decommission and let go of its node
+//
+// The node returns to what it was where nothing was destroyed; one that is not proven clean stays held. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/cancel (the `CancelDecommission` operationId).
+func (c *ClientWithResponses) CancelDecommissionWithBodyWithResponse(ctx context.Context, decommissionId openapi_types.UUID, params *CancelDecommissionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CancelDecommissionResponse, error) {
+	rsp, err := c.CancelDecommissionWithBody(ctx, decommissionId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCancelDecommissionResponse(rsp)
+}
+
+// CancelDecommissionWithResponse Stop a decommission and let go of its node
+//
+// The node returns to what it was where nothing was destroyed; one that is not proven clean stays held. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/cancel (the `CancelDecommission` operationId).
+func (c *ClientWithResponses) CancelDecommissionWithResponse(ctx context.Context, decommissionId openapi_types.UUID, params *CancelDecommissionParams, body CancelDecommissionJSONRequestBody, reqEditors ...RequestEditorFn) (*CancelDecommissionResponse, error) {
+	rsp, err := c.CancelDecommission(ctx, decommissionId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCancelDecommissionResponse(rsp)
+}
+
+// ListDecommissionEventsWithResponse Read the ledger of a decommission, oldest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/decommissions/{decommission_id}/events (the `ListDecommissionEvents` operationId).
+func (c *ClientWithResponses) ListDecommissionEventsWithResponse(ctx context.Context, decommissionId openapi_types.UUID, params *ListDecommissionEventsParams, reqEditors ...RequestEditorFn) (*ListDecommissionEventsResponse, error) {
+	rsp, err := c.ListDecommissionEvents(ctx, decommissionId, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListDecommissionEventsResponse(rsp)
+}
+
+// ListDecommissionEvidenceWithResponse Read what the stages of a decommission saw, oldest first
+//
+// All of it, in one page. The certificate names each piece by its number and digest.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/decommissions/{decommission_id}/evidence (the `ListDecommissionEvidence` operationId).
+func (c *ClientWithResponses) ListDecommissionEvidenceWithResponse(ctx context.Context, decommissionId openapi_types.UUID, reqEditors ...RequestEditorFn) (*ListDecommissionEvidenceResponse, error) {
+	rsp, err := c.ListDecommissionEvidence(ctx, decommissionId, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListDecommissionEvidenceResponse(rsp)
+}
+
+// GetDecommissionExplanationWithResponse Explain how a decommission stands, and what may be done
+//
+// The same facts always get the same explanation.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/decommissions/{decommission_id}/explain (the `GetDecommissionExplanation` operationId).
+func (c *ClientWithResponses) GetDecommissionExplanationWithResponse(ctx context.Context, decommissionId openapi_types.UUID, reqEditors ...RequestEditorFn) (*GetDecommissionExplanationResponse, error) {
+	rsp, err := c.GetDecommissionExplanation(ctx, decommissionId, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetDecommissionExplanationResponse(rsp)
+}
+
+// MarkDecommissionManualWithBodyWithResponse Stop automation on a decommission until somebody decides
+//
+// What is running has no effect any more. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/mark-manual-intervention (the `MarkDecommissionManual` operationId).
+func (c *ClientWithResponses) MarkDecommissionManualWithBodyWithResponse(ctx context.Context, decommissionId openapi_types.UUID, params *MarkDecommissionManualParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*MarkDecommissionManualResponse, error) {
+	rsp, err := c.MarkDecommissionManualWithBody(ctx, decommissionId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseMarkDecommissionManualResponse(rsp)
+}
+
+// MarkDecommissionManualWithResponse Stop automation on a decommission until somebody decides
+//
+// What is running has no effect any more. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/mark-manual-intervention (the `MarkDecommissionManual` operationId).
+func (c *ClientWithResponses) MarkDecommissionManualWithResponse(ctx context.Context, decommissionId openapi_types.UUID, params *MarkDecommissionManualParams, body MarkDecommissionManualJSONRequestBody, reqEditors ...RequestEditorFn) (*MarkDecommissionManualResponse, error) {
+	rsp, err := c.MarkDecommissionManual(ctx, decommissionId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseMarkDecommissionManualResponse(rsp)
+}
+
+// OverrideDecommissionWithBodyWithResponse Go on without the stage that failed
+//
+// Who decided that, why, and the risk that is left are kept with the decommission and stand in its certificate. 409 for stages that nothing goes on without: no node returns to service unproven.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/override (the `OverrideDecommission` operationId).
+func (c *ClientWithResponses) OverrideDecommissionWithBodyWithResponse(ctx context.Context, decommissionId openapi_types.UUID, params *OverrideDecommissionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*OverrideDecommissionResponse, error) {
+	rsp, err := c.OverrideDecommissionWithBody(ctx, decommissionId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseOverrideDecommissionResponse(rsp)
+}
+
+// OverrideDecommissionWithResponse Go on without the stage that failed
+//
+// Who decided that, why, and the risk that is left are kept with the decommission and stand in its certificate. 409 for stages that nothing goes on without: no node returns to service unproven.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/override (the `OverrideDecommission` operationId).
+func (c *ClientWithResponses) OverrideDecommissionWithResponse(ctx context.Context, decommissionId openapi_types.UUID, params *OverrideDecommissionParams, body OverrideDecommissionJSONRequestBody, reqEditors ...RequestEditorFn) (*OverrideDecommissionResponse, error) {
+	rsp, err := c.OverrideDecommission(ctx, decommissionId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseOverrideDecommissionResponse(rsp)
+}
+
+// RerunDecommissionWithBodyWithResponse Let a decommission go through all stages again
+//
+// Everything is cleaned and looked at once more. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/rerun (the `RerunDecommission` operationId).
+func (c *ClientWithResponses) RerunDecommissionWithBodyWithResponse(ctx context.Context, decommissionId openapi_types.UUID, params *RerunDecommissionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RerunDecommissionResponse, error) {
+	rsp, err := c.RerunDecommissionWithBody(ctx, decommissionId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRerunDecommissionResponse(rsp)
+}
+
+// RerunDecommissionWithResponse Let a decommission go through all stages again
+//
+// Everything is cleaned and looked at once more. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/rerun (the `RerunDecommission` operationId).
+func (c *ClientWithResponses) RerunDecommissionWithResponse(ctx context.Context, decommissionId openapi_types.UUID, params *RerunDecommissionParams, body RerunDecommissionJSONRequestBody, reqEditors ...RequestEditorFn) (*RerunDecommissionResponse, error) {
+	rsp, err := c.RerunDecommission(ctx, decommissionId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRerunDecommissionResponse(rsp)
+}
+
+// RestartDecommissionCleanWithBodyWithResponse Let go of a node, then begin its decommission again
+//
+// Not possible once the machine was released. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/restart-clean (the `RestartDecommissionClean` operationId).
+func (c *ClientWithResponses) RestartDecommissionCleanWithBodyWithResponse(ctx context.Context, decommissionId openapi_types.UUID, params *RestartDecommissionCleanParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RestartDecommissionCleanResponse, error) {
+	rsp, err := c.RestartDecommissionCleanWithBody(ctx, decommissionId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRestartDecommissionCleanResponse(rsp)
+}
+
+// RestartDecommissionCleanWithResponse Let go of a node, then begin its decommission again
+//
+// Not possible once the machine was released. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/restart-clean (the `RestartDecommissionClean` operationId).
+func (c *ClientWithResponses) RestartDecommissionCleanWithResponse(ctx context.Context, decommissionId openapi_types.UUID, params *RestartDecommissionCleanParams, body RestartDecommissionCleanJSONRequestBody, reqEditors ...RequestEditorFn) (*RestartDecommissionCleanResponse, error) {
+	rsp, err := c.RestartDecommissionClean(ctx, decommissionId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRestartDecommissionCleanResponse(rsp)
+}
+
+// ResumeDecommissionWithBodyWithResponse Let a decommission go on from its last safe checkpoint
+//
+// Best after something outside was put right, or after a passing trouble. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/resume (the `ResumeDecommission` operationId).
+func (c *ClientWithResponses) ResumeDecommissionWithBodyWithResponse(ctx context.Context, decommissionId openapi_types.UUID, params *ResumeDecommissionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ResumeDecommissionResponse, error) {
+	rsp, err := c.ResumeDecommissionWithBody(ctx, decommissionId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResumeDecommissionResponse(rsp)
+}
+
+// ResumeDecommissionWithResponse Let a decommission go on from its last safe checkpoint
+//
+// Best after something outside was put right, or after a passing trouble. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/resume (the `ResumeDecommission` operationId).
+func (c *ClientWithResponses) ResumeDecommissionWithResponse(ctx context.Context, decommissionId openapi_types.UUID, params *ResumeDecommissionParams, body ResumeDecommissionJSONRequestBody, reqEditors ...RequestEditorFn) (*ResumeDecommissionResponse, error) {
+	rsp, err := c.ResumeDecommission(ctx, decommissionId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResumeDecommissionResponse(rsp)
+}
+
+// RetryDecommissionWithBodyWithResponse Run the failed stage of a decommission again
+//
+// Nothing but this stage is repeated; a task that still runs on the node is waited for and not given twice. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/retry (the `RetryDecommission` operationId).
+func (c *ClientWithResponses) RetryDecommissionWithBodyWithResponse(ctx context.Context, decommissionId openapi_types.UUID, params *RetryDecommissionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RetryDecommissionResponse, error) {
+	rsp, err := c.RetryDecommissionWithBody(ctx, decommissionId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRetryDecommissionResponse(rsp)
+}
+
+// RetryDecommissionWithResponse Run the failed stage of a decommission again
+//
+// Nothing but this stage is repeated; a task that still runs on the node is waited for and not given twice. 409 when the present state does not allow it, with the actions that it does.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/retry (the `RetryDecommission` operationId).
+func (c *ClientWithResponses) RetryDecommissionWithResponse(ctx context.Context, decommissionId openapi_types.UUID, params *RetryDecommissionParams, body RetryDecommissionJSONRequestBody, reqEditors ...RequestEditorFn) (*RetryDecommissionResponse, error) {
+	rsp, err := c.RetryDecommission(ctx, decommissionId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRetryDecommissionResponse(rsp)
+}
+
 // ListMaasSitesWithResponse List the MAAS sites
 //
 // Returns a wrapper object for the known response body format(s).
@@ -32307,6 +43667,109 @@ func (c *ClientWithResponses) IssueNodeBootstrapWithResponse(ctx context.Context
 	return ParseIssueNodeBootstrapResponse(rsp)
 }
 
+// ListNodeCertificatesWithResponse List certificates and handover receipts of a node, newest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/nodes/{node_id}/certificates (the `ListNodeCertificates` operationId).
+func (c *ClientWithResponses) ListNodeCertificatesWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *ListNodeCertificatesParams, reqEditors ...RequestEditorFn) (*ListNodeCertificatesResponse, error) {
+	rsp, err := c.ListNodeCertificates(ctx, nodeId, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListNodeCertificatesResponse(rsp)
+}
+
+// DecommissionNodeWithBodyWithResponse Turn a node over, install it anew, or take it out for good
+//
+// DESTROYS data: see what with the plan. Combinations that make no sense are refused with the reason. Asking for what is under way already is that operation. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/decommission (the `DecommissionNode` operationId).
+func (c *ClientWithResponses) DecommissionNodeWithBodyWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *DecommissionNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DecommissionNodeResponse, error) {
+	rsp, err := c.DecommissionNodeWithBody(ctx, nodeId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDecommissionNodeResponse(rsp)
+}
+
+// DecommissionNodeWithResponse Turn a node over, install it anew, or take it out for good
+//
+// DESTROYS data: see what with the plan. Combinations that make no sense are refused with the reason. Asking for what is under way already is that operation. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/decommission (the `DecommissionNode` operationId).
+func (c *ClientWithResponses) DecommissionNodeWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *DecommissionNodeParams, body DecommissionNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*DecommissionNodeResponse, error) {
+	rsp, err := c.DecommissionNode(ctx, nodeId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDecommissionNodeResponse(rsp)
+}
+
+// PlanNodeDecommissionWithBodyWithResponse Say what an operation would do to a node, and change nothing
+//
+// What is destroyed, through which stages, how long it takes as a rule and what stands in its way.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/decommission/plan (the `PlanNodeDecommission` operationId).
+func (c *ClientWithResponses) PlanNodeDecommissionWithBodyWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *PlanNodeDecommissionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PlanNodeDecommissionResponse, error) {
+	rsp, err := c.PlanNodeDecommissionWithBody(ctx, nodeId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePlanNodeDecommissionResponse(rsp)
+}
+
+// PlanNodeDecommissionWithResponse Say what an operation would do to a node, and change nothing
+//
+// What is destroyed, through which stages, how long it takes as a rule and what stands in its way.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/decommission/plan (the `PlanNodeDecommission` operationId).
+func (c *ClientWithResponses) PlanNodeDecommissionWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *PlanNodeDecommissionParams, body PlanNodeDecommissionJSONRequestBody, reqEditors ...RequestEditorFn) (*PlanNodeDecommissionResponse, error) {
+	rsp, err := c.PlanNodeDecommission(ctx, nodeId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePlanNodeDecommissionResponse(rsp)
+}
+
+// DrainNodeWithBodyWithResponse Take a node out of service, and clean nothing
+//
+// Sessions and accounts of tenants end; the node is retired. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/drain (the `DrainNode` operationId).
+func (c *ClientWithResponses) DrainNodeWithBodyWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *DrainNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DrainNodeResponse, error) {
+	rsp, err := c.DrainNodeWithBody(ctx, nodeId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDrainNodeResponse(rsp)
+}
+
+// DrainNodeWithResponse Take a node out of service, and clean nothing
+//
+// Sessions and accounts of tenants end; the node is retired. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/drain (the `DrainNode` operationId).
+func (c *ClientWithResponses) DrainNodeWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *DrainNodeParams, body DrainNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*DrainNodeResponse, error) {
+	rsp, err := c.DrainNode(ctx, nodeId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDrainNodeResponse(rsp)
+}
+
 // GetNodeHistoryWithResponse Read the history of a node, or the node as it was
 //
 // Returns a wrapper object for the known response body format(s).
@@ -32318,6 +43781,156 @@ func (c *ClientWithResponses) GetNodeHistoryWithResponse(ctx context.Context, no
 		return nil, err
 	}
 	return ParseGetNodeHistoryResponse(rsp)
+}
+
+// QuarantineNodeWithBodyWithResponse Block a node from scheduling
+//
+// Nothing on it is changed. A node that is quarantined already stays so. Refused while an operation owns the node, and where its state does not allow it: the answer says what it allows.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/quarantine (the `QuarantineNode` operationId).
+func (c *ClientWithResponses) QuarantineNodeWithBodyWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *QuarantineNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*QuarantineNodeResponse, error) {
+	rsp, err := c.QuarantineNodeWithBody(ctx, nodeId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseQuarantineNodeResponse(rsp)
+}
+
+// QuarantineNodeWithResponse Block a node from scheduling
+//
+// Nothing on it is changed. A node that is quarantined already stays so. Refused while an operation owns the node, and where its state does not allow it: the answer says what it allows.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/quarantine (the `QuarantineNode` operationId).
+func (c *ClientWithResponses) QuarantineNodeWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *QuarantineNodeParams, body QuarantineNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*QuarantineNodeResponse, error) {
+	rsp, err := c.QuarantineNode(ctx, nodeId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseQuarantineNodeResponse(rsp)
+}
+
+// ReactivateNodeWithBodyWithResponse Return a retired node to service
+//
+// It becomes schedulable once it is validated. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/reactivate (the `ReactivateNode` operationId).
+func (c *ClientWithResponses) ReactivateNodeWithBodyWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *ReactivateNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReactivateNodeResponse, error) {
+	rsp, err := c.ReactivateNodeWithBody(ctx, nodeId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReactivateNodeResponse(rsp)
+}
+
+// ReactivateNodeWithResponse Return a retired node to service
+//
+// It becomes schedulable once it is validated. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/reactivate (the `ReactivateNode` operationId).
+func (c *ClientWithResponses) ReactivateNodeWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *ReactivateNodeParams, body ReactivateNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*ReactivateNodeResponse, error) {
+	rsp, err := c.ReactivateNode(ctx, nodeId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReactivateNodeResponse(rsp)
+}
+
+// RemoveNodeWithBodyWithResponse Remove a retired node from the inventory
+//
+// The agent is uninstalled and the node deleted for good; its id is never used again. A machine of MAAS that is to be released is fully decommissioned instead. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/remove (the `RemoveNode` operationId).
+func (c *ClientWithResponses) RemoveNodeWithBodyWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *RemoveNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RemoveNodeResponse, error) {
+	rsp, err := c.RemoveNodeWithBody(ctx, nodeId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRemoveNodeResponse(rsp)
+}
+
+// RemoveNodeWithResponse Remove a retired node from the inventory
+//
+// The agent is uninstalled and the node deleted for good; its id is never used again. A machine of MAAS that is to be released is fully decommissioned instead. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/remove (the `RemoveNode` operationId).
+func (c *ClientWithResponses) RemoveNodeWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *RemoveNodeParams, body RemoveNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*RemoveNodeResponse, error) {
+	rsp, err := c.RemoveNode(ctx, nodeId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRemoveNodeResponse(rsp)
+}
+
+// RetireNodeWithBodyWithResponse Take a node out of service, cleaned
+//
+// DESTROYS what tenants left on it; the node is retired and proven clean, with a certificate. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/retire (the `RetireNode` operationId).
+func (c *ClientWithResponses) RetireNodeWithBodyWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *RetireNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RetireNodeResponse, error) {
+	rsp, err := c.RetireNodeWithBody(ctx, nodeId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRetireNodeResponse(rsp)
+}
+
+// RetireNodeWithResponse Take a node out of service, cleaned
+//
+// DESTROYS what tenants left on it; the node is retired and proven clean, with a certificate. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/retire (the `RetireNode` operationId).
+func (c *ClientWithResponses) RetireNodeWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *RetireNodeParams, body RetireNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*RetireNodeResponse, error) {
+	rsp, err := c.RetireNode(ctx, nodeId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRetireNodeResponse(rsp)
+}
+
+// ReturnNodeToServiceWithBodyWithResponse End the quarantine of a node
+//
+// A node that a tenant had access to must be proven clean first. One that is active already stays so. Refused while an operation owns the node, and where its state does not allow it: the answer says what it allows.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/return-to-service (the `ReturnNodeToService` operationId).
+func (c *ClientWithResponses) ReturnNodeToServiceWithBodyWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *ReturnNodeToServiceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReturnNodeToServiceResponse, error) {
+	rsp, err := c.ReturnNodeToServiceWithBody(ctx, nodeId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReturnNodeToServiceResponse(rsp)
+}
+
+// ReturnNodeToServiceWithResponse End the quarantine of a node
+//
+// A node that a tenant had access to must be proven clean first. One that is active already stays so. Refused while an operation owns the node, and where its state does not allow it: the answer says what it allows.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/return-to-service (the `ReturnNodeToService` operationId).
+func (c *ClientWithResponses) ReturnNodeToServiceWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *ReturnNodeToServiceParams, body ReturnNodeToServiceJSONRequestBody, reqEditors ...RequestEditorFn) (*ReturnNodeToServiceResponse, error) {
+	rsp, err := c.ReturnNodeToService(ctx, nodeId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReturnNodeToServiceResponse(rsp)
 }
 
 // RevokeNodeIdentityWithBodyWithResponse Take all certificates and tokens of a node back
@@ -32348,6 +43961,36 @@ func (c *ClientWithResponses) RevokeNodeIdentityWithResponse(ctx context.Context
 		return nil, err
 	}
 	return ParseRevokeNodeIdentityResponse(rsp)
+}
+
+// CleanNodeStorageWithBodyWithResponse Clean the storage of a node
+//
+// DESTROYS data on the node. The node is held meanwhile, and validated afterwards. Asking for what is under way already is that operation. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/storage-cleanup (the `CleanNodeStorage` operationId).
+func (c *ClientWithResponses) CleanNodeStorageWithBodyWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *CleanNodeStorageParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CleanNodeStorageResponse, error) {
+	rsp, err := c.CleanNodeStorageWithBody(ctx, nodeId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCleanNodeStorageResponse(rsp)
+}
+
+// CleanNodeStorageWithResponse Clean the storage of a node
+//
+// DESTROYS data on the node. The node is held meanwhile, and validated afterwards. Asking for what is under way already is that operation. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/storage-cleanup (the `CleanNodeStorage` operationId).
+func (c *ClientWithResponses) CleanNodeStorageWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *CleanNodeStorageParams, body CleanNodeStorageJSONRequestBody, reqEditors ...RequestEditorFn) (*CleanNodeStorageResponse, error) {
+	rsp, err := c.CleanNodeStorage(ctx, nodeId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCleanNodeStorageResponse(rsp)
 }
 
 // ListNodeTasksWithResponse List the tasks of a node, newest first
@@ -33488,6 +45131,21 @@ func (c *ClientWithResponses) FinishOidcSignInWithResponse(ctx context.Context, 
 	return ParseFinishOidcSignInResponse(rsp)
 }
 
+// ListCertificateKeysWithResponse List the public keys that certificates are verified with
+//
+// All that sign or ever signed. Get them once, from a place you trust, and keep them beside the certificates.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/certificate-keys (the `ListCertificateKeys` operationId).
+func (c *ClientWithResponses) ListCertificateKeysWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListCertificateKeysResponse, error) {
+	rsp, err := c.ListCertificateKeys(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListCertificateKeysResponse(rsp)
+}
+
 // StreamEventsWithResponse Follow what happens, as server-sent events
 //
 // Holders of a role on the platform see every event; others see those of their tenants. Resume with Last-Event-ID: nothing is missed or repeated as long as the stream still holds it, which it does for days; otherwise the first event is gap. An event position tells how far the stream has come when there was nothing to show. The server ends the stream from time to time; resume then.
@@ -34038,6 +45696,2139 @@ func ParseListAuditLogsResponse(rsp *http.Response) (*ListAuditLogsResponse, err
 			return nil, err
 		}
 		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListCertificatesResponse parses an HTTP response from a ListCertificatesWithResponse call
+func ParseListCertificatesResponse(rsp *http.Response) (*ListCertificatesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListCertificatesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest CertificateViewList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetCertificateResponse parses an HTTP response from a GetCertificateWithResponse call
+func ParseGetCertificateResponse(rsp *http.Response) (*GetCertificateResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetCertificateResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest CertificateSigned
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListDecommissionBatchesResponse parses an HTTP response from a ListDecommissionBatchesWithResponse call
+func ParseListDecommissionBatchesResponse(rsp *http.Response) (*ListDecommissionBatchesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListDecommissionBatchesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DecommissionBatchViewList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetDecommissionBatchResponse parses an HTTP response from a GetDecommissionBatchWithResponse call
+func ParseGetDecommissionBatchResponse(rsp *http.Response) (*GetDecommissionBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetDecommissionBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DecommissionBatchView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCancelDecommissionBatchResponse parses an HTTP response from a CancelDecommissionBatchWithResponse call
+func ParseCancelDecommissionBatchResponse(rsp *http.Response) (*CancelDecommissionBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CancelDecommissionBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest DecommissionBatchView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseResumeDecommissionBatchResponse parses an HTTP response from a ResumeDecommissionBatchWithResponse call
+func ParseResumeDecommissionBatchResponse(rsp *http.Response) (*ResumeDecommissionBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ResumeDecommissionBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest DecommissionBatchView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListDecommissionStagesResponse parses an HTTP response from a ListDecommissionStagesWithResponse call
+func ParseListDecommissionStagesResponse(rsp *http.Response) (*ListDecommissionStagesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListDecommissionStagesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DecommissionModeViewList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListDecommissionsResponse parses an HTTP response from a ListDecommissionsWithResponse call
+func ParseListDecommissionsResponse(rsp *http.Response) (*ListDecommissionsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListDecommissionsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DecommissionViewList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateDecommissionBatchResponse parses an HTTP response from a CreateDecommissionBatchWithResponse call
+func ParseCreateDecommissionBatchResponse(rsp *http.Response) (*CreateDecommissionBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateDecommissionBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest DecommissionNewBatchView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseStreamDecommissionsResponse parses an HTTP response from a StreamDecommissionsWithResponse call
+func ParseStreamDecommissionsResponse(rsp *http.Response) (*StreamDecommissionsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &StreamDecommissionsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetDecommissionResponse parses an HTTP response from a GetDecommissionWithResponse call
+func ParseGetDecommissionResponse(rsp *http.Response) (*GetDecommissionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetDecommissionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DecommissionDetailView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseAdoptDecommissionResponse parses an HTTP response from a AdoptDecommissionWithResponse call
+func ParseAdoptDecommissionResponse(rsp *http.Response) (*AdoptDecommissionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &AdoptDecommissionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest DecommissionView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCancelDecommissionResponse parses an HTTP response from a CancelDecommissionWithResponse call
+func ParseCancelDecommissionResponse(rsp *http.Response) (*CancelDecommissionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CancelDecommissionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest DecommissionView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListDecommissionEventsResponse parses an HTTP response from a ListDecommissionEventsWithResponse call
+func ParseListDecommissionEventsResponse(rsp *http.Response) (*ListDecommissionEventsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListDecommissionEventsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DecommissionEventViewList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListDecommissionEvidenceResponse parses an HTTP response from a ListDecommissionEvidenceWithResponse call
+func ParseListDecommissionEvidenceResponse(rsp *http.Response) (*ListDecommissionEvidenceResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListDecommissionEvidenceResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DecommissionEvidenceViewList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetDecommissionExplanationResponse parses an HTTP response from a GetDecommissionExplanationWithResponse call
+func ParseGetDecommissionExplanationResponse(rsp *http.Response) (*GetDecommissionExplanationResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetDecommissionExplanationResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DecommissionExplanation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseMarkDecommissionManualResponse parses an HTTP response from a MarkDecommissionManualWithResponse call
+func ParseMarkDecommissionManualResponse(rsp *http.Response) (*MarkDecommissionManualResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &MarkDecommissionManualResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest DecommissionView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseOverrideDecommissionResponse parses an HTTP response from a OverrideDecommissionWithResponse call
+func ParseOverrideDecommissionResponse(rsp *http.Response) (*OverrideDecommissionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &OverrideDecommissionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest DecommissionView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRerunDecommissionResponse parses an HTTP response from a RerunDecommissionWithResponse call
+func ParseRerunDecommissionResponse(rsp *http.Response) (*RerunDecommissionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RerunDecommissionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest DecommissionView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRestartDecommissionCleanResponse parses an HTTP response from a RestartDecommissionCleanWithResponse call
+func ParseRestartDecommissionCleanResponse(rsp *http.Response) (*RestartDecommissionCleanResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RestartDecommissionCleanResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest DecommissionView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseResumeDecommissionResponse parses an HTTP response from a ResumeDecommissionWithResponse call
+func ParseResumeDecommissionResponse(rsp *http.Response) (*ResumeDecommissionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ResumeDecommissionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest DecommissionView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRetryDecommissionResponse parses an HTTP response from a RetryDecommissionWithResponse call
+func ParseRetryDecommissionResponse(rsp *http.Response) (*RetryDecommissionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RetryDecommissionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest DecommissionView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Problem
@@ -37362,6 +51153,425 @@ func ParseIssueNodeBootstrapResponse(rsp *http.Response) (*IssueNodeBootstrapRes
 	return response, nil
 }
 
+// ParseListNodeCertificatesResponse parses an HTTP response from a ListNodeCertificatesWithResponse call
+func ParseListNodeCertificatesResponse(rsp *http.Response) (*ListNodeCertificatesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListNodeCertificatesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest CertificateViewList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDecommissionNodeResponse parses an HTTP response from a DecommissionNodeWithResponse call
+func ParseDecommissionNodeResponse(rsp *http.Response) (*DecommissionNodeResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DecommissionNodeResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest DecommissionNewView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePlanNodeDecommissionResponse parses an HTTP response from a PlanNodeDecommissionWithResponse call
+func ParsePlanNodeDecommissionResponse(rsp *http.Response) (*PlanNodeDecommissionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PlanNodeDecommissionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DecommissionPlan
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDrainNodeResponse parses an HTTP response from a DrainNodeWithResponse call
+func ParseDrainNodeResponse(rsp *http.Response) (*DrainNodeResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DrainNodeResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest DecommissionNewView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseGetNodeHistoryResponse parses an HTTP response from a GetNodeHistoryWithResponse call
 func ParseGetNodeHistoryResponse(rsp *http.Response) (*GetNodeHistoryResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -37451,6 +51661,582 @@ func ParseGetNodeHistoryResponse(rsp *http.Response) (*GetNodeHistoryResponse, e
 	return response, nil
 }
 
+// ParseQuarantineNodeResponse parses an HTTP response from a QuarantineNodeWithResponse call
+func ParseQuarantineNodeResponse(rsp *http.Response) (*QuarantineNodeResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &QuarantineNodeResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest NodeView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers QuarantineNodeResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseReactivateNodeResponse parses an HTTP response from a ReactivateNodeWithResponse call
+func ParseReactivateNodeResponse(rsp *http.Response) (*ReactivateNodeResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ReactivateNodeResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest DecommissionNewView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRemoveNodeResponse parses an HTTP response from a RemoveNodeWithResponse call
+func ParseRemoveNodeResponse(rsp *http.Response) (*RemoveNodeResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RemoveNodeResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest DecommissionNewView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRetireNodeResponse parses an HTTP response from a RetireNodeWithResponse call
+func ParseRetireNodeResponse(rsp *http.Response) (*RetireNodeResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RetireNodeResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest DecommissionNewView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseReturnNodeToServiceResponse parses an HTTP response from a ReturnNodeToServiceWithResponse call
+func ParseReturnNodeToServiceResponse(rsp *http.Response) (*ReturnNodeToServiceResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ReturnNodeToServiceResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest NodeView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ReturnNodeToServiceResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
 // ParseRevokeNodeIdentityResponse parses an HTTP response from a RevokeNodeIdentityWithResponse call
 func ParseRevokeNodeIdentityResponse(rsp *http.Response) (*RevokeNodeIdentityResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -37467,6 +52253,116 @@ func ParseRevokeNodeIdentityResponse(rsp *http.Response) (*RevokeNodeIdentityRes
 	switch {
 	case rsp.StatusCode == 204:
 		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCleanNodeStorageResponse parses an HTTP response from a CleanNodeStorageWithResponse call
+func ParseCleanNodeStorageResponse(rsp *http.Response) (*CleanNodeStorageResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CleanNodeStorageResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest DecommissionNewView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
 		var dest Problem
@@ -42696,6 +57592,81 @@ func ParseFinishOidcSignInResponse(rsp *http.Response) (*FinishOidcSignInRespons
 			return nil, err
 		}
 		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListCertificateKeysResponse parses an HTTP response from a ListCertificateKeysWithResponse call
+func ParseListCertificateKeysResponse(rsp *http.Response) (*ListCertificateKeysResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListCertificateKeysResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest CertificateKeys
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Problem

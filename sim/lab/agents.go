@@ -23,6 +23,7 @@ type agents struct {
 	waitSeconds  int
 	beforeEnroll func(context.Context, Boot) error
 	beforePoll   func(context.Context, Boot)
+	answer       func(string, agentwire.Verified) (any, *agentwire.TaskError)
 	working      sync.WaitGroup
 
 	mu    sync.Mutex
@@ -46,7 +47,7 @@ type home struct {
 
 func newAgents(l *Lab, o Options) *agents {
 	g := &agents{
-		lab: l, waitSeconds: o.WaitSeconds, beforeEnroll: o.BeforeEnroll, beforePoll: o.BeforePoll,
+		lab: l, waitSeconds: o.WaitSeconds, beforeEnroll: o.BeforeEnroll, beforePoll: o.BeforePoll, answer: o.Answer,
 		pools: map[[sha256.Size]byte]*x509.CertPool{}, homes: map[string]*home{},
 	}
 	if g.beforeEnroll == nil {
@@ -154,7 +155,26 @@ func (a *home) live(ctx context.Context, g *agents, i region.Installed, h *host)
 		case <-a.retry:
 		}
 	}
-	return a.agent.Run(ctx)
+	a.work(ctx)
+	return nil
+}
+
+// work is the agent at its work. One that is refused, as that of a retired node
+// is, asks again after a while, as those on machines do.
+func (a *home) work(ctx context.Context) {
+	for pause := time.Second / 2; ; pause = min(2*pause, 10*time.Second) {
+		err := a.agent.Run(ctx)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		again := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			again.Stop()
+			return
+		case <-again.C:
+		}
+	}
 }
 
 var errNoBootstrap = errors.New("the payload makes no node of the machine")
@@ -176,6 +196,9 @@ func (g *agents) enroll(ctx context.Context, i region.Installed, h *host) (*flee
 			_ = h.report() // as a unit that is started: it fails by itself
 		}
 	}}
+	if g.answer != nil {
+		o.Answer = func(_ string, v agentwire.Verified) (any, *agentwire.TaskError) { return g.answer(i.Hostname, v) }
+	}
 	boot := Boot{SystemID: i.SystemID, Hostname: i.Hostname, Token: b.Token, UserData: i.UserData}
 	if err := g.beforeEnroll(ctx, boot); err != nil {
 		return nil, fmt.Errorf("enrol machine %s: %w", i.SystemID, err)

@@ -58,7 +58,7 @@ func holder(t *testing.T, below, name string) (folder string) {
 		if err == nil && d.Name() == name {
 			folder = filepath.Dir(path)
 		}
-		return nil //nolint:nilerr // what vanishes meanwhile is not there
+		return nil // what vanishes meanwhile is not there
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"gpuaas/contract/agentwire"
 	"gpuaas/sim/maas"
 	"gpuaas/sim/rack"
 )
@@ -56,7 +57,11 @@ type Options struct {
 	// and holds its first poll back for as long as it takes. Both may be nil.
 	BeforeEnroll func(ctx context.Context, b Boot) error
 	BeforePoll   func(ctx context.Context, b Boot)
-	Log          *slog.Logger
+	// Answer gives the outcome of a task in place of the agent of this process on
+	// a machine, by its host name; nothing at all leaves it to the agent. It may be
+	// nil.
+	Answer func(hostname string, v agentwire.Verified) (output any, failure *agentwire.TaskError)
+	Log    *slog.Logger
 }
 
 // Boot is the first boot of a machine. What it holds is secret.

@@ -84,6 +84,11 @@ func (m *Metal) PowerOff(ctx context.Context, systemID string) error {
 	return m.each(ctx, systemID, Machine.Kill)
 }
 
+// Erase removes all that was ever installed on a machine.
+func (m *Metal) Erase(ctx context.Context, systemID string) error {
+	return m.each(ctx, systemID, Machine.Delete)
+}
+
 // each does something to all that was ever installed on a machine.
 func (m *Metal) each(ctx context.Context, systemID string, do func(Machine, context.Context) error) error {
 	machines, err := m.rack.Machines(ctx)

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// mostForPowerOff is how long a machine may take to be seen off.
+	// mostForPowerOff is how long a machine may take to be seen off, as a rule.
 	mostForPowerOff = 3 * time.Minute
 	// powerAttempts is how often in a row a BMC may fail before another attempt
 	// is taken to end the same.
@@ -74,7 +74,7 @@ func (b *Bringup) powerState(ctx context.Context, r *region, w *Work) (maas.Powe
 // untilOff looks until the BMC says off. A request that failed is looked after
 // once: it may have had its effect.
 func (b *Bringup) untilOff(ctx context.Context, r *region, w *Work, asked error) (Result, error) {
-	end := b.now().Add(mostForPowerOff)
+	end := b.now().Add(b.cfg.PowerOffWithin)
 	if !w.Deadline.IsZero() && w.Deadline.Before(end) {
 		end = w.Deadline
 	}

@@ -81,9 +81,11 @@ type Config struct {
 	Watch     maas.WatcherConfig // zero: the usual paces
 	// Retry is how long to leave a machine alone that could not be reached, by the
 	// number of attempts so far; nil: 2 s and longer, up to 30 s.
-	Retry  func(attempts int) time.Duration
-	Clock  func() time.Time // nil: the clock of the machine
-	Logger *slog.Logger     // nil: nothing is logged
+	Retry func(attempts int) time.Duration
+	// PowerOffWithin is how long a machine may take to be seen off; zero: 3 min.
+	PowerOffWithin time.Duration
+	Clock          func() time.Time // nil: the clock of the machine
+	Logger         *slog.Logger     // nil: nothing is logged
 }
 
 // Bringup runs stages. It is safe for concurrent use.
@@ -105,6 +107,9 @@ func New(cfg Config) *Bringup {
 	}
 	if b.cfg.Retry == nil {
 		b.cfg.Retry = func(attempts int) time.Duration { return min(2*time.Second<<min(attempts-1, 5), 30*time.Second) }
+	}
+	if b.cfg.PowerOffWithin == 0 {
+		b.cfg.PowerOffWithin = mostForPowerOff
 	}
 	if b.cfg.Logger == nil {
 		b.cfg.Logger = slog.New(slog.DiscardHandler)

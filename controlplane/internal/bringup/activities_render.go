@@ -29,6 +29,10 @@ import (
 // userDataField is what a rendered first boot is called in the secrets engine.
 const userDataField = "user_data"
 
+// FirstBootPath is where the secrets engine keeps the first boot that a job of a
+// kind rendered.
+func FirstBootPath(kind, job string) string { return "first-boot/" + kind + "/" + job }
+
 func firstBootPath(w *Work) string { return FirstBootPath(w.Kind, w.Job) }
 
 // RenderCloudInit adds the node to the inventory and writes down its first boot.

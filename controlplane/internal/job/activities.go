@@ -153,14 +153,9 @@ func (r *Runner[R]) attempt(ctx context.Context, a attempt[R]) (result bringup.R
 	if err := r.equip(ctx, a); err != nil {
 		return bringup.Result{}, err
 	}
-	if err := r.mischief.Before(ctx, a.call); err != nil {
-		return bringup.Result{}, err
-	}
-	result, err = r.hooks.Perform(ctx, a.row, a.call.Stage, a.work)
-	if replaced := r.mischief.After(ctx, a.call, err); replaced != nil {
-		err = replaced
-	}
-	return result, err
+	return r.mischief.Around(ctx, a.call, a.work, func(ctx context.Context, w *bringup.Work) (bringup.Result, error) {
+		return r.hooks.Perform(ctx, a.row, a.call.Stage, w)
+	})
 }
 
 // beat says that a stage is at work until it is told to stop.

@@ -3,16 +3,16 @@ package job
 import (
 	"context"
 
+	"gpuaas/controlplane/internal/bringup"
 	"gpuaas/controlplane/internal/durable"
 	"gpuaas/controlplane/internal/fault"
 )
 
 // Mischief is what goes wrong around stages, for simulations of faults.
 type Mischief interface {
-	// Before runs before a stage; its error is the outcome, and the stage is not run.
-	Before(ctx context.Context, call durable.StageCall) error
-	// After runs when a stage has ended; its error replaces the outcome.
-	After(ctx context.Context, call durable.StageCall, outcome error) error
+	// Around runs a stage, or does not, or does so twice; what it returns is the
+	// outcome.
+	Around(ctx context.Context, call durable.StageCall, w *bringup.Work, stage bringup.Stage) (bringup.Result, error)
 }
 
 // ErrKilled is what Mischief returns to play a worker that dies at this very
@@ -23,6 +23,6 @@ const codeKilled = "worker_killed"
 
 type peace struct{}
 
-func (peace) Before(context.Context, durable.StageCall) error { return nil }
-
-func (peace) After(context.Context, durable.StageCall, error) error { return nil }
+func (peace) Around(ctx context.Context, _ durable.StageCall, w *bringup.Work, stage bringup.Stage) (bringup.Result, error) {
+	return stage(ctx, w)
+}

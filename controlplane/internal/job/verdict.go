@@ -41,7 +41,7 @@ type verdict struct {
 
 // margin is what an execution of a stage may take beyond the time limit of the
 // stage, which it watches itself.
-const margin = 10 * time.Minute
+const margin = 30 * time.Minute
 
 // turnTo is the turn that runs a stage now.
 func (t Table) turnTo(stage string, attempt int, epoch int64, p site.Policy) durable.Turn {

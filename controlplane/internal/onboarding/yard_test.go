@@ -176,18 +176,20 @@ type mischief struct {
 	after  func(durable.StageCall, error) error
 }
 
-func (m *mischief) Before(_ context.Context, call durable.StageCall) error {
-	if m.before == nil {
-		return nil
+// Around implements job.Mischief.
+func (m *mischief) Around(ctx context.Context, call durable.StageCall, w *bringup.Work, stage bringup.Stage) (bringup.Result, error) {
+	if m.before != nil {
+		if err := m.before(call); err != nil {
+			return bringup.Result{}, err
+		}
 	}
-	return m.before(call)
-}
-
-func (m *mischief) After(_ context.Context, call durable.StageCall, outcome error) error {
-	if m.after == nil {
-		return nil
+	result, err := stage(ctx, w)
+	if m.after != nil {
+		if replaced := m.after(call, err); replaced != nil {
+			return result, replaced
+		}
 	}
-	return m.after(call, outcome)
+	return result, err
 }
 
 // asked is a request for machines, numbered from a number.

@@ -81,6 +81,7 @@ CREATE TABLE node_decommissions (
     workflow_id      text NOT NULL,
     workflow_run_id  text NOT NULL DEFAULT '',
     requested_by     text NOT NULL,
+    requested_by_name text NOT NULL DEFAULT '',
     correlation_id   text NOT NULL,
     requested_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
     admitted_at      timestamptz,

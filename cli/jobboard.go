@@ -2,23 +2,20 @@ package cli
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"time"
-
-	"gpuaas/contract/apiclient"
-	"gpuaas/contract/eventwire"
 )
 
-// watchedRow is one onboarding as the board shows it.
+// watchedRow is one job as the board shows it.
 type watchedRow struct {
-	id, hostname, status, stage, code, message string
-	attempt                                    int64
-	begun, ended                               time.Time
-	updated                                    time.Time
+	id, hostname, mode, status, stage, code, message string
+	attempt                                          int64
+	waits                                            bool // for a place in its batch
+	begun, ended                                     time.Time
+	updated                                          time.Time
 }
 
 func (r *watchedRow) parked() bool { return strings.HasPrefix(r.status, "failed_") }
@@ -35,59 +32,111 @@ func (r *watchedRow) named() string {
 	return r.hostname + " (" + r.code + ")"
 }
 
-// board shows onboardings: in place on a terminal, elsewhere a line for each change.
+// stagePlan is the stages that jobs of one mode go through.
+type stagePlan struct {
+	numbers map[string]int    // of stages, by name
+	after   map[string]string // the stage that usually follows
+	total   int
+}
+
+// board shows jobs: in place on a terminal, elsewhere a line for each change.
 type board struct {
 	silent, inPlace, loaded bool
+	halted                  bool // what waits is not begun, because too many have failed
 	format                  string
 	size                    func() size // of the terminal
 	out                     io.Writer
 	now                     func() time.Time
 	zone                    *time.Location
-	numbers                 map[string]int    // of stages, by name
-	after                   map[string]string // the stage that usually follows
-	total                   int
+	plans                   map[string]stagePlan // by mode
 	rows                    map[string]*watchedRow
 	order                   []string
 }
 
-// learn takes the stages, so that events can be placed among them.
-func (b *board) learn(raws []json.RawMessage) error {
-	stages, err := decodeAll[apiclient.OnboardingStageView](raws)
-	b.numbers, b.after = map[string]int{}, map[string]string{}
+// plannedStage is a row of a table of stages.
+type plannedStage struct {
+	Number int    `json:"number"`
+	Name   string `json:"name"`
+	Detour bool   `json:"detour"`
+}
+
+// planOf makes the stages known, so that events can be placed among them.
+func planOf(stages []plannedStage) stagePlan {
+	p := stagePlan{numbers: map[string]int{}, after: map[string]string{}}
 	var unfollowed []string
 	for _, s := range stages {
-		b.numbers[s.value.Name] = int(s.value.Number)
-		b.total = max(b.total, int(s.value.Number))
-		if !s.value.Detour {
+		p.numbers[s.Name] = s.Number
+		p.total = max(p.total, s.Number)
+		if !s.Detour {
 			for _, before := range unfollowed {
-				b.after[before] = s.value.Name
+				p.after[before] = s.Name
 			}
 			unfollowed = nil
 		}
-		unfollowed = append(unfollowed, s.value.Name)
+		unfollowed = append(unfollowed, s.Name)
 	}
-	return err
+	return p
 }
 
-func (b *board) row(id, hostname string) *watchedRow {
+// jobID is the id of a job: in the contract each kind of job has a name of its own for it.
+type jobID struct {
+	OnboardingID   string `json:"onboarding_id"`
+	DecommissionID string `json:"decommission_id"`
+}
+
+func (i jobID) id() string { return cmp.Or(i.OnboardingID, i.DecommissionID) }
+
+// jobView is what the contract says of jobs of every kind.
+type jobView struct {
+	jobID
+	Hostname       string     `json:"hostname"`
+	Mode           string     `json:"mode"`
+	Status         string     `json:"status"`
+	CurrentStage   string     `json:"current_stage"`
+	CurrentAttempt int64      `json:"current_attempt"`
+	RequestedAt    time.Time  `json:"requested_at"`
+	AdmittedAt     *time.Time `json:"admitted_at"`
+	UpdatedAt      time.Time  `json:"updated_at"`
+	ParkedAt       *time.Time `json:"parked_at"`
+	CompletedAt    *time.Time `json:"completed_at"`
+	Failure        *struct {
+		ErrorCode    string `json:"error_code"`
+		ErrorMessage string `json:"error_message"`
+	} `json:"failure"`
+}
+
+// jobEvent is what events about jobs of every kind say.
+type jobEvent struct {
+	jobID
+	Hostname    string `json:"hostname"`
+	Mode        string `json:"mode"`
+	Status      string `json:"status"`
+	Stage       string `json:"stage"`
+	Attempt     int64  `json:"attempt"`
+	StageStatus string `json:"stage_status"`
+	ErrorCode   string `json:"error_code"`
+	Message     string `json:"message"`
+}
+
+func (b *board) row(id, hostname, mode string) *watchedRow {
 	if b.rows[id] == nil {
-		b.rows[id] = &watchedRow{id: id, hostname: hostname, begun: b.now()}
+		b.rows[id] = &watchedRow{id: id, hostname: hostname, mode: mode, begun: b.now()}
 		b.order = append(b.order, id)
 	}
 	return b.rows[id]
 }
 
-// see takes how an onboarding stands.
-func (b *board) see(v apiclient.OnboardingView) error {
-	id := v.OnboardingId.String()
+// see takes how a job stands.
+func (b *board) see(v jobView) error {
+	id := v.id()
 	live := v.ParkedAt == nil && v.CompletedAt == nil
 	if b.rows[id] == nil && b.loaded && !live {
 		return nil // of long ago
 	}
-	r := b.row(id, v.Hostname)
-	changed := r.status != string(v.Status) || r.stage != v.CurrentStage
-	r.status, r.stage, r.attempt, r.updated, r.begun = string(v.Status), v.CurrentStage, v.CurrentAttempt, v.UpdatedAt, v.RequestedAt
-	r.ended, r.code = time.Time{}, ""
+	r := b.row(id, v.Hostname, v.Mode)
+	changed := r.status != v.Status || r.stage != v.CurrentStage
+	r.status, r.stage, r.attempt, r.updated, r.begun = v.Status, v.CurrentStage, v.CurrentAttempt, v.UpdatedAt, v.RequestedAt
+	r.ended, r.code, r.waits = time.Time{}, "", v.Status == "pending" && v.AdmittedAt == nil
 	switch {
 	case v.ParkedAt != nil:
 		r.ended = *v.ParkedAt
@@ -104,13 +153,13 @@ func (b *board) see(v apiclient.OnboardingView) error {
 }
 
 // apply takes what an event says, unless the row is known to be further.
-func (b *board) apply(e eventwire.Onboarding, at time.Time) error {
-	r := b.row(e.OnboardingID, e.Hostname)
+func (b *board) apply(e jobEvent, at time.Time) error {
+	r := b.row(e.id(), e.Hostname, e.Mode)
 	if at.Before(r.updated) {
 		return nil
 	}
-	r.status, r.stage, r.attempt, r.updated, r.code, r.ended = e.Status, e.Stage, int64(e.Attempt), at, e.ErrorCode, time.Time{}
-	r.message = e.Message
+	r.status, r.stage, r.attempt, r.updated, r.code, r.ended = e.Status, e.Stage, e.Attempt, at, e.ErrorCode, time.Time{}
+	r.message, r.waits = e.Message, false
 	if r.settled() {
 		r.ended = at
 	}
@@ -122,7 +171,7 @@ func (b *board) apply(e eventwire.Onboarding, at time.Time) error {
 		return err
 	}
 	// The next stage is under way by now; what is told of it is its end.
-	if next := b.after[e.Stage]; next != "" && (e.StageStatus == "succeeded" || e.StageStatus == "skipped") && r.status == "running" {
+	if next := b.plans[r.mode].after[e.Stage]; next != "" && (e.StageStatus == "succeeded" || e.StageStatus == "skipped") && r.status == "running" {
 		r.stage, r.attempt = next, 1
 	}
 	return b.draw()
@@ -143,16 +192,16 @@ func (b *board) tell(r *watchedRow, word string) error {
 // place is the stage of a row, with its number.
 func (b *board) place(r *watchedRow) string {
 	if n := b.number(r); n > 0 {
-		return fmt.Sprintf("%d/%d %s", n, b.total, r.stage)
+		return fmt.Sprintf("%d/%d %s", n, b.plans[r.mode].total, r.stage)
 	}
 	return r.stage
 }
 
 func (b *board) number(r *watchedRow) int {
 	if r.succeeded() {
-		return b.total
+		return b.plans[r.mode].total
 	}
-	return b.numbers[r.stage]
+	return b.plans[r.mode].numbers[r.stage]
 }
 
 // size is how many columns and lines the terminal has.
@@ -222,12 +271,12 @@ func attempts(r *watchedRow) string {
 
 // bar is how far a row has come: ████░░░░ 4/8.
 func (b *board) bar(r *watchedRow, drawn bool) string {
-	n := b.number(r)
-	share := fmt.Sprintf("%2d/%d", n, b.total)
+	n, total := b.number(r), b.plans[r.mode].total
+	share := fmt.Sprintf("%2d/%d", n, total)
 	if !drawn {
 		return share
 	}
-	return strings.Repeat("█", n) + strings.Repeat("░", max(b.total-n, 0)) + " " + share
+	return strings.Repeat("█", n) + strings.Repeat("░", max(total-n, 0)) + " " + share
 }
 
 func (b *board) elapsed(r *watchedRow) string {
@@ -265,7 +314,7 @@ func byStatus(rows []*watchedRow) []string {
 // settled says whether nothing more will happen by itself.
 func (b *board) settled() bool {
 	for _, r := range b.rows {
-		if !r.settled() {
+		if !r.settled() && (!b.halted || !r.waits) {
 			return false
 		}
 	}
@@ -273,9 +322,10 @@ func (b *board) settled() bool {
 }
 
 // verdict is how all of them ended.
-func (b *board) verdict(s *session, scope watchScope) error {
+func (b *board) verdict(s *session, kind *jobKind, scope watchScope) error {
 	var parked, cancelled []string
 	var first *watchedRow
+	waiting := 0
 	for _, id := range b.order {
 		switch r := b.rows[id]; {
 		case r.parked():
@@ -285,25 +335,30 @@ func (b *board) verdict(s *session, scope watchScope) error {
 			parked = append(parked, r.named())
 		case r.status == "cancelled":
 			cancelled = append(cancelled, r.hostname)
+		case r.waits:
+			waiting++
 		}
+	}
+	if waiting > 0 && scope.batch != nil {
+		s.note("%s not begun: the batch is halted; see: gpuaas %s batch show %s", plural(waiting, "machine"), kind.noun, scope.batch)
 	}
 	switch {
 	case first != nil:
-		remedy := "read why, and how to go on: gpuaas onboarding explain " + first.hostname
+		remedy := fmt.Sprintf("read why, and how to go on: gpuaas %s explain %s", kind.noun, first.hostname)
 		if len(parked) > 1 {
-			remedy += "; the others: gpuaas onboarding list --status failed"
+			remedy += fmt.Sprintf("; the others: gpuaas %s list --status failed", kind.noun)
 			if scope.batch != nil {
 				remedy += " --batch " + scope.batch.String()
 			}
 		}
-		return fail(exitUnsuccessful, "onboarding_parked", remedy, "%d of %d need an operator: %s", len(parked), len(b.rows), strings.Join(parked, ", "))
+		return fail(exitUnsuccessful, kind.noun+"_parked", remedy, "%d of %d need an operator: %s", len(parked), len(b.rows), strings.Join(parked, ", "))
 	case len(cancelled) > 0:
-		return fail(exitUnsuccessful, "onboarding_cancelled", "see what was left: gpuaas onboarding explain "+cancelled[0],
+		return fail(exitUnsuccessful, kind.noun+"_cancelled", fmt.Sprintf("see what was left: gpuaas %s explain %s", kind.noun, cancelled[0]),
 			"%d of %d were cancelled: %s", len(cancelled), len(b.rows), strings.Join(cancelled, ", "))
 	case len(b.rows) == 0:
-		s.note("nothing is being onboarded")
+		s.note("%s", kind.idle)
 	default:
-		s.note("%s became %s", plural(len(b.rows), "machine"), plural(len(b.rows), "node"))
+		s.note("%s", kind.reached(len(b.rows)))
 	}
 	return nil
 }

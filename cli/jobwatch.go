@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,7 +20,7 @@ import (
 	"gpuaas/contract/eventwire"
 )
 
-// watching is how a command waits for onboardings, which take as long as hardware does.
+// watching is how a command waits for jobs, which take as long as hardware does.
 type watching struct {
 	wait, watch       bool
 	interval, timeout time.Duration
@@ -36,73 +38,85 @@ func addWatchingFlags(cmd *cobra.Command) *watching {
 	return w
 }
 
-func (a *app) onboardingWatchCommand() *cobra.Command {
-	return a.verb(verb{
-		use: "watch [ONBOARDING]", short: "Show live how onboardings are getting on", args: cobra.MaximumNArgs(1),
-		operations: []string{"get-onboarding", "list-onboardings", "stream-onboardings", "list-onboarding-stages"},
-		long: "Follows one onboarding, those of a batch, or all that are in progress, and returns when all of them\n" +
-			"have ended or need an operator: exit code 0 when all became nodes, otherwise 8; 130 when it was ended\n" +
-			"with Ctrl-C before, which stops nothing but the watching. With -o json it prints each event on a line,\n" +
-			"then how the onboardings stand, as gpuaas onboarding show or list print it.",
-		flags: func(cmd *cobra.Command) action {
-			w := &watching{watch: true}
-			batch := cmd.Flags().String("batch", "", "those of this batch, by id")
-			cmd.Flags().DurationVar(&w.interval, "interval", 2*time.Second, "how often to look when there is no live feed")
-			cmd.Flags().DurationVar(&w.timeout, "timeout", 0, "how long to wait, exit code 7 when that was not enough; 0: as long as it takes")
-			return func(s *session, args []string) error {
-				if len(args) > 0 && *batch != "" {
-					return usage(s.cmd, "name an onboarding or --batch, not both")
-				}
-				var scope watchScope
-				var err error
-				if scope.batch, err = optionalID(*batch, func(b string) (types.UUID, error) { return s.idOf("a batch", b) }); err != nil {
+// jobKind is what tells jobs of one kind from those of others when they are watched.
+type jobKind struct {
+	noun    string // of its commands, and in addresses
+	idle    string // what is said when there is none
+	reached func(n int) string
+	plans   func(s *session) (map[string]stagePlan, error)
+	get     func(s *session, id types.UUID) (apiclient.Answer, error)
+	list    func(s *session, q jobQuery) (apiclient.Answer, error)
+	halted  func(s *session, batch types.UUID) (bool, error) // whether a batch begins no more by itself; nil: it always does
+	stream  func(ctx context.Context, s *session, q jobQuery, edit apiclient.RequestEditorFn) (*http.Response, error)
+}
+
+// jobQuery says which jobs to read or to follow.
+type jobQuery struct {
+	page
+	batch, job *types.UUID
+	status     *[]string
+	after      *string
+}
+
+// watchCommand shows live how jobs of a kind are getting on.
+func (a *app) watchCommand(kind *jobKind, v verb, resolve func(s *session, name string) (types.UUID, error)) *cobra.Command {
+	argument := strings.ToUpper(kind.noun)
+	v.use, v.args = "watch ["+argument+"]", cobra.MaximumNArgs(1)
+	v.flags = func(cmd *cobra.Command) action {
+		w := &watching{watch: true}
+		batch := cmd.Flags().String("batch", "", "those of this batch, by id")
+		cmd.Flags().DurationVar(&w.interval, "interval", 2*time.Second, "how often to look when there is no live feed")
+		cmd.Flags().DurationVar(&w.timeout, "timeout", 0, "how long to wait, exit code 7 when that was not enough; 0: as long as it takes")
+		return func(s *session, args []string) error {
+			if len(args) > 0 && *batch != "" {
+				return usage(s.cmd, "name %s or --batch, not both", argument)
+			}
+			var scope watchScope
+			var err error
+			if scope.batch, err = optionalID(*batch, func(b string) (types.UUID, error) { return s.idOf("a batch", b) }); err != nil {
+				return err
+			}
+			if len(args) > 0 {
+				if scope.job, err = optionalID(args[0], func(name string) (types.UUID, error) { return resolve(s, name) }); err != nil {
 					return err
 				}
-				if len(args) > 0 {
-					if scope.onboarding, err = optionalID(args[0], s.onboardingID); err != nil {
-						return err
-					}
-				}
-				return s.watchOnboardings(w, scope)
 			}
-		},
-	})
+			return s.watchJobs(kind, w, scope)
+		}
+	}
+	return a.verb(v)
 }
 
 // watchScope is what to watch; neither: all that are in progress.
-type watchScope struct{ batch, onboarding *types.UUID }
+type watchScope struct{ batch, job *types.UUID }
 
 // refreshEvery is how often the rows are read although the feed is live: events may be late.
 const refreshEvery = 20 * time.Second
 
 var errSettled = errors.New("nothing more will happen by itself")
 
-// onboardingWatch follows onboardings by the live feed, or by looking again and again when
-// there is none.
-type onboardingWatch struct {
+// jobWatch follows jobs by the live feed, or by looking again and again when there is none.
+type jobWatch struct {
 	*session
+	kind  *jobKind
 	scope watchScope
 	board
 
 	mu sync.Mutex // on the board; the clock of the display works beside the feed
 }
 
-// watchOnboardings returns when nothing more will happen by itself.
-func (s *session) watchOnboardings(w *watching, scope watchScope) error {
+// watchJobs returns when nothing more will happen by itself.
+func (s *session) watchJobs(kind *jobKind, w *watching, scope watchScope) error {
 	format, err := s.format()
 	if err != nil {
 		return err
 	}
-	o := &onboardingWatch{session: s, scope: scope}
+	o := &jobWatch{session: s, kind: kind, scope: scope}
 	o.board = board{
 		silent: !w.watch, format: format, inPlace: format == formatTable && w.watch && s.terminal(s.program.Out),
 		size: s.screen, out: s.program.Out, now: s.now, zone: s.zone, rows: map[string]*watchedRow{},
 	}
-	raws, err := s.stages()
-	if err != nil {
-		return err
-	}
-	if err := o.learn(raws); err != nil {
+	if o.plans, err = kind.plans(s); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(s.ctx)
@@ -135,14 +149,14 @@ func (s *session) screen() size {
 	return size{said("COLUMNS", 80), said("LINES", 24)}
 }
 
-// outcome says how it ended, and prints for programs how the onboardings stand.
-func (o *onboardingWatch) outcome(ctx context.Context, w *watching, err error) error {
+// outcome says how it ended, and prints for programs how the jobs stand.
+func (o *jobWatch) outcome(ctx context.Context, w *watching, err error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if err != nil && !errors.Is(err, errSettled) {
 		return err
 	}
-	goesOn := "it goes on; see it with: gpuaas onboarding " + o.scope.watched()
+	goesOn := fmt.Sprintf("it goes on; see it with: gpuaas %s %s", o.kind.noun, o.scope.watched())
 	late := o.ctx.Err() == nil && errors.Is(ctx.Err(), context.DeadlineExceeded)
 	if o.format != formatTable && (o.settled() || late) {
 		if err := o.printAll(); err != nil {
@@ -151,7 +165,7 @@ func (o *onboardingWatch) outcome(ctx context.Context, w *watching, err error) e
 	}
 	switch {
 	case o.settled():
-		return o.verdict(o.session, o.scope)
+		return o.verdict(o.session, o.kind, o.scope)
 	case late:
 		return fail(exitUnavailable, "wait_timeout", goesOn, "not all have ended within %s", w.timeout)
 	}
@@ -163,29 +177,29 @@ func (s watchScope) watched() string {
 	switch {
 	case s.batch != nil:
 		return "watch --batch " + s.batch.String()
-	case s.onboarding != nil:
-		return "watch " + s.onboarding.String()
+	case s.job != nil:
+		return "watch " + s.job.String()
 	}
 	return "watch"
 }
 
-// printAll prints what was watched, as it stands now: one onboarding as show does, several as
+// printAll prints what was watched, as it stands now: one job as show does, several as
 // list does.
-func (o *onboardingWatch) printAll() error {
+func (o *jobWatch) printAll() error {
 	raws, err := o.read()
 	if err != nil {
 		return err
 	}
-	if o.scope.onboarding != nil {
+	if o.scope.job != nil {
 		return o.printFinal(raws[0])
 	}
 	watched := make([]json.RawMessage, 0, len(raws))
 	for _, raw := range raws {
-		v, err := decode[apiclient.OnboardingView](raw)
+		v, err := decode[jobView](raw)
 		if err != nil {
 			return err
 		}
-		if o.rows[v.value.OnboardingId.String()] != nil {
+		if o.rows[v.value.id()] != nil {
 			watched = append(watched, raw)
 		}
 	}
@@ -193,7 +207,7 @@ func (o *onboardingWatch) printAll() error {
 }
 
 // printFinal prints the last document: after events it is a line, or a YAML document, as they are.
-func (o *onboardingWatch) printFinal(raw json.RawMessage) error {
+func (o *jobWatch) printFinal(raw json.RawMessage) error {
 	if o.silent {
 		return printRaw(o.program.Out, o.format, raw)
 	}
@@ -201,7 +215,7 @@ func (o *onboardingWatch) printFinal(raw json.RawMessage) error {
 }
 
 // follow takes what the feed tells until all is settled.
-func (o *onboardingWatch) follow(ctx context.Context, cancel context.CancelFunc) error {
+func (o *jobWatch) follow(ctx context.Context, cancel context.CancelFunc) error {
 	var clock sync.WaitGroup
 	ticking, stop := context.WithCancel(ctx)
 	defer clock.Wait()
@@ -210,14 +224,12 @@ func (o *onboardingWatch) follow(ctx context.Context, cancel context.CancelFunc)
 	return apiclient.Stream(ctx, o.api, apiclient.StreamRequest{Wait: o.wait, Open: o.open}, o.take)
 }
 
-func (o *onboardingWatch) open(ctx context.Context, after *string, edit apiclient.RequestEditorFn) (*http.Response, error) {
-	return o.api.StreamOnboardings(ctx, &apiclient.StreamOnboardingsParams{
-		LastEventID: after, BatchId: o.scope.batch, OnboardingId: o.scope.onboarding,
-	}, edit)
+func (o *jobWatch) open(ctx context.Context, after *string, edit apiclient.RequestEditorFn) (*http.Response, error) {
+	return o.kind.stream(ctx, o.session, jobQuery{after: after, batch: o.scope.batch, job: o.scope.job}, edit)
 }
 
 // take shows what happened. Where the feed begins anew, or has a gap, the rows are read.
-func (o *onboardingWatch) take(item apiclient.StreamItem) error {
+func (o *jobWatch) take(item apiclient.StreamItem) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var err error
@@ -236,12 +248,12 @@ func (o *onboardingWatch) take(item apiclient.StreamItem) error {
 	return err
 }
 
-func (o *onboardingWatch) happened(item apiclient.StreamItem) error {
+func (o *jobWatch) happened(item apiclient.StreamItem) error {
 	var envelope eventwire.Envelope
 	if err := json.Unmarshal(item.Raw, &envelope); err != nil {
 		return nil //nolint:nilerr // not for this version of the program
 	}
-	var e eventwire.Onboarding
+	var e jobEvent
 	if err := json.Unmarshal(envelope.Payload, &e); err != nil {
 		return nil //nolint:nilerr // likewise
 	}
@@ -249,7 +261,7 @@ func (o *onboardingWatch) happened(item apiclient.StreamItem) error {
 }
 
 // tick keeps the times on a terminal running, and reads the rows now and then.
-func (o *onboardingWatch) tick(ctx context.Context, settled context.CancelFunc) {
+func (o *jobWatch) tick(ctx context.Context, settled context.CancelFunc) {
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
 	for elapsed := time.Duration(0); ; elapsed += time.Second {
@@ -272,7 +284,7 @@ func (o *onboardingWatch) tick(ctx context.Context, settled context.CancelFunc) 
 }
 
 // poll looks again and again.
-func (o *onboardingWatch) poll(ctx context.Context, interval time.Duration) error {
+func (o *jobWatch) poll(ctx context.Context, interval time.Duration) error {
 	return o.again(interval, func() (bool, error) {
 		o.mu.Lock()
 		defer o.mu.Unlock()
@@ -283,14 +295,14 @@ func (o *onboardingWatch) poll(ctx context.Context, interval time.Duration) erro
 	})
 }
 
-// refresh reads how the onboardings stand.
-func (o *onboardingWatch) refresh() error {
+// refresh reads how the jobs stand.
+func (o *jobWatch) refresh() error {
 	raws, err := o.read()
 	if err != nil {
 		return err
 	}
 	for i := len(raws) - 1; i >= 0; i-- { // the oldest first
-		v, err := decode[apiclient.OnboardingView](raws[i])
+		v, err := decode[jobView](raws[i])
 		if err != nil {
 			return err
 		}
@@ -298,27 +310,32 @@ func (o *onboardingWatch) refresh() error {
 			return err
 		}
 	}
+	if o.scope.batch != nil && o.kind.halted != nil {
+		if o.halted, err = o.kind.halted(o.session, *o.scope.batch); err != nil {
+			return err
+		}
+	}
 	o.loaded = true
 	return o.draw()
 }
 
-func (o *onboardingWatch) read() ([]json.RawMessage, error) {
-	if o.scope.onboarding != nil {
-		raw, err := apiclient.Read(o.api.GetOnboardingWithResponse(o.ctx, *o.scope.onboarding))
+func (o *jobWatch) read() ([]json.RawMessage, error) {
+	if o.scope.job != nil {
+		raw, err := apiclient.Read(o.kind.get(o.session, *o.scope.job))
 		return []json.RawMessage{raw}, err
 	}
-	params := apiclient.ListOnboardingsParams{BatchId: o.scope.batch}
+	q := jobQuery{batch: o.scope.batch}
 	limit := 0
 	switch {
 	case o.scope.batch != nil:
 	case !o.loaded:
-		params.Status = &[]string{"pending", "running", "compensating"}
+		q.status = &[]string{"pending", "running", "compensating"}
 	default: // what has ended meanwhile is among the newest
 		limit = mostMachines
 	}
 	raws, _, err := collect(func(p page) (apiclient.Answer, error) {
-		params.Cursor, params.PageSize = p.cursor, p.size
-		return o.api.ListOnboardingsWithResponse(o.ctx, &params)
+		q.page = p
+		return o.kind.list(o.session, q)
 	}, limit)
 	return raws, err
 }

@@ -1,0 +1,207 @@
+package cli
+
+import (
+	"io"
+	"strings"
+	"testing"
+)
+
+func TestDecommissionSends(t *testing.T) {
+	selector := `"mode":"drain","reason":"r","selector":{"hostname_prefix":"c07","node_ids":["` + nodeID + `"],"region_code":"eu-1","site_id":"` + siteID + `","sku_id":"h200-sxm-slice","statuses":["active","offline"]}`
+	for args, want := range map[string][2]string{
+		"decommission start c07u31 --mode reimage --erase secure --storage-cleanup all --reason r --plan-hash " + planHash: {"decommission-node", `{"erase":"secure","mode":"reimage","plan_hash":"` + planHash + `","reason":"r","storage_cleanup":"all"}`},
+		"decommission start c07u31 --mode full_decommission --reason r":                                                    {"decommission-node", `{"mode":"full_decommission","reason":"r"}`},
+		"decommission plan c07u31 --mode drain":                                                                            {"plan-node-decommission", `{"mode":"drain"}`},
+		"node reset c07u31 --reason r --storage-cleanup none":                                                              {"decommission-node", `{"mode":"soft_reset","reason":"r","storage_cleanup":"none"}`},
+		"node reimage c07u31 --reason r --erase none":                                                                      {"decommission-node", `{"erase":"none","mode":"reimage","reason":"r"}`},
+		"node storage-cleanup c07u31 --scope weka --reason r":                                                              {"clean-node-storage", `{"reason":"r","scope":"weka"}`},
+		"node drain c07u31 --reason r":                                                                                     {"drain-node", `{"reason":"r"}`},
+		"node retire c07u31 --reason r":                                                                                    {"retire-node", `{"reason":"r"}`},
+		"node reactivate c07u31 --reason r":                                                                                {"reactivate-node", `{"reason":"r"}`},
+		"node remove c07u31 --reason r":                                                                                    {"remove-node", `{"reason":"r"}`},
+		"decommission override c07u31 --stage drain_node --residual-risk data --reason r":                                  {"override-decommission", `{"reason":"r","residual_risk":"data","stage":"drain_node"}`},
+		"decommission batch start --mode drain --node c07u31 --site dc1 --region eu-1 --sku h200-sxm-slice --hostname-prefix c07 --status active,offline --reason r": {
+			"create-decommission-batch", `{` + selector + `}`,
+		},
+		"decommission batch start --mode drain --status active --max-parallel 3 --max-failures 2 --skip-ineligible --reason r": {
+			"create-decommission-batch", `{"max_failures":2,"max_parallel":3,"mode":"drain","reason":"r","selector":{"statuses":["active"]},"skip_ineligible":true}`,
+		},
+	} {
+		f := newFakeAPI(t)
+		got := signedIn(t, f).run(strings.Fields(args)...)
+		calls := f.received()
+		last := calls[len(calls)-1]
+		if got.exit != exitOK || last.operation != want[0] || last.body != want[1] {
+			t.Errorf("%s: sent %s %s, want %s (%+v)", args, last.operation, last.body, want, got)
+		}
+	}
+}
+
+func TestDecommissionMisused(t *testing.T) {
+	for args, want := range map[string]string{
+		"decommission start c07u31 --mode reimage":                   "--reason is required",
+		"decommission start c07u31 --reason r":                       "--mode is required",
+		"decommission start c07u31 --mode drain --reason r":          "gpuaas node --help",
+		"decommission plan c07u31":                                   "--mode is required",
+		"decommission override c07u31 --stage drain_node --reason r": "--residual-risk is required",
+		"decommission batch start --mode drain --reason r":           "say which nodes are meant",
+		"decommission batch start --status active --reason r":        "--mode is required",
+		"decommission batch show nonsense":                           "is not the id of a batch",
+		"decommission stages nonsense":                               "there is no mode",
+		"decommission watch c07u31 --batch " + decommissionBatchID:   "not both",
+		"decommission retry c07u31":                                  "--reason is required",
+		"node drain c07u31":                                          "--reason is required",
+		"node reset c07u31":                                          "--reason is required",
+		"node reset c07u31 --reason r --erase quick":                 "unknown flag: --erase",
+		"node storage-cleanup c07u31 --reason r":                     "--scope is required",
+		"node drain":                                                 "missing NODE",
+	} {
+		f := newFakeAPI(t)
+		got := signedIn(t, f).run(strings.Fields(args)...)
+		if got.exit != exitUsage || !strings.Contains(got.err, want) {
+			t.Errorf("%s: %+v", args, got)
+		}
+		for _, c := range f.received() {
+			if !strings.HasPrefix(c.operation, "list-") {
+				t.Errorf("%s called %s", args, c.operation)
+			}
+		}
+	}
+}
+
+// What cannot be undone is asked about on a terminal, and nowhere else.
+func TestDestructionIsConfirmed(t *testing.T) {
+	for args, operation := range map[string]string{
+		"node reimage c07u31 --reason r":                                        "decommission-node",
+		"node remove c07u31 --reason r":                                         "remove-node",
+		"decommission start c07u31 --mode reimage --reason r":                   "decommission-node",
+		"decommission start c07u31 --mode full_decommission --reason r":         "decommission-node",
+		"decommission batch start --mode soft_reset --status active --reason r": "create-decommission-batch",
+	} {
+		for _, c := range []struct {
+			name, in, more string
+			terminal, done bool
+		}{
+			{"agreed", "yes\n", "", true, true},
+			{"declined", "no\n", "", true, false},
+			{"silent", "", "", true, false},
+			{"in advance", "", " --yes", true, true},
+			{"in a script", "", "", false, true},
+		} {
+			f := newFakeAPI(t)
+			b := signedIn(t, f)
+			b.in = c.in
+			b.around.terminal = func(io.Writer) bool { return c.terminal }
+			got := b.run(strings.Fields(args + c.more)...)
+			called := false
+			for _, r := range f.received() {
+				called = called || r.operation == operation
+			}
+			asked := strings.Contains(got.err, "Type yes to go on")
+			if called != c.done || asked != (c.terminal && c.more == "") || !c.done && (got.exit != exitInterrupted || !strings.Contains(got.err, "nothing was done")) {
+				t.Errorf("%s, %s: called %v, asked %v (%+v)", args, c.name, called, asked, got)
+			}
+		}
+	}
+	f := newFakeAPI(t)
+	b := signedIn(t, f)
+	b.around.terminal = func(io.Writer) bool { return true }
+	if got := b.run("node", "drain", "c07u31", "--reason", "r"); got.exit != exitOK || strings.Contains(got.err, "Type yes") {
+		t.Errorf("drain: %+v", got)
+	}
+}
+
+func TestPlanIsReadable(t *testing.T) {
+	block := `{"code":"node_busy","message":"node c07u31 is being onboarded","remedy":"cancel it first"}`
+	for mode, command := range map[string]string{
+		"soft_reset":        "gpuaas decommission start c07u31 --mode soft_reset --storage-cleanup local --plan-hash " + planHash + " --reason REASON",
+		"reimage":           "gpuaas decommission start c07u31 --mode reimage --erase quick --storage-cleanup local --plan-hash " + planHash + " --reason REASON",
+		"full_decommission": "gpuaas decommission start c07u31 --mode full_decommission --erase quick --plan-hash " + planHash + " --reason REASON",
+		"storage_cleanup":   "gpuaas node storage-cleanup c07u31 --scope local --plan-hash " + planHash + " --reason REASON",
+		"drain":             "gpuaas node drain c07u31 --reason REASON",
+	} {
+		f := newFakeAPI(t)
+		f.on("plan-node-decommission", answer(200, planJSON(mode, "")), answer(200, planJSON(mode, block)))
+		b := signedIn(t, f)
+		got := b.run("decommission", "plan", "c07u31", "--mode", mode)
+		destroys, ends := strings.Index(got.stdout, "DESTROYS"), strings.Index(got.stdout, "sessions end")
+		if got.exit != exitOK || !strings.HasSuffix(got.stdout, "\n  "+command+"\n") || destroys < 0 || destroys > ends {
+			t.Errorf("%s: %+v", mode, got)
+		}
+		got = b.run("decommission", "plan", "c07u31", "--mode", mode)
+		if got.exit != exitUnsuccessful || strings.Contains(got.stdout, planHash) || !strings.Contains(got.stdout, "cancel it first (node_busy)") {
+			t.Errorf("%s, blocked: %+v", mode, got)
+		}
+	}
+}
+
+// Each mode has its own stages on the board.
+func TestDecommissionIsWatchedOnATerminal(t *testing.T) {
+	f := newFakeAPI(t)
+	b := signedIn(t, f)
+	b.around.terminal = func(io.Writer) bool { return true }
+	b.environ = append(b.environ, "COLUMNS=120", "LINES=30")
+	got := b.run("decommission", "watch", "--batch", decommissionBatchID)
+	screens := strings.Split(got.stdout, clearScreen)
+	if got.exit != exitOK || !strings.Contains(screens[1], " 2/20  running") || !strings.Contains(screens[len(screens)-1], "20/20  completed") ||
+		!strings.Contains(got.err, "1 decommission reached the goal") {
+		t.Errorf("%+v", got)
+	}
+	for _, c := range f.received() {
+		if (c.operation == "stream-decommissions" || c.operation == "list-decommissions") && !strings.Contains(c.query, "batch_id="+decommissionBatchID) {
+			t.Errorf("%s asks %s", c.operation, c.query)
+		}
+	}
+}
+
+// Nobody waits for what a halted batch does not begin.
+func TestAHaltedBatchIsNotWaitedFor(t *testing.T) {
+	f := newFakeAPI(t)
+	waits := strings.NewReplacer(`"status":"running"`, `"status":"pending"`, decommissionID, eventID, "c07u31", "c07u32").Replace(decommissionRunning)
+	f.on("list-decommissions", pageOf(`{`+decommissionParkedPart+`}`, waits))
+	f.on("stream-decommissions", feedOf(), refuse(401, "token_revoked", "revoked", ""))
+	got := signedIn(t, f).run("decommission", "watch", "--batch", decommissionBatchID)
+	if got.exit != exitUnsuccessful || !strings.Contains(got.err, "1 of 2 need an operator: c07u31") || !strings.Contains(got.err, "1 machine not begun: the batch is halted") {
+		t.Errorf("%+v", got)
+	}
+	f.on("get-decommission-batch", answer(200, strings.Replace(decommissionBatchJSON, `"halted"`, `"running"`, 1)))
+	f.on("stream-decommissions", feedOf(), refuse(401, "token_revoked", "revoked", ""))
+	if got := signedIn(t, f).run("decommission", "watch", "--batch", decommissionBatchID); got.exit != exitUnauthenticated {
+		t.Errorf("one that goes on: %+v", got)
+	}
+}
+
+func TestParkedDecommissionTellsWhatToDo(t *testing.T) {
+	f := newFakeAPI(t)
+	b := signedIn(t, f)
+	f.on("stream-decommissions", feedOf())
+	if got := b.run("node", "drain", "c07u31", "--reason", "r", "--wait"); got.exit != exitUnsuccessful || !strings.Contains(got.err, "gpuaas decommission explain c07u31") {
+		t.Errorf("%+v", got)
+	}
+	if got := b.run("decommission", "explain", "c07u31"); got.exit != exitOK || !strings.Contains(got.stdout, "or, if that cannot be put right:\n  gpuaas decommission override "+decommissionID) {
+		t.Errorf("%+v", got)
+	}
+	if got := b.run("decommission", "explain", "c07u3"); got.exit != exitNotFound || !strings.Contains(got.err, "was ever decommissioned") {
+		t.Errorf("%+v", got)
+	}
+	f.on("drain-node", refuse(409, "node_busy", "node c07u31 is in a reimage already", "look at it: gpuaas decommission explain X"))
+	if got := b.run("node", "drain", "c07u31", "--reason", "r"); got.exit != exitConflict || !strings.Contains(got.err, "look at it: gpuaas decommission explain X") {
+		t.Errorf("%+v", got)
+	}
+	f.on("drain-node", answer(202, strings.TrimSuffix(decommissionRunning, "}")+`,"created":false}`))
+	if got := b.run("node", "drain", "c07u31", "--reason", "r"); got.exit != exitOK || !strings.Contains(got.err, "it was under way already") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestDecommissionActionsAreNamedAsCommands(t *testing.T) {
+	commands := map[string]bool{}
+	for _, r := range decommissionRecoveries() {
+		commands[r.word] = true
+	}
+	for _, action := range []string{"retry_stage", "resume", "rerun", "restart_clean", "cancel", "adopt_observed_state", "mark_manual_intervention_required"} {
+		if !commands[actionWord(action)] {
+			t.Errorf("%s is called %s", action, actionWord(action))
+		}
+	}
+}

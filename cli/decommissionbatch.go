@@ -1,0 +1,225 @@
+package cli
+
+import (
+	"strconv"
+
+	"github.com/oapi-codegen/runtime/types"
+	"github.com/spf13/cobra"
+
+	"gpuaas/contract/apiclient"
+)
+
+func (a *app) decommissionBatchColumns() []column[apiclient.DecommissionBatchView] {
+	type batch = apiclient.DecommissionBatchView
+	count := func(n int64) string { return strconv.FormatInt(n, 10) }
+	return []column[batch]{
+		{title: "BATCH", text: func(v batch) string { return v.BatchId.String() }},
+		{title: "MODE", text: func(v batch) string { return string(v.Mode) }},
+		{title: "STATE", text: func(v batch) string { return string(v.State) }},
+		{title: "NODES", text: func(v batch) string { return count(v.Total) }},
+		{title: "SUCCEEDED", text: func(v batch) string { return count(v.Succeeded) }},
+		{title: "PARKED", text: func(v batch) string { return count(v.Failed) }},
+		{title: "RUNNING", text: func(v batch) string { return count(v.Counts.Running + v.Counts.Compensating) }},
+		{title: "PENDING", text: func(v batch) string { return count(v.Counts.Pending) }},
+		{title: "CANCELLED", text: func(v batch) string { return count(v.Counts.Cancelled) }},
+		{title: "REQUESTED", text: func(v batch) string { return a.when(v.RequestedAt) }},
+		{title: "AT ONCE", text: func(v batch) string { return count(v.MaxParallel) }, detail: true},
+		{title: "MAY FAIL", text: func(v batch) string { return count(v.MaxFailures) }, detail: true},
+		{title: "BECAUSE", text: func(v batch) string { return v.Reason }, detail: true},
+		{title: "REQUESTED BY", text: func(v batch) string { return v.RequestedBy }, detail: true},
+		{title: "CANCELLED AT", text: func(v batch) string { return a.whenever(v.CancelledAt) }, detail: true},
+	}
+}
+
+func leftOutColumns() []column[apiclient.DecommissionLeftOut] {
+	type left = apiclient.DecommissionLeftOut
+	return []column[left]{
+		{title: "LEFT OUT", text: func(v left) string { return v.Hostname }},
+		{title: "BECAUSE", text: func(v left) string { return v.Message }},
+		{title: "CODE", text: func(v left) string { return v.Code }},
+	}
+}
+
+func (a *app) decommissionBatchCommand() *cobra.Command {
+	type body = apiclient.DecommissionActionBody
+	return a.noun(noun{use: "batch", short: "Nodes that the same is done to"},
+		a.decommissionBatchStartCommand(),
+		a.verb(verb{
+			use: "list", short: "List batches, newest first", aliases: []string{"ls"}, operations: []string{"list-decommission-batches"},
+			flags: func(cmd *cobra.Command) action {
+				f := addListFlags(cmd, 50)
+				return func(s *session, _ []string) error {
+					return list(s, f, listing[apiclient.DecommissionBatchView]{columns: a.decommissionBatchColumns(), fetch: func(p page) (apiclient.Answer, error) {
+						return s.api.ListDecommissionBatchesWithResponse(s.ctx, &apiclient.ListDecommissionBatchesParams{Cursor: p.cursor, PageSize: p.size})
+					}})
+				}
+			},
+		}),
+		a.verb(verb{
+			use: "show BATCH", short: "Show how many nodes of a batch stand how", aliases: []string{"get"}, args: exactly("BATCH"),
+			operations: []string{"get-decommission-batch"},
+			run: func(s *session, args []string) error {
+				id, err := s.idOf("a batch", args[0])
+				if err != nil {
+					return err
+				}
+				return s.showBatch(s.api.GetDecommissionBatchWithResponse(s.ctx, id))
+			},
+		}),
+		batchActionCommand(a, a.decommissionBatchColumns(), "resume", "Begin more of a batch that was halted, once its failures are dealt with", "resume-decommission-batch",
+			func(s *session, id types.UUID, reason string) (apiclient.Answer, error) {
+				return s.api.ResumeDecommissionBatchWithResponse(s.ctx, id, &apiclient.ResumeDecommissionBatchParams{}, body{Reason: reason})
+			}),
+		batchActionCommand(a, a.decommissionBatchColumns(), "cancel", "Stop all of a batch and let go of its nodes", "cancel-decommission-batch",
+			func(s *session, id types.UUID, reason string) (apiclient.Answer, error) {
+				return s.api.CancelDecommissionBatchWithResponse(s.ctx, id, &apiclient.CancelDecommissionBatchParams{}, body{Reason: reason})
+			}),
+	)
+}
+
+func (s *session) showBatch(resp apiclient.Answer, err error) error {
+	raw, err := apiclient.Read(resp, err)
+	if err != nil {
+		return err
+	}
+	if err := printOne(s.app, s.decommissionBatchColumns(), raw); err != nil {
+		return err
+	}
+	b, err := decode[apiclient.DecommissionBatchView](raw)
+	if err != nil {
+		return err
+	}
+	s.note("its nodes: gpuaas decommission list --batch %s", b.value.BatchId)
+	if b.value.State == "halted" {
+		s.note("more than %d failed, so no further node is begun; those that failed: gpuaas decommission list --batch %s --status failed", b.value.MaxFailures, b.value.BatchId)
+	}
+	return nil
+}
+
+// batchFlags are those of gpuaas decommission batch start.
+type batchFlags struct {
+	mode, reason, site, region, sku, prefix string
+	nodes, statuses                         []string
+	parallel, failures                      int64
+	skip                                    bool
+	cleaning                                *cleaning
+	yes                                     *bool
+	watching                                *watching
+}
+
+func (a *app) decommissionBatchStartCommand() *cobra.Command {
+	return a.verb(verb{
+		use: "start", short: "Do the same to many nodes, a few at a time",
+		operations: []string{"create-decommission-batch", "list-decommissions", "get-decommission-batch", "stream-decommissions", "list-decommission-stages"},
+		long: "The nodes are those that everything holds for that is given: --node, --site, --region, --sku,\n" +
+			"--hostname-prefix, --status; at least one of them. Nothing is begun when one of the nodes cannot be operated\n" +
+			"on, unless --skip-ineligible leaves it out. When more than --max-failures have failed, no further one is begun.",
+		example: "  gpuaas decommission batch start --mode soft_reset --hostname-prefix c07 --status quarantined --max-failures 2 --reason 'end of the project'",
+		flags: func(cmd *cobra.Command) action {
+			v, f := &batchFlags{}, cmd.Flags()
+			f.StringVar(&v.mode, "mode", "", "what is done to each node")
+			f.StringSliceVar(&v.nodes, "node", nil, "these nodes, by hostname or id; may be repeated")
+			f.StringVar(&v.site, "site", "", "machines of this site, by name or id")
+			f.StringVar(&v.region, "region", "", "nodes of this region")
+			f.StringVar(&v.sku, "sku", "", "nodes of this kind")
+			f.StringVar(&v.prefix, "hostname-prefix", "", "nodes whose name starts so")
+			f.StringSliceVar(&v.statuses, "status", nil, "nodes in this state; may be repeated")
+			f.Int64Var(&v.parallel, "max-parallel", 10, "how many at once")
+			f.Int64Var(&v.failures, "max-failures", 0, "how many may fail before no further one is begun")
+			f.BoolVar(&v.skip, "skip-ineligible", false, "leave nodes out that cannot be operated on now")
+			v.cleaning = addCleaningFlags(cmd)
+			f.StringVar(&v.reason, "reason", "", "why; it goes into the audit log")
+			complete(cmd, "mode", modes()...)
+			complete(cmd, "status", "bootstrap_issued", "enrolling", "active", "offline", "quarantined", "draining", "retired", "removing")
+			v.yes, v.watching = addYesFlag(cmd), addWatchingFlags(cmd)
+			return func(s *session, _ []string) error { return s.startBatch(v) }
+		},
+	})
+}
+
+func (s *session) startBatch(v *batchFlags) error {
+	if err := s.require("mode", "reason"); err != nil {
+		return err
+	}
+	selector, err := s.selected(v)
+	if err != nil {
+		return err
+	}
+	if err := s.confirm(*v.yes, "This begins a %s of every node that is selected.", v.mode); err != nil {
+		return err
+	}
+	raw, err := apiclient.Read(s.api.CreateDecommissionBatchWithResponse(s.ctx, &apiclient.CreateDecommissionBatchParams{}, apiclient.DecommissionNewBatchBody{
+		Mode: apiclient.DecommissionNewBatchBodyMode(v.mode), Reason: v.reason, Selector: selector,
+		Erase:          givenAs[apiclient.DecommissionNewBatchBodyErase](s, "erase", &v.cleaning.erase),
+		StorageCleanup: givenAs[apiclient.DecommissionNewBatchBodyStorageCleanup](s, "storage-cleanup", &v.cleaning.storage),
+		MaxParallel:    given(s, "max-parallel", &v.parallel), MaxFailures: given(s, "max-failures", &v.failures), SkipIneligible: given(s, "skip-ineligible", &v.skip),
+	}))
+	if err != nil {
+		return err
+	}
+	made, err := decode[apiclient.DecommissionNewBatchView](raw)
+	if err != nil {
+		return err
+	}
+	batch := made.value.Batch
+	if v.watching.any() {
+		s.note("batch %s: %s, %d left out", batch.BatchId, plural(int(batch.Total), "node"), len(made.value.LeftOut))
+		return s.watchJobs(decommissions(), v.watching, watchScope{batch: &batch.BatchId})
+	}
+	format, err := s.format()
+	if err != nil {
+		return err
+	}
+	if format != formatTable {
+		return printRaw(s.program.Out, format, raw)
+	}
+	if err := printDetail(s.program.Out, s.decommissionBatchColumns(), batch); err != nil {
+		return err
+	}
+	if err := printPart(s, leftOutColumns(), made.value.LeftOut); err != nil {
+		return err
+	}
+	s.note("follow it with: gpuaas decommission watch --batch %s", batch.BatchId)
+	return nil
+}
+
+// selected is which nodes are meant.
+func (s *session) selected(v *batchFlags) (apiclient.DecommissionSelectorBody, error) {
+	selector := apiclient.DecommissionSelectorBody{
+		RegionCode: given(s, "region", &v.region), SkuId: given(s, "sku", &v.sku), HostnamePrefix: given(s, "hostname-prefix", &v.prefix),
+	}
+	if err := s.anyOf("node", "site", "region", "sku", "hostname-prefix", "status"); err != nil {
+		return selector, err
+	}
+	var err error
+	if selector.SiteId, err = optionalID(v.site, s.siteID); err != nil {
+		return selector, err
+	}
+	if len(v.nodes) > 0 {
+		ids := make([]types.UUID, len(v.nodes))
+		for i, name := range v.nodes {
+			if ids[i], err = s.nodeID(name); err != nil {
+				return selector, err
+			}
+		}
+		selector.NodeIds = &ids
+	}
+	if len(v.statuses) > 0 {
+		statuses := make([]apiclient.DecommissionSelectorBodyStatuses, len(v.statuses))
+		for i, status := range v.statuses {
+			statuses[i] = apiclient.DecommissionSelectorBodyStatuses(status)
+		}
+		selector.Statuses = &statuses
+	}
+	return selector, nil
+}
+
+// anyOf is a usage error when nothing says which nodes are meant.
+func (s *session) anyOf(flags ...string) error {
+	for _, name := range flags {
+		if s.cmd.Flags().Changed(name) {
+			return nil
+		}
+	}
+	return usage(s.cmd, "say which nodes are meant: with --node, --site, --region, --sku, --hostname-prefix or --status")
+}

@@ -1,0 +1,17 @@
+package controlplane
+
+import (
+	"gpuaas/controlplane/internal/decommission"
+)
+
+// newDecommission puts together what cleans nodes and takes them out.
+func (p *parts) newDecommission() {
+	cfg := decommission.Config{
+		DB: p.db, Nodes: p.fleet.nodes, Sites: p.sites, Bringup: p.bringup, Tasks: p.fleet.tasks, Terminals: p.fleet.terminals, Secrets: p.secrets,
+		Certificates: p.certificates, Mischief: p.mischief(), Logger: p.logger,
+	}
+	if p.opts.HurryRetries {
+		cfg.Backoff, cfg.AgentPatience = hurried, hurriedPatience
+	}
+	p.decommissions = decommission.New(cfg)
+}

@@ -1,0 +1,106 @@
+package decommission
+
+import (
+	"fmt"
+
+	"gpuaas/controlplane/internal/durable"
+	"gpuaas/controlplane/internal/job"
+)
+
+// family is what operators are advised and told about decommissions.
+func family() *job.Family[Decommission] {
+	return &job.Family[Decommission]{
+		Noun: "decommission", Table: func(d Decommission) job.Table { return tables[d.Mode] },
+		Sample: func(j job.Job) Decommission { return Decommission{Job: j, Mode: FullDecommission} },
+		First:  first, FirstOf: firstOf, Undone: undone, AfterEnd: afterEnd, Usually: usually, Causes: causes,
+		HoldsData: func(Decommission) bool { return false },
+		Forbids:   forbids,
+		Awaits:    "its batch has a free place, and not too many of it have failed",
+		Reached:   reached,
+	}
+}
+
+var first = map[durable.FailureClass][]durable.JobEvent{
+	durable.InputConfigError:              {durable.JobRetryStage, durable.JobCancel},
+	durable.SiteCapabilityMissing:         {durable.JobResume, durable.JobRerun},
+	durable.UpstreamTransient:             {durable.JobResume, durable.JobRetryStage},
+	durable.BMCPowerFailure:               {durable.JobRetryStage, durable.JobResume},
+	durable.PXEDiscoveryFailure:           {durable.JobRetryStage, durable.JobResume},
+	durable.HardwareMismatch:              {durable.JobRetryStage, durable.JobResume},
+	durable.DeployCloudInitFailure:        {durable.JobResume, durable.JobRetryStage},
+	durable.PostDeployConnectivityFailure: {durable.JobRetryStage, durable.JobResume},
+	durable.HardwareSyncFailure:           {durable.JobRetryStage, durable.JobResume},
+	durable.AgentEnrollmentFailure:        {durable.JobResume, durable.JobRetryStage},
+	durable.NodeAgentUnreachable:          {durable.JobRetryStage, durable.JobResume},
+	durable.SanitizationFailure:           {durable.JobRetryStage, durable.JobResume},
+	durable.StateAmbiguity:                {durable.JobRetryStage, durable.JobAdoptObserved},
+}
+
+var firstOf = map[string]durable.JobEvent{
+	codeResidue:              durable.JobResume,
+	"released_elsewhere":     durable.JobAdoptObserved,
+	"machine_gone":           durable.JobAdoptObserved,
+	"nothing_to_adopt":       durable.JobRetryStage,
+	"deployed_image_differs": durable.JobResume,
+	"machine_hollow":         durable.JobResume,
+	"deploy_not_started":     durable.JobRerun,
+	"deploy_aborted":         durable.JobRerun,
+	"machine_released":       durable.JobRerun,
+	"machine_not_deployed":   durable.JobRerun,
+	"machine_in_use":         durable.JobResume,
+	"evidence_missing":       durable.JobRerun,
+	"node_tainted":           durable.JobRerun,
+}
+
+var causes = map[string]string{
+	"agent_unreachable":    "The machine is off, cut off from the network, or its agent does not run.",
+	"agent_lost":           "The machine went down in the middle of the task, or its agent was stopped.",
+	codeResidue:            "A process, an account or files of a tenant survived the cleaning.",
+	codeDevice:             "The disk does not carry out what it says, is failing, or has no method that the policy accepts.",
+	codeStorage:            "Files are held open, immutable, or lie on a file system that cannot be written.",
+	codeGPU:                "A process uses a GPU, or its driver does not answer.",
+	codeUnfounded:          "The agent is of another version than the control plane, or not ours.",
+	"drain_incomplete":     "Processes of the accounts cannot be ended, or their homes cannot be removed.",
+	"release_erase_failed": "A disk refused the erase, or the ephemeral system that erases did not boot.",
+	"released_elsewhere":   "Somebody released the machine in MAAS.",
+	"uninstall_failed":     "Files of the agent are held or protected on the machine.",
+	"node_tainted":         "A tenant got access to the node after it was validated.",
+	"evidence_missing":     "A stage was passed over without evidence.",
+	"allocations_remain":   "An allocation could not be ended.",
+}
+
+// forbids takes the clean restart away once nothing can begin anew.
+func forbids(d Decommission, action durable.JobEvent) bool {
+	if action != durable.JobRestartClean {
+		return false
+	}
+	return d.Facts.Release != nil && d.Facts.Release.RequestedAt != nil
+}
+
+func undone(d Decommission) string {
+	if s, ok := tables[d.Mode].Of(d.Stage); ok && s.OnCancel != "" {
+		return s.OnCancel
+	}
+	return letGo
+}
+
+func afterEnd(d Decommission) string {
+	if d.Status == durable.JobCancelled {
+		return fmt.Sprintf("it has ended; look at the node: gpuaas node show %s", d.Node)
+	}
+	return fmt.Sprintf("it has reached its goal: the node is %s", ends[d.Mode])
+}
+
+func reached(d Decommission, took string) string {
+	text := fmt.Sprintf("the %s of %s reached its goal%s: %s", d.Mode, d.Hostname, took, ends[d.Mode])
+	if r := d.Facts.Release; r != nil && r.FellBack {
+		text += fmt.Sprintf("; but LESS was erased than asked for, as the policy allows: %s instead of %s, because %s", or(r.Achieved, "none"), r.Requested, or(r.FallbackReason, "erasing failed"))
+	}
+	if n := len(d.Overrides); n > 0 {
+		text += fmt.Sprintf("; %d stages were passed over by decision of operators, which leaves a risk: %s", n, d.Overrides[0].ResidualRisk)
+	}
+	if n := len(d.FollowUps); n > 0 {
+		text += fmt.Sprintf("; %d things are left to be done: %s", n, d.FollowUps[0].What)
+	}
+	return text
+}

@@ -1,0 +1,322 @@
+package decommission
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/controlplane/internal/binding"
+	"gpuaas/controlplane/internal/decommission/internal/decommissiondb"
+	"gpuaas/controlplane/internal/fault"
+	"gpuaas/controlplane/internal/id"
+	"gpuaas/controlplane/internal/job"
+	"gpuaas/controlplane/internal/node"
+	"gpuaas/controlplane/internal/site"
+)
+
+// situation is everything that decides whether a request may begin, and what
+// it would do.
+type situation struct {
+	node       node.Node
+	binding    *binding.Binding // nil: not a machine of MAAS
+	site       *site.Site
+	profile    *site.Profile
+	live       *Decommission // the operation that owns the node
+	onboarding string        // the onboarding that owns it
+}
+
+// look reads the situation of a node.
+func (s *Service) look(ctx context.Context, of id.Node) (situation, error) {
+	n, err := s.nodes.Node(ctx, of)
+	if err != nil {
+		return situation{}, err
+	}
+	out := situation{node: n}
+	if out.live, out.onboarding, err = owners(ctx, s.rows.q(), of); err != nil {
+		return out, err
+	}
+	b, err := binding.OfNode(ctx, s.db, of)
+	switch {
+	case fault.KindOf(err) == fault.NotFound:
+		return out, nil
+	case err != nil:
+		return out, err
+	}
+	out.binding = &b
+	where, err := s.sites.Site(ctx, b.Site)
+	if err != nil {
+		return out, err
+	}
+	by, err := s.sites.Profile(ctx, b.Site, b.Profile)
+	if err != nil {
+		return out, err
+	}
+	out.site, out.profile = &where, &by
+	return out, nil
+}
+
+// owners are what works on a node already.
+func owners(ctx context.Context, q *decommissiondb.Queries, of id.Node) (live *Decommission, onboarding string, err error) {
+	r, err := q.LiveOfNode(ctx, of)
+	switch {
+	case err == nil:
+		d, err := fromRow(r)
+		if err != nil {
+			return nil, "", err
+		}
+		live = &d
+	case !errors.Is(err, pgx.ErrNoRows):
+		return nil, "", fmt.Errorf("look for operations of node: %w", err)
+	}
+	o, err := q.OnboardingOfNode(ctx, of)
+	switch {
+	case err == nil:
+		onboarding = o.ID.String()
+	case !errors.Is(err, pgx.ErrNoRows):
+		return nil, "", fmt.Errorf("look for onboardings of node: %w", err)
+	}
+	return live, onboarding, nil
+}
+
+func (s situation) managed() bool { return s.binding != nil }
+
+// policy is that of the profile; without one, the usual.
+func (s situation) policy() site.Policy {
+	if s.profile == nil {
+		return site.DefaultPolicy()
+	}
+	return s.profile.Policy
+}
+
+// blocks are what a request must not begin with, the most telling first.
+func (s situation) blocks(r Request) []error {
+	var out []error
+	add := func(err error) { out = append(out, err) }
+	n := s.node
+	if s.live != nil {
+		add(fault.New(fault.Conflict, "node_busy", "node %s is in a %s already: decommission %s, %s at %s", n.Hostname, s.live.Mode, s.live.ID, s.live.Status, s.live.Stage).
+			WithRemedy("look at it: gpuaas decommission explain %s", s.live.ID))
+	}
+	if s.onboarding != "" {
+		add(fault.New(fault.Conflict, "node_busy", "node %s is being onboarded: onboarding %s has not ended", n.Hostname, s.onboarding).
+			WithRemedy("look at it: gpuaas onboarding explain %s; cancel it first if the node is to go", s.onboarding))
+	}
+	if !slices.Contains(from[r.Mode], n.Status) {
+		add(fault.New(fault.Conflict, "node_state_conflict", "node %s is %s: a %s needs one that is %s", n.Hostname, n.Status, r.Mode, joined(from[r.Mode])).
+			WithRemedy("%s", otherwise(r.Mode, n.Status)))
+	}
+	if r.Mode == Remove && n.Status == node.Enrolling && n.OnboardingMode == node.MAAS {
+		add(fault.New(fault.Conflict, "node_state_conflict", "node %s is enrolling through MAAS", n.Hostname).WithRemedy("decommission it fully once it is active or quarantined"))
+	}
+	if r.Mode == Reimage && !s.managed() {
+		add(fault.New(fault.Conflict, "node_not_in_maas", "node %s was onboarded by hand: no MAAS can install it anew", n.Hostname).
+			WithRemedy("install it by hand; soft reset cleans it as it is"))
+	}
+	if r.Mode.releases() && s.managed() {
+		if err := site.RequireEnabled(*s.site); err != nil {
+			add(err)
+		}
+		if least := s.policy().MinimumErase; r.Erase.Less(least) {
+			add(fault.New(fault.Conflict, "erase_below_policy", "the profile %s of site %s asks for at least %s, not %s", s.profile.Name, s.site.Name, least, r.Erase).
+				WithRemedy("ask for %s or more; or change minimum_erase of the profile, which is recorded", least))
+		}
+	}
+	return out
+}
+
+// otherwise says what to do with a node that is in another state.
+func otherwise(m Mode, s node.Status) string {
+	switch {
+	case s == node.Deleted:
+		return "it is gone: onboard its machine as a new node"
+	case s == node.Retired && m.returns():
+		return "reactivate it first: gpuaas node reactivate NODE"
+	case m == Remove:
+		return "retire it first: gpuaas node retire NODE; a machine of MAAS is fully decommissioned instead"
+	case s == node.Enrolling || s == node.BootstrapIssued:
+		return "wait until it is active, or remove it: gpuaas node remove NODE"
+	}
+	return "look at it: gpuaas node show NODE"
+}
+
+// PlannedStage is a stage that a plan goes through.
+type PlannedStage struct {
+	Name    string `json:"name"`
+	Title   string `json:"title"`
+	Does    string `json:"does"`
+	Usually string `json:"usually" doc:"How long it takes as a rule."`
+}
+
+// Block is why a plan cannot be carried out now.
+type Block struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Remedy  string `json:"remedy,omitempty"`
+}
+
+// Plan is what a request would do.
+type Plan struct {
+	Hash           string         `json:"plan_hash" doc:"Applying with this hash is refused if anything that the plan depends on has changed."`
+	NodeID         id.Node        `json:"node_id"`
+	Hostname       string         `json:"hostname"`
+	NodeStatus     node.Status    `json:"node_status"`
+	Mode           Mode           `json:"mode"`
+	Erase          Erase          `json:"erase"`
+	StorageCleanup Cleanup        `json:"storage_cleanup"`
+	MAASSystemID   string         `json:"maas_system_id,omitempty"`
+	MAASStatus     string         `json:"maas_status,omitempty" doc:"As last seen."`
+	Ends           string         `json:"ends" doc:"How the node is when all went well."`
+	Effects        []string       `json:"effects" nullable:"false" doc:"What is destroyed or changed for good, and what is not touched."`
+	Stages         []PlannedStage `json:"stages" nullable:"false"`
+	Usually        string         `json:"usually" doc:"How long all of it takes as a rule."`
+	Blocks         []Block        `json:"blocks" nullable:"false" doc:"What must be put right first; none: it can begin."`
+}
+
+// Plan says what a request would do to a node, and what stands in its way. It
+// changes nothing.
+func (s *Service) Plan(ctx context.Context, of id.Node, r Request) (Plan, error) {
+	r.Reason = or(r.Reason, "planned")
+	r, err := r.checked()
+	if err != nil {
+		return Plan{}, err
+	}
+	now, err := s.look(ctx, of)
+	if err != nil {
+		return Plan{}, err
+	}
+	return planned(now, r), nil
+}
+
+func planned(s situation, r Request) Plan {
+	p := Plan{
+		Hash: s.hash(r), NodeID: s.node.ID, Hostname: s.node.Hostname, NodeStatus: s.node.Status, Mode: r.Mode, Erase: r.Erase, StorageCleanup: r.StorageCleanup,
+		Ends: ends[r.Mode], Effects: s.effects(r), Stages: []PlannedStage{}, Usually: lasts[r.Mode], Blocks: []Block{},
+	}
+	if s.managed() {
+		p.MAASSystemID, p.MAASStatus = s.binding.SystemID, s.binding.Status
+	}
+	for _, stage := range tables[r.Mode] {
+		if !stage.Pseudo && !stage.Detour {
+			p.Stages = append(p.Stages, PlannedStage{Name: stage.Name, Title: stage.Title, Does: stage.Does, Usually: or(usually[stage.Name], "seconds")})
+		}
+	}
+	for _, err := range s.blocks(r) {
+		f, _ := fault.As(err)
+		p.Blocks = append(p.Blocks, Block{Code: f.Code, Message: f.Message, Remedy: f.Remedy})
+	}
+	return p
+}
+
+// hash is of everything that a plan depends on.
+func (s situation) hash(r Request) string {
+	facts := map[string]any{
+		"mode": r.Mode, "erase": r.Erase, "storage_cleanup": r.StorageCleanup, "stages": namesOf(tables[r.Mode]),
+		"node": s.node.ID, "status": s.node.Status, "hostname": s.node.Hostname, "generation": s.node.Generation,
+		"hold_reason": s.node.HoldReason, "held_by": s.node.HeldBy, "tainted": s.node.Tainted(), "onboarding": s.onboarding,
+	}
+	if s.live != nil {
+		facts["live"] = s.live.ID
+	}
+	if s.managed() {
+		facts["machine"], facts["maas_status"] = s.binding.SystemID, s.binding.Status
+		facts["site"], facts["site_version"] = s.site.ID, s.site.Version
+		facts["profile"], facts["profile_version"] = s.profile.ID, s.profile.Version
+	}
+	raw, err := json.Marshal(facts) // keys of maps are sorted
+	if err != nil {
+		panic(fmt.Sprintf("hash of a plan: %v", err)) // plain values only
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])
+}
+
+func namesOf(t job.Table) []string {
+	out := make([]string, len(t))
+	for i, s := range t {
+		out[i] = s.Name
+	}
+	return out
+}
+
+// effects says in words what is destroyed, and what is not.
+func (s situation) effects(r Request) []string {
+	var out []string
+	if r.Mode.leaves() || r.Mode == SoftReset {
+		out = append(out, "terminal sessions end, and the accounts of tenants are removed with their homes")
+	}
+	switch r.StorageCleanup {
+	case CleanupLocal, CleanupAll:
+		out = append(out, "DESTROYS what is in temporary and scratch folders and on the data disks mounted at /share<N>")
+	case CleanupNone, CleanupWeka:
+	}
+	if r.StorageCleanup == CleanupWeka || r.StorageCleanup == CleanupAll {
+		out = append(out, "file systems of Weka are unmounted, and their configuration is removed; what lies on them is not touched")
+	}
+	if r.Mode.releases() && s.managed() {
+		text := "DESTROYS the installation: MAAS releases the machine"
+		switch r.Erase {
+		case EraseNone:
+			text += " without erasing its disks: data stays readable on them"
+		case EraseQuick:
+			text += " and erases the beginning and the end of its disks (quick), which leaves most of the data readable with tools"
+		case EraseSecure:
+			text += " and erases its disks with what they support (secure)"
+		}
+		if r.Erase != EraseNone && s.policy().ReleaseFallbackNoErase && s.policy().MinimumErase == EraseNone {
+			text += "; if erasing fails, the policy allows to release without it, which is recorded"
+		}
+		out = append(out, text)
+	}
+	switch r.Mode {
+	case FullDecommission:
+		out = append(out, "the node leaves the inventory for good: its id is never used again, its history is kept")
+		if s.managed() && s.policy().RemoveMAASRecord {
+			out = append(out, "the machine is deleted in MAAS, by policy")
+		}
+	case Remove:
+		out = append(out, "the agent is uninstalled and the node leaves the inventory for good; its machine is not touched otherwise")
+	case Drain:
+		out = append(out, "nothing is cleaned: disks and GPUs keep what is on them")
+	case Reactivate:
+		out = append(out, "nothing is destroyed")
+	case SoftReset, Reimage, StorageCleanup, Retire:
+	}
+	return out
+}
+
+var ends = map[Mode]string{
+	SoftReset:        "active and schedulable, proven clean, with a handover receipt",
+	Reimage:          "active and schedulable with a fresh installation and the same id, proven clean, with a certificate",
+	FullDecommission: "deleted; its machine is released and switched off, with a certificate",
+	StorageCleanup:   "active and schedulable, validated",
+	Drain:            "retired, without tenants, not cleaned",
+	Retire:           "retired and proven clean, with a certificate",
+	Reactivate:       "active and schedulable, validated",
+	Remove:           "deleted",
+}
+
+// usually says how long stages take that wait for hardware or an agent.
+var usually = map[string]string{
+	StageDrain: "seconds to 2 min", StageStorage: "seconds; hours when large disks are overwritten", StageScrub: "under a minute", StageValidate: "seconds",
+	stageRelease: "1 to 5 min; hours when disks are erased securely", stagePowerOff: "under a minute", StageRemove: "seconds",
+	"wait_for_deployed": "10 to 30 min", "ensure_hardware_sync_configured": "under a minute once the machine answers over SSH",
+	"wait_for_hardware_sync_healthy": "a minute or two", "wait_for_agent_enrollment": "1 to 5 min",
+}
+
+var lasts = map[Mode]string{
+	SoftReset: "1 to 5 min", Reimage: "20 to 60 min", FullDecommission: "5 to 15 min; hours with a secure erase", StorageCleanup: "a minute; hours when large disks are overwritten",
+	Drain: "a minute or two", Retire: "1 to 5 min", Reactivate: "under a minute", Remove: "under a minute",
+}
+
+func or(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}

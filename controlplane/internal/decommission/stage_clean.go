@@ -1,0 +1,197 @@
+package decommission
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"gpuaas/contract/agentwire"
+	"gpuaas/controlplane/internal/bringup"
+	"gpuaas/controlplane/internal/durable"
+	"gpuaas/controlplane/internal/site"
+)
+
+// Codes that what follows goes by.
+const (
+	codeResidue     = "validation_residue"
+	codeStorage     = "storage_residue"
+	codeDevice      = "device_not_sanitized"
+	codeGPU         = "gpu_scrub_incomplete"
+	codeUnfounded   = "validation_unfounded"
+	sanitizeDisks   = agentwire.DisksSanitize
+	outcomeScrubbed = "scrubbed"
+	outcomeNoGPU    = "not_applicable"
+)
+
+// cleanup removes what tenants left on disks and mounts.
+func (s *Service) cleanup(ctx context.Context, d Decommission, w *bringup.Work) (bringup.Result, error) {
+	if d.StorageCleanup == CleanupNone {
+		return skipped("no storage cleanup was asked for"), nil
+	}
+	params := agentwire.StorageCleanupParams{Scope: string(d.StorageCleanup)}
+	if d.StorageCleanup != CleanupWeka {
+		params.Disks, params.MinimumLevel = sanitizeDisks, string(w.Profile.Policy.MinimumSanitization)
+	}
+	t, await, err := s.ask(ctx, d, w, StageStorage, errand{kind: agentwire.TypeStorageCleanup, params: params})
+	if err != nil || await != nil {
+		return bringup.Result{Await: await}, err
+	}
+	out, err := output[agentwire.StorageCleanupOutput](t)
+	if err != nil {
+		return bringup.Result{}, err
+	}
+	result := bringup.Result{
+		Message:  fmt.Sprintf("%d entries removed, %d bytes freed, %d disks sanitized, %d file systems unmounted", out.EntriesRemoved, out.BytesFreed, len(out.Devices), len(out.Unmounted)),
+		Evidence: witnessed(EvidenceStorage, t),
+	}
+	for _, device := range out.Devices {
+		doubt := doubtOf(device)
+		if doubt == "" && w.Profile.Policy.MinimumSanitization == site.LevelPurge && device.Level != agentwire.LevelPurge {
+			doubt = fmt.Sprintf("the policy asks for %s, and it was brought to %s", agentwire.LevelPurge, device.Level)
+		}
+		if doubt != "" {
+			return result, &bringup.Failure{
+				Class: durable.SanitizationFailure, Code: codeDevice, Message: fmt.Sprintf("%s of %s (%s) is not proven clean: %s", device.Device, d.Hostname, device.MountPoint, doubt),
+				Remedy:  "replace the disk, or reimage with a secure erase; going on without it needs an override that records the residual risk",
+				Details: map[string]any{"device": device, "task_id": t.ID},
+			}
+		}
+	}
+	if len(out.Residue) > 0 {
+		return result, &bringup.Failure{
+			Class: durable.SanitizationFailure, Code: codeStorage, Message: fmt.Sprintf("storage of %s could not be cleaned: %s", d.Hostname, brief(out.Residue)),
+			Remedy: "look on the machine at what is named, then retry", Details: map[string]any{"residue": out.Residue, "task_id": t.ID},
+		}
+	}
+	return result, nil
+}
+
+// doubtOf is why a device does not count as sanitized, whatever its agent says;
+// empty: it does.
+func doubtOf(v agentwire.DeviceSanitized) string {
+	switch {
+	case v.Outcome != agentwire.OutcomeSanitized:
+		return or(v.Reason, v.Outcome)
+	case v.CanariesFound > 0 || v.SamplesUnclean > 0:
+		return fmt.Sprintf("%d canaries and %d samples came back", v.CanariesFound, v.SamplesUnclean)
+	case !v.Verified || v.SampleBytes <= 0:
+		return or(v.Reason, "nothing that was read back speaks for it")
+	case v.BytesCovered <= 0 || v.BytesCovered > v.SizeBytes:
+		return fmt.Sprintf("%d of its %d bytes are said to be covered", v.BytesCovered, v.SizeBytes)
+	case v.Level != agentwire.LevelClear && v.Level != agentwire.LevelPurge:
+		return fmt.Sprintf("%q is no level", v.Level)
+	}
+	return ""
+}
+
+// doubtOfGPU is why the memory of a GPU does not count as scrubbed; empty: it
+// does.
+func doubtOfGPU(g agentwire.GPUScrubbed) string {
+	switch {
+	case g.Error != "":
+		return g.Error
+	case g.WordsNonzero != 0:
+		return fmt.Sprintf("%d words came back", g.WordsNonzero)
+	case g.BytesCovered <= 0 || g.BytesCovered > g.BytesTotal:
+		return fmt.Sprintf("%d of its %d bytes are said to be covered", g.BytesCovered, g.BytesTotal)
+	}
+	return ""
+}
+
+// doubtOfScrub is why a scrub does not count, whatever its agent says.
+func doubtOfScrub(out agentwire.GPUScrubOutput) string {
+	if out.Outcome != outcomeScrubbed {
+		return or(out.Reason, out.Outcome)
+	}
+	if len(out.GPUs) == 0 {
+		return "it names no GPU"
+	}
+	for _, g := range out.GPUs {
+		if doubt := doubtOfGPU(g); doubt != "" {
+			return g.UUID + ": " + doubt
+		}
+	}
+	return ""
+}
+
+// brief is the beginning of a list.
+func brief(list []string) string {
+	const most = 3
+	if len(list) <= most {
+		return strings.Join(list, "; ")
+	}
+	return fmt.Sprintf("%s; and %d more", strings.Join(list[:most], "; "), len(list)-most)
+}
+
+// scrub overwrites the memory of GPUs.
+func (s *Service) scrub(ctx context.Context, d Decommission, w *bringup.Work) (bringup.Result, error) {
+	t, await, err := s.ask(ctx, d, w, StageScrub, errand{kind: agentwire.TypeGPUScrub, params: agentwire.GPUScrubParams{Reset: true}})
+	if err != nil || await != nil {
+		return bringup.Result{Await: await}, err
+	}
+	out, err := output[agentwire.GPUScrubOutput](t)
+	if err != nil {
+		return bringup.Result{}, err
+	}
+	result := bringup.Result{Evidence: witnessed(EvidenceGPU, t)}
+	doubt := doubtOfScrub(out)
+	switch {
+	case doubt == "":
+		result.Message = fmt.Sprintf("the memory of %d GPUs was overwritten and read back", len(out.GPUs))
+		return result, nil
+	case out.Outcome == outcomeNoGPU:
+		result.Skipped, result.Message = true, "there is no GPU to scrub: "+or(out.Reason, "the agent found none")
+		return result, nil
+	}
+	return result, &bringup.Failure{
+		Class: durable.SanitizationFailure, Code: codeGPU, Message: fmt.Sprintf("the memory of GPUs of %s is not proven clean: %s", d.Hostname, doubt),
+		Remedy: "look at the GPUs and what uses them, then retry; a power cycle clears them, too", Details: map[string]any{"gpus": out.GPUs, "task_id": t.ID},
+	}
+}
+
+// validate looks for anything that a tenant left. What it finds keeps the node
+// out of service: see Settle.
+func (s *Service) validate(ctx context.Context, d Decommission, w *bringup.Work) (bringup.Result, error) {
+	params := agentwire.ValidateCleanParams{}
+	if user := w.Site.Settings.DeployUser; user != "" { // of the site, not of a tenant
+		params.AllowedUsers = []string{user}
+	}
+	t, await, err := s.ask(ctx, d, w, StageValidate, errand{kind: agentwire.TypeValidateClean, params: params})
+	if err != nil || await != nil {
+		return bringup.Result{Await: await}, err
+	}
+	out, err := output[agentwire.ValidateCleanOutput](t)
+	if err != nil {
+		return bringup.Result{}, err
+	}
+	result := bringup.Result{Evidence: witnessed(EvidenceValidation, t)}
+	if out.Clean && len(out.Checked) == 0 {
+		return result, &bringup.Failure{
+			Class: durable.SanitizationFailure, Code: codeUnfounded, Final: true, Message: fmt.Sprintf("the agent of %s says that it is clean, and not what it looked at", d.Hostname),
+			Remedy: "look at the version of the agent, update it, then retry", Details: map[string]any{"task_id": t.ID},
+		}
+	}
+	if out.Clean && len(out.Findings) == 0 {
+		result.Message = fmt.Sprintf("nothing of a tenant was found on %s; %d kinds were looked at", d.Hostname, len(out.Checked))
+		return result, nil
+	}
+	texts := make([]string, len(out.Findings))
+	for i, f := range out.Findings {
+		texts[i] = fmt.Sprintf("%s %s: %s", f.Kind, f.Subject, f.Detail)
+	}
+	return result, &bringup.Failure{
+		Class: durable.SanitizationFailure, Code: codeResidue, Final: true, Message: fmt.Sprintf("%s is not clean: %s", d.Hostname, brief(texts)),
+		Remedy: findingRemedies[d.Mode], Details: map[string]any{"findings": out.Findings, "task_id": t.ID},
+	}
+}
+
+// findingRemedies say what to do about what a validation found.
+var findingRemedies = map[Mode]string{
+	SoftReset:      cleanAgain,
+	Retire:         cleanAgain,
+	StorageCleanup: "resume cleans the storage once more; what is not on disks takes a soft reset: cancel, then gpuaas node reset NODE",
+	Reactivate:     "cancel, then clean it: gpuaas node reset NODE; or remove what is named by hand, and resume",
+	Reimage:        "remove what is named by hand, and resume; rerun installs the machine once more",
+}
+
+const cleanAgain = "resume drains and cleans once more; if it stays, remove what is named by hand, or reimage the node"

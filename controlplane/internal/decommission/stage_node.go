@@ -1,0 +1,176 @@
+package decommission
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/contract/agentwire"
+	"gpuaas/controlplane/internal/bringup"
+	"gpuaas/controlplane/internal/durable"
+	"gpuaas/controlplane/internal/fault"
+	"gpuaas/controlplane/internal/node"
+)
+
+// inNode changes the node of an operation, after the fence.
+func (s *Service) inNode(ctx context.Context, d Decommission, w *bringup.Work, change func(ctx context.Context, tx pgx.Tx, n node.Node) error) error {
+	if err := w.Fence(ctx); err != nil {
+		return err
+	}
+	return disagreeing(s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		n, err := node.Lock(ctx, tx, d.Node)
+		if err != nil {
+			return err
+		}
+		return change(ctx, tx, n)
+	}))
+}
+
+// disagreeing makes a failure of the job of what the inventory refuses; a
+// database that is away is none.
+func disagreeing(err error) error {
+	switch fault.KindOf(err) {
+	case fault.Conflict, fault.NotFound, fault.Invalid:
+		if fault.CodeOf(err) == durable.CodeSuperseded {
+			return err
+		}
+		f := bringup.Classify(err)
+		f.Class, f.Final = durable.StateAmbiguity, true
+		return f
+	case fault.Stale, fault.Ambiguous, fault.Unavailable, fault.RateLimited, fault.Internal, fault.Forbidden, fault.Unauthenticated:
+	}
+	return err
+}
+
+func (d Decommission) cause() string { return fmt.Sprintf("%s, %s", d.holder(), d.Mode) }
+
+// disable holds the node, and lets it drain where the mode takes it out of
+// service. A retired node passes through active on its way, held.
+func (s *Service) disable(ctx context.Context, d Decommission, w *bringup.Work) (bringup.Result, error) {
+	var after node.Node
+	err := s.inNode(ctx, d, w, func(ctx context.Context, tx pgx.Tx, n node.Node) error {
+		var err error
+		if after, err = node.Hold(ctx, tx, d.Node, d.holder(), d.cause()); err != nil || !d.Mode.leaves() || d.installed(w, n) {
+			return err
+		}
+		if n.Status == node.Retired && d.Mode == Reimage {
+			if n, err = node.Move(ctx, tx, d.Node, node.Reactivate, d.cause()); err != nil {
+				return err
+			}
+		}
+		switch n.Status {
+		case node.Active, node.Offline, node.Quarantined:
+			after, err = node.Move(ctx, tx, d.Node, node.Drain, d.cause())
+		case node.Draining, node.Retired, node.Enrolling, node.Removing, node.Deleted, node.BootstrapIssued: // further already
+			after = n
+		}
+		return err
+	})
+	return bringup.Result{Message: fmt.Sprintf("%s is %s and out of scheduling", d.Hostname, after.Status)}, err
+}
+
+// forceRelease ends what tenants have on the node.
+func (s *Service) forceRelease(ctx context.Context, d Decommission, w *bringup.Work) (bringup.Result, error) {
+	if s.allocations == nil {
+		return skipped("nothing allocates nodes yet: there is nothing to end"), nil
+	}
+	if err := w.Fence(ctx); err != nil {
+		return bringup.Result{}, err
+	}
+	released, err := s.allocations.ForceRelease(ctx, d.Node, d.Reason)
+	if err != nil {
+		f := bringup.Classify(err)
+		if f.Class != durable.UpstreamTransient {
+			f.Class, f.Code, f.Final = durable.StateAmbiguity, "allocations_remain", false
+		}
+		return bringup.Result{}, f
+	}
+	return bringup.Result{Message: fmt.Sprintf("%d allocations were ended", released)}, nil
+}
+
+func skipped(why string) bringup.Result {
+	return bringup.Result{Skipped: true, Message: why, Evidence: []bringup.Evidence{{Kind: EvidenceNotApplicable, Value: map[string]any{"why": why}}}}
+}
+
+// drain ends sessions and removes the accounts of tenants.
+func (s *Service) drain(ctx context.Context, d Decommission, w *bringup.Work) (bringup.Result, error) {
+	n, err := s.nodes.Node(ctx, d.Node)
+	if err != nil {
+		return bringup.Result{}, err
+	}
+	if n.Status == node.Retired {
+		return skipped("the node is retired: it was drained before, and its agent is kept out"), nil
+	}
+	t, await, err := s.ask(ctx, d, w, StageDrain, errand{
+		kind: agentwire.TypeDrain, params: agentwire.DrainParams{Reason: d.cause(), RevokeUsers: true},
+		before: func(ctx context.Context, tx pgx.Tx) error { return s.terminals.EndAll(ctx, tx, d.Node) },
+	})
+	if err != nil || await != nil {
+		return bringup.Result{Await: await}, err
+	}
+	out, err := output[agentwire.DrainOutput](t)
+	if err != nil {
+		return bringup.Result{}, err
+	}
+	result := bringup.Result{
+		Message:  fmt.Sprintf("%s is drained: %d sessions ended, %d accounts removed", d.Hostname, out.SessionsClosed, len(out.UsersRevoked)),
+		Evidence: witnessed(EvidenceDrain, t),
+	}
+	if len(out.UsersLeft) > 0 {
+		return result, &bringup.Failure{
+			Class: durable.SanitizationFailure, Code: "drain_incomplete", Message: fmt.Sprintf("%s still has accounts of tenants: %s", d.Hostname, strings.Join(out.UsersLeft, ", ")),
+			Remedy: "look on the machine why they cannot be removed, then retry", Details: map[string]any{"users_left": out.UsersLeft, "task_id": t.ID},
+		}
+	}
+	return result, nil
+}
+
+// retire ends the drain.
+func (s *Service) retire(ctx context.Context, d Decommission, w *bringup.Work) (bringup.Result, error) {
+	err := s.inNode(ctx, d, w, func(ctx context.Context, tx pgx.Tx, n node.Node) error {
+		if n.Status == node.Retired || n.Status == node.Removing || n.Status == node.Deleted {
+			return nil
+		}
+		_, err := node.Move(ctx, tx, d.Node, node.Drained, d.cause())
+		return err
+	})
+	return bringup.Result{Message: d.Hostname + " is retired"}, err
+}
+
+// reactivate lets the agent of a retired node in again. The node is held until
+// it is proven clean.
+func (s *Service) reactivate(ctx context.Context, d Decommission, w *bringup.Work) (bringup.Result, error) {
+	err := s.inNode(ctx, d, w, func(ctx context.Context, tx pgx.Tx, n node.Node) error {
+		if _, err := node.Hold(ctx, tx, d.Node, d.holder(), d.cause()); err != nil {
+			return err
+		}
+		if n.Status != node.Retired {
+			return nil
+		}
+		_, err := node.Move(ctx, tx, d.Node, node.Reactivate, d.cause())
+		return err
+	})
+	return bringup.Result{Message: d.Hostname + " is active again, and held until it is proven clean"}, err
+}
+
+// enable lets the agent take users again. That the node is let go of belongs to
+// the end of the operation, which is refused while the node is not proven clean.
+func (s *Service) enable(ctx context.Context, d Decommission, w *bringup.Work) (bringup.Result, error) {
+	t, await, err := s.ask(ctx, d, w, StageEnable, errand{kind: agentwire.TypeDrain, params: agentwire.DrainParams{Reason: d.cause(), Resume: true}})
+	if err != nil || await != nil {
+		return bringup.Result{Await: await}, err
+	}
+	out, err := output[agentwire.DrainOutput](t)
+	if err != nil {
+		return bringup.Result{}, err
+	}
+	if out.Draining {
+		return bringup.Result{}, &bringup.Failure{
+			Class: durable.StateAmbiguity, Code: "still_draining", Message: fmt.Sprintf("the agent of %s still refuses users", d.Hostname),
+			Remedy: "look at the agent on the machine, then retry", Details: map[string]any{"task_id": t.ID},
+		}
+	}
+	return bringup.Result{Message: d.Hostname + " takes users again", Details: map[string]any{"task_id": t.ID}}, nil
+}

@@ -1,0 +1,127 @@
+package decommission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/controlplane/internal/bringup"
+	"gpuaas/controlplane/internal/job"
+	"gpuaas/controlplane/internal/node"
+)
+
+// letGo undoes an operation as far as that is possible: the task under way is
+// cancelled, and the node returns to a state that has no owner. What was
+// released cannot be brought back.
+func (s *Service) letGo(ctx context.Context, d Decommission, w *bringup.Work) error {
+	if err := w.Fence(ctx); err != nil {
+		return err
+	}
+	if err := s.tasks.CancelOf(ctx, d.Node, d.WorkflowID, "the operation that gave it was stopped"); err != nil {
+		return err
+	}
+	w.Facts.Left = nil
+	if d.Mode == Reimage && released(w) { // what was begun to be installed since is given up
+		if err := s.bringup.Compensate(ctx, w); err != nil {
+			return err
+		}
+	}
+	if w.Reset { // it begins anew, and keeps its node
+		return nil
+	}
+	leave := func(format string, args ...any) { w.Facts.Left = append(w.Facts.Left, fmt.Sprintf(format, args...)) }
+	return s.inNode(ctx, d, w, func(ctx context.Context, tx pgx.Tx, n node.Node) error {
+		after, err := s.back(ctx, tx, d, w, n)
+		if err != nil || after.Status == node.Deleted {
+			return err
+		}
+		leave("node %s is %s", d.Hostname, after.Status)
+		if serves := after.Status == node.Active || after.Status == node.Offline; serves && (after.Tainted() || d.drained()) {
+			if _, err := node.KeepOut(ctx, tx, d.Node, d.cause()+" was stopped, and the node is not proven clean"); err != nil {
+				return err
+			}
+			leave("it is held, because it is not proven clean: gpuaas node reset %s", d.Hostname)
+		}
+		_, err = node.Unhold(ctx, tx, d.Node, d.holder(), d.cause()+" was stopped")
+		return err
+	})
+}
+
+// drained says whether the agent of the node may be refusing users.
+func (d Decommission) drained() bool {
+	if d.Mode == Reactivate {
+		return true
+	}
+	number, _ := tables[d.Mode].Number(d.Stage)
+	at, _ := tables[d.Mode].Number(StageDrain)
+	return at > 0 && number >= at
+}
+
+// back is where a node goes whose operation is stopped.
+func (s *Service) back(ctx context.Context, tx pgx.Tx, d Decommission, w *bringup.Work, n node.Node) (node.Node, error) {
+	gone := w.Facts.Release != nil && w.Facts.Release.RequestedAt != nil
+	switch n.Status {
+	case node.Draining:
+		if gone {
+			w.Facts.Left = append(w.Facts.Left, "the machine was released: what was on it is gone")
+			return node.Move(ctx, tx, d.Node, node.Drained, d.cause()+" was stopped after the machine was released")
+		}
+		return node.Move(ctx, tx, d.Node, node.DrainFailed, d.cause()+" was stopped")
+	case node.Enrolling: // a reimage that was under way
+		return node.Move(ctx, tx, d.Node, node.Quarantine, d.cause()+" was stopped in the middle")
+	case node.Removing:
+		return node.Move(ctx, tx, d.Node, node.UninstallFailed, d.cause()+" was stopped")
+	case node.Active, node.Offline, node.Quarantined, node.Retired, node.Deleted, node.BootstrapIssued:
+	}
+	return n, nil
+}
+
+// adopt takes the node and its machine as they are now, and goes on from there.
+func (s *Service) adopt(ctx context.Context, d Decommission, w *bringup.Work) (bringup.Result, error) {
+	n, err := s.nodes.Node(ctx, d.Node)
+	if err != nil {
+		return bringup.Result{}, err
+	}
+	table := tables[d.Mode]
+	on := func(next, format string, args ...any) (bringup.Result, error) {
+		return bringup.Result{Next: next, Message: fmt.Sprintf(format, args...)}, nil
+	}
+	number := func(stage string) int { n, _ := table.Number(stage); return n }
+	at := number(d.Stage)
+	switch {
+	case n.Status == node.Deleted && number(StageSecrets) > 0:
+		return on(StageSecrets, "the node is out of the inventory already")
+	case n.Status == node.Retired && number(StageRemove) > 0 && at <= number(StageRetire):
+		if at > number(stagePowerOff) || !d.managed() {
+			return on(StageRemove, "the node is retired already")
+		}
+	}
+	if !d.managed() || at < number(stageRelease) || number(stageRelease) == 0 {
+		return on(d.Stage, "the node is %s; the stage is taken up as things are", n.Status)
+	}
+	if _, ofMachine := s.bringup.Stages()[d.Stage]; ofMachine {
+		result, err := s.bringup.Adopt(ctx, w)
+		var f *bringup.Failure
+		if d.Stage == stagePowerOff && released(w) && errors.As(err, &f) && f.Code == codeMachineGone {
+			return adoptGone(d, table), nil
+		}
+		return result, err
+	}
+	return on(d.Stage, "the node is %s; the stage is taken up as things are", n.Status)
+}
+
+// codeMachineGone is that of a machine that MAAS does not know any more.
+const codeMachineGone = "machine_gone"
+
+// adoptGone goes on without a machine that somebody removed from MAAS after it
+// was released: nobody can say through MAAS whether it is off, which is left to
+// be looked at.
+func adoptGone(d Decommission, table job.Table) bringup.Result {
+	why := "somebody removed its machine from MAAS, which can neither switch it off nor say whether it is"
+	return bringup.Result{
+		Next: table.Following(stagePowerOff), Message: d.Hostname + " is not known to be off: " + why,
+		Evidence: []bringup.Evidence{followUp("switch off "+d.Hostname, why, "")},
+	}
+}

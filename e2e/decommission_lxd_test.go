@@ -1,0 +1,184 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gpuaas/sim/lab"
+	"gpuaas/sim/rack"
+)
+
+// decommissionView is the part of a decommission that tests look at.
+type decommissionView struct {
+	ID     string `json:"decommission_id"`
+	Mode   string `json:"mode"`
+	Status string `json:"status"`
+	Stage  string `json:"current_stage"`
+}
+
+// operate begins an operation on a node and waits for its end.
+func (p *plane) operate(t *testing.T, node string, body map[string]any) decommissionView {
+	t.Helper()
+	body["reason"] = "test"
+	var view decommissionView
+	p.do(t, http.MethodPost, "/api/v1/admin/nodes/"+node+"/decommission", body, http.StatusAccepted, &view)
+	eventually(t, fmt.Sprintf("the end of %s", view.Mode), 5*time.Minute, func() error {
+		p.do(t, http.MethodGet, "/api/v1/admin/decommissions/"+view.ID, nil, http.StatusOK, &view)
+		switch {
+		case view.Status == "completed":
+			return nil
+		case strings.HasPrefix(view.Status, "failed"):
+			a, err := p.call(t.Context(), http.MethodGet, "/api/v1/admin/decommissions/"+view.ID+"/explain", nil)
+			t.Fatalf("%s is parked: %s %v", view.Mode, a, err)
+		}
+		return fmt.Errorf("it is %s in %s", view.Status, view.Stage)
+	})
+	return view
+}
+
+// nodeID is the id of the node of a host.
+func (p *plane) nodeID(t *testing.T, hostname string) string {
+	t.Helper()
+	var nodes struct {
+		Items []struct {
+			NodeID string `json:"node_id"`
+		}
+	}
+	p.do(t, http.MethodGet, "/api/v1/admin/nodes?hostname="+hostname, nil, http.StatusOK, &nodes)
+	if len(nodes.Items) != 1 {
+		t.Fatalf("%d nodes are called %s", len(nodes.Items), hostname)
+	}
+	return nodes.Items[0].NodeID
+}
+
+// decommissionsMachine takes a real Linux system through soft reset, reimage and
+// full decommission with what tenants leave behind, checks the documents offline
+// and onboards the machine again.
+func (p *plane) decommissionsMachine(t *testing.T, r rack.Rack, l *lab.Lab, hostname string) {
+	cli, node := p.cli(t), p.nodeID(t, hostname)
+	run := func(line string) string {
+		machines, err := r.Machines(t.Context())
+		if err != nil || len(machines) != 1 {
+			t.Fatalf("machines: %v, %v", machines, err)
+		}
+		out, err := machines[0].Exec(t.Context(), nil, "sh", "-c", line)
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", line, err, out)
+		}
+		return strings.TrimSpace(out)
+	}
+	t.Run("a soft reset removes users, processes and files", func(t *testing.T) {
+		leaveTraces(t, cli, hostname, run)
+		p.operate(t, node, map[string]any{"mode": "soft_reset", "storage_cleanup": "local"})
+		for line, want := range map[string]string{
+			"id tenant-a >/dev/null 2>&1 && echo there || echo gone":                         "gone",
+			"ps -eo args= | grep -c '[s]leep 86400' || true":                                 "0",
+			"ls -A /tmp/of-tenant /var/tmp/of-tenant /dev/shm/of-tenant 2>/dev/null | wc -l": "0",
+			"test -d /home/tenant-a && echo there || echo gone":                              "gone",
+		} {
+			if got := run(line); got != want {
+				t.Errorf("%s: %q, want %q", line, got, want)
+			}
+		}
+		if err := p.nodeIs(hostname, "active"); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("a reimage leaves nothing and keeps the id", func(t *testing.T) {
+		run("touch /root/of-the-old-system")
+		p.operate(t, node, map[string]any{"mode": "reimage", "erase": "quick"})
+		if got := run("test -e /root/of-the-old-system && echo there || echo gone"); got != "gone" {
+			t.Error("the old system is still there")
+		}
+		if again := p.nodeID(t, hostname); again != node {
+			t.Errorf("the node was %s and is %s", node, again)
+		}
+	})
+	t.Run("a full decommission ends the node", func(t *testing.T) {
+		p.operate(t, node, map[string]any{"mode": "full_decommission", "erase": "quick"})
+		if m := l.Overview()[0]; m.Status != "Ready" || m.Power != "off" {
+			t.Errorf("the machine is %s, power %s", m.Status, m.Power)
+		}
+		var gone struct {
+			Status string `json:"status"`
+		}
+		p.do(t, http.MethodGet, "/api/v1/admin/nodes/"+node, nil, http.StatusOK, &gone)
+		if gone.Status != "deleted" {
+			t.Errorf("the node is %s", gone.Status)
+		}
+	})
+	t.Run("its documents can be checked offline", func(t *testing.T) { checkDocuments(t, cli, node) })
+	t.Run("the machine becomes another node", func(t *testing.T) {
+		view := p.onboard(t, cli, l.Record().Machines[0])
+		eventually(t, "the end of the onboarding", 5*time.Minute, func() error {
+			p.do(t, http.MethodGet, "/api/v1/admin/onboardings/"+view.ID, nil, http.StatusOK, &view)
+			if strings.HasPrefix(view.Status, "failed") {
+				t.Fatalf("onboarding ended: %+v", view)
+			}
+			if view.Status != "completed" {
+				return fmt.Errorf("it is %s in %s", view.Status, view.Stage)
+			}
+			return nil
+		})
+		if again := p.nodeID(t, hostname); again == node {
+			t.Error("the id of a deleted node was used again")
+		}
+	})
+}
+
+// leaveTraces makes a tenant and lets it leave things behind.
+func leaveTraces(t *testing.T, cli []string, hostname string, run func(string) string) {
+	t.Helper()
+	succeed(t, cli, "node", "task", "run", hostname, "allocation.provision_user", "--reason", "test", "--wait",
+		"--param", "allocation_id=0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c", "--param", "username=tenant-a", "--param", "uid=20100", "--param", "gid=20100",
+		"--param", `authorized_keys=["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ1t8Zq0 alice@example"]`)
+	run(`runuser -u tenant-a -- sh -c 'mkdir -p /tmp/of-tenant /var/tmp/of-tenant /dev/shm/of-tenant; echo secret > /tmp/of-tenant/f; echo secret > /dev/shm/of-tenant/f; nohup setsid sleep 86400 >/dev/null 2>&1 & '`)
+	if got := run("ps -eo args= | grep -c '[s]leep 86400' || true"); got != "1" {
+		t.Fatalf("the tenant has %s processes", got)
+	}
+}
+
+// checkDocuments verifies all documents of a node with nothing but their files
+// and the public keys, and sees a change of one byte refused.
+func checkDocuments(t *testing.T, cli []string, node string) {
+	t.Helper()
+	folder := t.TempDir()
+	keys := filepath.Join(folder, "keys.json")
+	write := func(file, text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(keys, succeed(t, cli, "certificate", "keys", "-o", "json"))
+	var list []struct {
+		ID string `json:"certificate_id"`
+	}
+	if err := json.Unmarshal([]byte(succeed(t, cli, "certificate", "list", "--node", node, "-o", "json")), &list); err != nil {
+		t.Fatal(err)
+	}
+	if len(list) != 3 {
+		t.Fatalf("%d documents were issued", len(list))
+	}
+	verify := []string{"certificate", "verify", "--keys", keys}
+	for i, c := range list {
+		file := filepath.Join(folder, fmt.Sprintf("%d.json", i))
+		write(file, succeed(t, cli, "certificate", "show", c.ID, "--format", "json"))
+		verify = append(verify, file)
+	}
+	succeed(t, nil, verify...)
+	raw, err := os.ReadFile(filepath.Join(folder, "0.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged := filepath.Join(folder, "forged.json")
+	write(forged, strings.Replace(string(raw), `"region":"`, `"region":"x`, 1))
+	if _, stderr, code := command(t, nil, "certificate", "verify", "--keys", keys, forged); code == 0 || !strings.Contains(stderr, "/node/region") {
+		t.Errorf("a changed document ends with %d: %s", code, stderr)
+	}
+}
