@@ -33,7 +33,7 @@ func lifeSteps() []lifeStep {
 			},
 		},
 		{
-			"reactivate", "reactivate", "Return a retired node to service", "It becomes schedulable once it is validated.\n" + untilItEnds, "reactivate-node",
+			"reactivate", "reactivate", "Return a retired node to service", "It becomes schedulable once it is validated. One that is not proven clean is cleaned before,\nwhich DESTROYS what tenants left on it: gpuaas decommission plan NODE --mode reactivate\n" + untilItEnds, "reactivate-node",
 			func(s *session, node types.UUID, b body) (apiclient.Answer, error) {
 				return s.api.ReactivateNodeWithResponse(s.ctx, node, &apiclient.ReactivateNodeParams{}, b)
 			},

@@ -34,7 +34,7 @@ func openCanaryLab(t *testing.T) (*lab.Lab, []string) {
 }
 
 // useSite gives a site secrets, onboards a machine by them and lets another one
-// fail, and returns every secret that took part: those of the site, those that
+// fail, cleans, installs anew and decommissions the first, and returns every secret that took part: those of the site, those that
 // the machines were handed, and what they were handed whole.
 func useSite(t *testing.T, p *plane, l *lab.Lab) map[string]string {
 	t.Helper()
@@ -81,5 +81,18 @@ func useSite(t *testing.T, p *plane, l *lab.Lab) map[string]string {
 		}
 		out["hash of the deploy password"] = string(hash)
 	}
+	node := p.nodeID(t, r.Machines[0].Hostname)
+	p.operate(t, node, map[string]any{"mode": "soft_reset"})
+	p.operate(t, node, map[string]any{"mode": "reimage", "erase": "none"})
+	for _, m := range l.Overview() {
+		if m.Hostname == r.Machines[0].Hostname {
+			userData, _, err := l.UserData(m.SystemID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out["enrolment token of the reimage"] = string(bearer.FindSubmatch(userData)[1])
+		}
+	}
+	p.operate(t, node, map[string]any{"mode": "full_decommission", "erase": "none"})
 	return out
 }

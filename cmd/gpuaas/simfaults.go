@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,17 +21,19 @@ import (
 func faultsCommand() *cobra.Command {
 	var f faultRun
 	cmd := &cobra.Command{
-		Use: "faults", Short: "Make onboardings go wrong in every way, and see what becomes of them", Args: cobra.NoArgs,
-		Long: "Starts engines, a control plane and a simulated data centre of its own, makes every stage of an\n" +
-			"onboarding go wrong in every way, does what an operator is told to do, and reports. It ends with an error when\n" +
-			"something does not hold that must hold: no machine is deployed twice, no secret is found anywhere, and at least\n" +
-			"90 % of the cases are resolved by themselves or by the first action that is recommended.",
+		Use: "faults", Short: "Make onboardings and decommissions go wrong in every way, and see what becomes of them", Args: cobra.NoArgs,
+		Long: "Starts engines, a control plane and a simulated data centre of its own, makes every stage of onboardings and\n" +
+			"decommissions go wrong in every way, does what an operator is told to do, and reports. It ends with an error when\n" +
+			"something does not hold that must hold: no machine is deployed twice, no node is schedulable that is not proven\n" +
+			"clean, no secret is found anywhere, and at least 90 % of the cases are resolved by themselves or by the first\n" +
+			"action that is recommended.",
 	}
 	cmd.Flags().Uint64Var(&f.seed, "seed", 1, "the same seed makes the same things go wrong")
+	cmd.Flags().StringVar(&f.choice.Family, "family", allFamilies, "only cases of onboarding or decommission, or all")
 	cmd.Flags().StringVar(&f.choice.Stage, "stage", "", "only cases of this stage")
 	cmd.Flags().StringVar(&f.choice.Kind, "kind", "", "only cases of this kind")
-	cmd.Flags().StringVar(&f.choice.Case, "case", "", "only cases whose name (stage/kind) has this in it")
-	cmd.Flags().BoolVar(&f.sample, "sample", false, "one case of each stage")
+	cmd.Flags().StringVar(&f.choice.Case, "case", "", "only cases whose name (stage/kind, mode/stage/kind) has this in it")
+	cmd.Flags().BoolVar(&f.sample, "sample", false, "one case of each stage of each family")
 	cmd.Flags().IntVar(&f.parallel, "parallel", 8, "cases at a time")
 	cmd.Flags().StringVar(&f.report, "report", "", "write the report to this file, too, as Markdown")
 	cmd.Flags().BoolVar(&f.list, "list", false, "list the cases and try none")
@@ -39,6 +42,8 @@ func faultsCommand() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return f.run(cmd) }
 	return cmd
 }
+
+const allFamilies = "all"
 
 // faultRun is one run over the catalogue of faults.
 type faultRun struct {
@@ -55,6 +60,12 @@ type faultRun struct {
 }
 
 func (f *faultRun) run(cmd *cobra.Command) (err error) {
+	if f.choice.Family == allFamilies {
+		f.choice.Family = ""
+	}
+	if family := faults.Family(f.choice.Family); family != "" && !slices.Contains(faults.Families, family) {
+		return fmt.Errorf("there is no family %s; choose of %v, or all", family, faults.Families)
+	}
 	cases := faults.Choose(faults.Catalogue(), f.choice)
 	if f.sample {
 		cases = faults.Sample(cases)
@@ -64,7 +75,7 @@ func (f *faultRun) run(cmd *cobra.Command) (err error) {
 	}
 	if f.list {
 		for _, c := range cases {
-			cmd.Printf("%-58s %s%s\n", c.Name(), c.What, c.NotApplicable)
+			cmd.Printf("%-66s %s%s\n", c.Name(), c.What, c.NotApplicable)
 		}
 		return nil
 	}

@@ -54,6 +54,7 @@ const (
 	OutcomeSanitized  = "sanitized"
 	OutcomeFailed     = "failed"  // touched, and not proven to be erased
 	OutcomeRefused    = "refused" // not touched: nothing was destroyed
+	OutcomeBlank      = "blank"   // not touched, and all that was read is zero
 )
 
 // What speaks for an erased device.
@@ -74,16 +75,19 @@ type FolderCleaned struct {
 
 // DeviceSanitized is the evidence for one block device.
 type DeviceSanitized struct {
-	Device     string `json:"device"` // empty when there is none behind the mount point
-	MountPoint string `json:"mount_point"`
+	Device     string `json:"device"`      // empty when there is none behind the mount point
+	MountPoint string `json:"mount_point"` // empty for a disk that is mounted nowhere as a data disk
 	Serial     string `json:"serial"`
 	Model      string `json:"model"`
 	Transport  string `json:"transport"`
 	SizeBytes  int64  `json:"size_bytes"`
+	// WholeBytes is the size of the disk that the device is a part of; zero when
+	// it is the disk.
+	WholeBytes int64 `json:"whole_bytes,omitempty"`
 	// Method is what was done last, and Level what it counts for: clear or purge.
 	Method  string `json:"method"`
 	Level   string `json:"level"`
-	Outcome string `json:"outcome"` // sanitized, failed, refused
+	Outcome string `json:"outcome"` // sanitized, failed, refused, blank
 	// Reason says why it was not sanitized, and which better methods the device
 	// did not carry out.
 	Reason string `json:"reason,omitempty"`
@@ -117,6 +121,10 @@ type GPUScrubOutput struct {
 	Vendor  string        `json:"vendor"`
 	GPUs    []GPUScrubbed `json:"gpus"`
 }
+
+// ScrubByReset is the method of GPUs whose memory cannot be overwritten: they are
+// reset, and nothing is read back.
+const ScrubByReset = "reset"
 
 // GPUScrubbed is the evidence for one GPU.
 type GPUScrubbed struct {

@@ -4711,6 +4711,9 @@ type DecommissionFollowUp struct {
 	// Command How to do it, where a command does.
 	Command *string `json:"command,omitempty"`
 
+	// Stage The stage that left it; done again, it says anew what is left.
+	Stage string `json:"stage"`
+
 	// What What is left to be done.
 	What string `json:"what"`
 
@@ -10179,7 +10182,7 @@ type ClientInterface interface {
 
 	// ReactivateNodeWithBody Return a retired node to service
 	//
-	// It becomes schedulable once it is validated. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+	// It becomes schedulable once it is validated. One that is not proven clean is cleaned before, which DESTROYS what tenants left on it. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -10188,7 +10191,7 @@ type ClientInterface interface {
 
 	// ReactivateNode Return a retired node to service
 	//
-	// It becomes schedulable once it is validated. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+	// It becomes schedulable once it is validated. One that is not proven clean is cleaned before, which DESTROYS what tenants left on it. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -10269,7 +10272,7 @@ type ClientInterface interface {
 
 	// CleanNodeStorageWithBody Clean the storage of a node
 	//
-	// DESTROYS data on the node. The node is held meanwhile, and validated afterwards. Asking for what is under way already is that operation. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+	// DESTROYS data on the node. The node is held meanwhile, and validated afterwards; one that is tainted stays out of scheduling until it is reset. Asking for what is under way already is that operation. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -10278,7 +10281,7 @@ type ClientInterface interface {
 
 	// CleanNodeStorage Clean the storage of a node
 	//
-	// DESTROYS data on the node. The node is held meanwhile, and validated afterwards. Asking for what is under way already is that operation. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+	// DESTROYS data on the node. The node is held meanwhile, and validated afterwards; one that is tainted stays out of scheduling until it is reset. Asking for what is under way already is that operation. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -12677,7 +12680,7 @@ func (c *Client) QuarantineNode(ctx context.Context, nodeId openapi_types.UUID, 
 
 // ReactivateNodeWithBody Return a retired node to service
 //
-// It becomes schedulable once it is validated. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+// It becomes schedulable once it is validated. One that is not proven clean is cleaned before, which DESTROYS what tenants left on it. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
 //
 // Takes any type of body and a specified content type.
 //
@@ -12696,7 +12699,7 @@ func (c *Client) ReactivateNodeWithBody(ctx context.Context, nodeId openapi_type
 
 // ReactivateNode Return a retired node to service
 //
-// It becomes schedulable once it is validated. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+// It becomes schedulable once it is validated. One that is not proven clean is cleaned before, which DESTROYS what tenants left on it. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -12867,7 +12870,7 @@ func (c *Client) RevokeNodeIdentity(ctx context.Context, nodeId openapi_types.UU
 
 // CleanNodeStorageWithBody Clean the storage of a node
 //
-// DESTROYS data on the node. The node is held meanwhile, and validated afterwards. Asking for what is under way already is that operation. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+// DESTROYS data on the node. The node is held meanwhile, and validated afterwards; one that is tainted stays out of scheduling until it is reset. Asking for what is under way already is that operation. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
 //
 // Takes any type of body and a specified content type.
 //
@@ -12886,7 +12889,7 @@ func (c *Client) CleanNodeStorageWithBody(ctx context.Context, nodeId openapi_ty
 
 // CleanNodeStorage Clean the storage of a node
 //
-// DESTROYS data on the node. The node is held meanwhile, and validated afterwards. Asking for what is under way already is that operation. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+// DESTROYS data on the node. The node is held meanwhile, and validated afterwards; one that is tainted stays out of scheduling until it is reset. Asking for what is under way already is that operation. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -24655,7 +24658,7 @@ type ClientWithResponsesInterface interface {
 
 	// ReactivateNodeWithBodyWithResponse Return a retired node to service
 	//
-	// It becomes schedulable once it is validated. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+	// It becomes schedulable once it is validated. One that is not proven clean is cleaned before, which DESTROYS what tenants left on it. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -24664,7 +24667,7 @@ type ClientWithResponsesInterface interface {
 
 	// ReactivateNodeWithResponse Return a retired node to service
 	//
-	// It becomes schedulable once it is validated. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+	// It becomes schedulable once it is validated. One that is not proven clean is cleaned before, which DESTROYS what tenants left on it. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -24745,7 +24748,7 @@ type ClientWithResponsesInterface interface {
 
 	// CleanNodeStorageWithBodyWithResponse Clean the storage of a node
 	//
-	// DESTROYS data on the node. The node is held meanwhile, and validated afterwards. Asking for what is under way already is that operation. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+	// DESTROYS data on the node. The node is held meanwhile, and validated afterwards; one that is tainted stays out of scheduling until it is reset. Asking for what is under way already is that operation. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -24754,7 +24757,7 @@ type ClientWithResponsesInterface interface {
 
 	// CleanNodeStorageWithResponse Clean the storage of a node
 	//
-	// DESTROYS data on the node. The node is held meanwhile, and validated afterwards. Asking for what is under way already is that operation. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+	// DESTROYS data on the node. The node is held meanwhile, and validated afterwards; one that is tainted stays out of scheduling until it is reset. Asking for what is under way already is that operation. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -43815,7 +43818,7 @@ func (c *ClientWithResponses) QuarantineNodeWithResponse(ctx context.Context, no
 
 // ReactivateNodeWithBodyWithResponse Return a retired node to service
 //
-// It becomes schedulable once it is validated. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+// It becomes schedulable once it is validated. One that is not proven clean is cleaned before, which DESTROYS what tenants left on it. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -43830,7 +43833,7 @@ func (c *ClientWithResponses) ReactivateNodeWithBodyWithResponse(ctx context.Con
 
 // ReactivateNodeWithResponse Return a retired node to service
 //
-// It becomes schedulable once it is validated. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+// It becomes schedulable once it is validated. One that is not proven clean is cleaned before, which DESTROYS what tenants left on it. Idempotent: while it is under way, asking again is the same operation; one that is parked goes on from its last safe stage. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -43965,7 +43968,7 @@ func (c *ClientWithResponses) RevokeNodeIdentityWithResponse(ctx context.Context
 
 // CleanNodeStorageWithBodyWithResponse Clean the storage of a node
 //
-// DESTROYS data on the node. The node is held meanwhile, and validated afterwards. Asking for what is under way already is that operation. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+// DESTROYS data on the node. The node is held meanwhile, and validated afterwards; one that is tainted stays out of scheduling until it is reset. Asking for what is under way already is that operation. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -43980,7 +43983,7 @@ func (c *ClientWithResponses) CleanNodeStorageWithBodyWithResponse(ctx context.C
 
 // CleanNodeStorageWithResponse Clean the storage of a node
 //
-// DESTROYS data on the node. The node is held meanwhile, and validated afterwards. Asking for what is under way already is that operation. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
+// DESTROYS data on the node. The node is held meanwhile, and validated afterwards; one that is tainted stays out of scheduling until it is reset. Asking for what is under way already is that operation. 409 names the operation that owns the node otherwise, or says which state the node would have to be in.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

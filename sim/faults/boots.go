@@ -3,8 +3,10 @@ package faults
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 
+	"gpuaas/contract/agentwire"
 	"gpuaas/sim/lab"
 )
 
@@ -18,10 +20,14 @@ type boots struct {
 	tokens  map[string][]string      // that agents came with
 	polls   map[string]bool          // by host name: it has enrolled, and begins to poll
 	data    [][]byte                 // user data that was seen
+	answers map[string]answer        // by host name and type of the task: what agents say in place of the truth
 }
 
+// answer is what an agent says of a task; nothing at all is the truth.
+type answer func(v agentwire.Verified) (any, *agentwire.TaskError)
+
 func newBoots() *boots {
-	return &boots{failing: map[string]bool{}, held: map[string]chan struct{}{}, mute: map[string]chan struct{}{}, tokens: map[string][]string{}, polls: map[string]bool{}}
+	return &boots{failing: map[string]bool{}, held: map[string]chan struct{}{}, mute: map[string]chan struct{}{}, tokens: map[string][]string{}, polls: map[string]bool{}, answers: map[string]answer{}}
 }
 
 var errFirstBoot = errors.New("the first boot fails, as it was told to")
@@ -88,4 +94,37 @@ func (b *boots) polling(hostname string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.polls[hostname]
+}
+
+// forget lets a machine that is installed anew be seen polling anew.
+func (b *boots) forget(hostname string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.polls, hostname)
+}
+
+// answer makes the agent of a machine say something of tasks of a type; nil: the
+// truth again, of all of them.
+func (b *boots) answer(hostname, task string, say answer) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if say != nil {
+		b.answers[hostname+" "+task] = say
+		return
+	}
+	for key := range b.answers {
+		if strings.HasPrefix(key, hostname+" ") {
+			delete(b.answers, key)
+		}
+	}
+}
+
+func (b *boots) say(hostname string, v agentwire.Verified) (any, *agentwire.TaskError) {
+	b.mu.Lock()
+	say := b.answers[hostname+" "+v.Type]
+	b.mu.Unlock()
+	if say == nil {
+		return nil, nil
+	}
+	return say(v)
 }

@@ -57,7 +57,7 @@ func TestSearchingCountsAndFails(t *testing.T) {
 
 func TestAStageIsMetOnceItsJobIsKnown(t *testing.T) {
 	trap := NewTrap()
-	r := &run{Case: Case{Stage: deploy}, elsewhere: map[string]action{}, met: map[string]int{}}
+	r := &run{Case: Case{Section: Section{Stage: deploy}}, elsewhere: map[string]action{}, met: map[string]int{}}
 	r.before, r.after = once(mishapTwice), once(mishapKilled)
 	other := 0
 	r.elsewhere[render] = func(_ context.Context, n int) string { other = n; return mishapNone }

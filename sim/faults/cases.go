@@ -111,11 +111,11 @@ func given(prepare func(*run) error, set func(*run)) func(*run) {
 
 // prepared are the cases of a stage that has something to do only if it was
 // prepared, those included that go wrong as usual.
-func prepared(stage string, prepare func(*run) error, own map[Kind]Case) map[Kind]Case {
+func prepared(prepare func(*run) error, own map[Kind]Case) map[Kind]Case {
 	for _, kind := range Kinds {
 		c, described := own[kind]
 		if !described {
-			c = usual(stage, kind)
+			c = usual(kind)
 		}
 		if c.set != nil {
 			c.set = given(prepare, c.set)
@@ -127,11 +127,11 @@ func prepared(stage string, prepare func(*run) error, own map[Kind]Case) map[Kin
 
 // afterwards are the cases of a stage that is reached only when something went
 // wrong before.
-func afterwards(stage string, before func(*run), own map[Kind]Case) map[Kind]Case {
+func afterwards(before func(*run), own map[Kind]Case) map[Kind]Case {
 	for _, kind := range Kinds {
 		c, described := own[kind]
 		if !described {
-			c = usual(stage, kind)
+			c = usual(kind)
 		}
 		if c.set != nil {
 			c.set = both(before, c.set)

@@ -87,7 +87,7 @@ var deployedCases = map[Kind]Case{
 	},
 }
 
-var classifyCases = afterwards(classify, phase(deploy, noDatasource), map[Kind]Case{
+var classifyCases = afterwards(phase(deploy, noDatasource), map[Kind]Case{
 	Before: {What: "MAAS cannot be asked for the machine: it is being restarted", Mend: itsMAAS, set: away(readOp)},
 	Ambiguous: {
 		What: "MAAS does not answer in time what happened to the machine", Mend: "remove the cause of the failed deployment",
@@ -115,7 +115,7 @@ var classifyCases = afterwards(classify, phase(deploy, noDatasource), map[Kind]C
 
 const releaseOp = "machine.release"
 
-var recoverCases = afterwards(recoverRetry, phase(deploy, noDatasource), map[Kind]Case{
+var recoverCases = afterwards(phase(deploy, noDatasource), map[Kind]Case{
 	Before:    {What: "MAAS refuses to release the machine: it is being restarted", Mend: itsMAAS, set: away(releaseOp)},
 	After:     {What: "MAAS releases the machine, and its answer is lost", set: lost(releaseOp)},
 	Ambiguous: {What: "a proxy gives up waiting for MAAS to release the machine", set: doubtful(releaseOp)},

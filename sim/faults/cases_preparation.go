@@ -15,7 +15,7 @@ import (
 
 const layoutOp = "machine.set_storage_layout"
 
-var storageCases = prepared(storage, (*run).blankDisks, map[Kind]Case{
+var storageCases = prepared((*run).blankDisks, map[Kind]Case{
 	Before:    {What: "MAAS refuses to lay the disks out: it is being restarted", Mend: itsMAAS, set: away(layoutOp)},
 	After:     {What: "MAAS lays the disks out, and its answer is lost", set: lost(layoutOp)},
 	Ambiguous: {What: "a proxy gives up waiting for MAAS to lay the disks out", set: doubtful(layoutOp)},
@@ -125,7 +125,7 @@ func addressed(own map[Kind]Case) map[Kind]Case {
 	for _, kind := range Kinds {
 		c, described := own[kind]
 		if !described {
-			c = usual(roce, kind)
+			c = usual(kind)
 		}
 		c.wish = withAddresses
 		if kind != Before && kind != ErrorKind {
@@ -166,7 +166,7 @@ func (r *run) iface(name string) (id string, doc region.InterfaceDoc, err error)
 	return id, doc, fmt.Errorf("%s has no interface %s", r.hostname, name)
 }
 
-var pxeCases = prepared(pxeLink, (*run).unlinkPXE, map[Kind]Case{
+var pxeCases = prepared((*run).unlinkPXE, map[Kind]Case{
 	Before:    {What: "MAAS refuses to link the interface: it is being restarted", Mend: itsMAAS, set: away(linkOp)},
 	After:     {What: "MAAS links the interface, and its answer is lost", set: lost(linkOp)},
 	Ambiguous: {What: "a proxy gives up waiting for MAAS to link the interface", set: doubtful(linkOp)},
@@ -190,8 +190,13 @@ var pxeCases = prepared(pxeLink, (*run).unlinkPXE, map[Kind]Case{
 })
 
 // unlinkPXE is somebody who takes the PXE interface off its network.
-func (r *run) unlinkPXE() error {
-	id, doc, err := r.iface(lab.PXEIface)
+func (r *run) unlinkPXE() error { return r.unlink(lab.PXEIface) }
+
+// unlinkRoCE takes the address away that an earlier installation has left.
+func (r *run) unlinkRoCE() error { return r.unlink(roceIface) }
+
+func (r *run) unlink(name string) error {
+	id, doc, err := r.iface(name)
 	if err != nil {
 		return err
 	}
@@ -220,7 +225,9 @@ var renderCases = map[Kind]Case{
 	Lies: {
 		What: "the secrets engine says that it keeps the first boot, and does not have it afterwards",
 		set: func(r *run) {
-			r.at(deploy, func(ctx context.Context) error { return r.world.Forget(ctx, "first-boot/onboarding/"+r.job.String()) })
+			r.at(deploy, func(ctx context.Context) error {
+				return r.world.Forget(ctx, "first-boot/"+string(r.Family)+"/"+r.job.String())
+			})
 		},
 	},
 	OutOfBand: {What: "somebody removes the machine from MAAS", set: befalls("delete")},

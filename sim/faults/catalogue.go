@@ -26,12 +26,6 @@ const (
 // Kinds lists them in the order of the report.
 var Kinds = []Kind{Before, After, Ambiguous, ErrorKind, Lies, Killed, Twice, OutOfBand, Takeover}
 
-// Stages are those of an onboarding, in their order.
-var Stages = []string{
-	loadSite, resolvePower, findMachine, commission, waitReady, storage, roce, pxeLink, render, deploy, waitDeployed, classify, recoverRetry,
-	seedSync, waitSync, waitAgent,
-}
-
 const (
 	loadSite     = "load_site_config"
 	resolvePower = "resolve_power_credentials"
@@ -51,10 +45,10 @@ const (
 	waitAgent    = "wait_for_agent_enrollment"
 )
 
-// Case is one stage going wrong in one way.
+// Case is one stage of a job going wrong in one way.
 type Case struct {
-	Stage string
-	Kind  Kind
+	Section
+	Kind Kind
 	// What happens, and what an operator puts right before acting; both for people.
 	What, Mend string
 	// NotApplicable is why the combination cannot exist; empty: it can.
@@ -66,19 +60,20 @@ type Case struct {
 	slow  bool             // it waits for a time limit
 }
 
-// Name is what the case is called: stage/kind.
-func (c Case) Name() string { return c.Stage + "/" + string(c.Kind) }
+// Name is what the case is called: stage/kind of an onboarding, and
+// mode/stage/kind of a decommission.
+func (c Case) Name() string { return c.Title() + "/" + string(c.Kind) }
 
 // Catalogue is every stage in every way, also those that cannot be.
 func Catalogue() []Case {
 	var out []Case
-	for _, stage := range Stages {
+	for _, s := range Sections {
 		for _, kind := range Kinds {
-			c := cases[stage][kind]
-			c.Stage, c.Kind = stage, kind
+			c := s.own(kind)
 			if c.set == nil && c.NotApplicable == "" {
-				c = usual(stage, kind)
+				c = usual(kind)
 			}
+			c.Section, c.Kind = s, kind
 			out = append(out, c)
 		}
 	}
@@ -86,35 +81,42 @@ func Catalogue() []Case {
 }
 
 // Choice narrows the catalogue; a zero field does not narrow.
-type Choice struct{ Stage, Kind, Case string }
+type Choice struct{ Family, Stage, Kind, Case string }
 
 // Choose picks cases.
 func Choose(all []Case, by Choice) []Case {
 	return slices.DeleteFunc(slices.Clone(all), func(c Case) bool {
-		return by.Stage != "" && c.Stage != by.Stage || by.Kind != "" && string(c.Kind) != by.Kind || by.Case != "" && !strings.Contains(c.Name(), by.Case)
+		return by.Family != "" && string(c.Family) != by.Family || by.Stage != "" && c.Stage != by.Stage ||
+			by.Kind != "" && string(c.Kind) != by.Kind || by.Case != "" && !strings.Contains(c.Name(), by.Case)
 	})
 }
 
-// Sample picks one case of each stage, another kind for each, that waits for no
-// time limit.
+// Sample picks one case of each stage of each family, another kind for each,
+// that waits for no time limit.
 func Sample(all []Case) []Case {
 	var out []Case
-	for i, stage := range Stages {
+	known := map[Section]bool{}
+	for _, s := range Sections {
+		once := Section{Family: s.Family, Stage: s.Stage}
+		if known[once] {
+			continue
+		}
 		for turn := range Kinds {
-			kind := Kinds[(i+turn)%len(Kinds)]
-			at := slices.IndexFunc(all, func(c Case) bool { return c.Stage == stage && c.Kind == kind && c.NotApplicable == "" && !c.slow })
+			kind := Kinds[(len(known)+turn)%len(Kinds)]
+			at := slices.IndexFunc(all, func(c Case) bool { return c.Section == s && c.Kind == kind && c.NotApplicable == "" && !c.slow })
 			if at >= 0 {
 				out = append(out, all[at])
 				break
 			}
 		}
+		known[once] = true
 	}
 	return out
 }
 
 // usual is what goes wrong with every stage in the same way, whatever it does.
-func usual(stage string, kind Kind) Case {
-	c := Case{Stage: stage, Kind: kind}
+func usual(kind Kind) Case {
+	var c Case
 	switch kind {
 	case Before:
 		c.What, c.Mend = "what the stage needs is away; it has done nothing", "bring it back"

@@ -59,13 +59,13 @@ func (w *World) try(ctx context.Context, seed uint64, number int, c Case) Outcom
 	r := w.newRun(seed, number, c)
 	err := r.begin(ctx)
 	for err == nil {
-		var v *apiclient.OnboardingDetailView
+		var v *standing
 		if v, err = r.settled(ctx); err != nil {
 			break
 		}
-		if ended(string(v.Status)) {
+		if ended(v.Status) {
 			r.checkEnd(ctx, v)
-			out.Warned = v.Facts["roce_problems"] != nil
+			out.Warned = v.Facts["roce_problems"] != nil || len(v.FollowUps) > 0
 			break
 		}
 		r.checkStop(ctx, v)
@@ -96,24 +96,43 @@ func parked(status string) bool {
 	return slices.Contains([]string{"failed_retryable", "failed_manual_intervention"}, status)
 }
 
-// begin asks for the onboarding.
+// begin asks for the job. A decommission needs a node first, of which a tenant
+// has had the use.
 func (r *run) begin(ctx context.Context) error {
 	if err := r.world.furnish(ctx, r); err != nil {
 		return err
 	}
+	if r.Family == Decommission {
+		if err := r.prepare(ctx); err != nil {
+			return fmt.Errorf("prepare a node: %w", err)
+		}
+	}
 	r.set(r)
+	var err error
+	if r.Family == Decommission {
+		err = r.decommission(ctx)
+	} else {
+		err = r.onboard(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	r.world.Trap.set(r.job.String(), r)
+	if r.reached == nil {
+		return nil
+	}
+	return r.interrupt(ctx)
+}
+
+func (r *run) onboard(ctx context.Context) error {
 	made, err := r.world.api.CreateOnboardingWithResponse(ctx, &apiclient.CreateOnboardingParams{}, apiclient.OnboardingNewBody{
 		SiteId: r.site, ProfileId: &r.profile, SkuId: sku, Hostname: r.hostname, IpmiIp: r.bmc,
 	})
 	if _, err := apiclient.Read(made, err); err != nil {
 		return fmt.Errorf("ask for the onboarding: %w", err)
 	}
-	r.job, r.node = made.JSON202.OnboardingId, made.JSON202.NodeId
-	r.world.Trap.set(r.job.String(), r)
-	if r.reached == nil {
-		return nil
-	}
-	return r.interrupt(ctx)
+	r.job, r.node, r.doing = made.JSON202.OnboardingId, made.JSON202.NodeId, Onboarding
+	return nil
 }
 
 // interrupt is the operator who takes the job away from a stage.
@@ -127,20 +146,23 @@ func (r *run) interrupt(ctx context.Context) error {
 		return ctx.Err()
 	}
 	r.acted(ctx)
-	return r.act(ctx, "mark_manual_intervention_required", "somebody is working on the machine")
+	return r.act(ctx, markManual, "somebody is working on the machine")
 }
 
 // settled waits until the job has ended or is parked.
-func (r *run) settled(ctx context.Context) (*apiclient.OnboardingDetailView, error) {
+func (r *run) settled(ctx context.Context) (*standing, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	news := r.world.newsOf(r.job.String())
 	for {
-		v, err := r.world.view(ctx, r.job)
+		v, err := r.world.view(ctx, r.doing, r.job)
 		if err != nil {
 			return nil, err
 		}
-		if ended(string(v.Status)) || parked(string(v.Status)) {
+		if ended(v.Status) || parked(v.Status) {
+			r.mu.Lock()
+			r.node = v.Node // one that begins anew has another
+			r.mu.Unlock()
 			return v, nil
 		}
 		again := time.NewTimer(look)
@@ -156,16 +178,13 @@ func (r *run) settled(ctx context.Context) (*apiclient.OnboardingDetailView, err
 }
 
 // recover puts right what went wrong and takes the action that is recommended.
-func (r *run) recover(ctx context.Context, v *apiclient.OnboardingDetailView) (Stop, error) {
+func (r *run) recover(ctx context.Context, v *standing) (Stop, error) {
 	e := v.Explanation
-	stop := Stop{Stage: v.CurrentStage}
-	if e.FailureClass != nil && e.ErrorCode != nil {
-		stop.Class, stop.Code = *e.FailureClass, *e.ErrorCode
-	}
+	stop := Stop{Stage: v.Stage, Class: e.FailureClass, Code: e.ErrorCode}
 	if len(e.Actions) == 0 {
 		return stop, errors.New("nothing is recommended")
 	}
-	stop.Action = string(e.Actions[0].Action)
+	stop.Action = e.Actions[0].Action
 	if r.actions >= mostActions {
 		return stop, fmt.Errorf("%d actions did not resolve it: %s", mostActions, e.Summary)
 	}
@@ -185,6 +204,7 @@ func (r *run) recover(ctx context.Context, v *apiclient.OnboardingDetailView) (S
 
 func (r *run) repair(ctx context.Context) error {
 	r.lift()
+	r.world.boots.answer(r.hostname, "", nil)
 	if err := r.mend(ctx); err != nil {
 		return fmt.Errorf("put right: %w", err)
 	}
@@ -201,32 +221,11 @@ func (r *run) act(ctx context.Context, action, reason string) error {
 	r.mu.Lock()
 	r.actions++
 	r.mu.Unlock()
-	body := apiclient.OnboardingActionBody{Reason: reason}
-	api, job := r.world.api, r.job
-	do, known := map[string]func() (apiclient.Answer, error){
-		"retry_stage": func() (apiclient.Answer, error) {
-			return api.RetryOnboardingWithResponse(ctx, job, &apiclient.RetryOnboardingParams{}, body)
-		},
-		"resume": func() (apiclient.Answer, error) {
-			return api.ResumeOnboardingWithResponse(ctx, job, &apiclient.ResumeOnboardingParams{}, body)
-		},
-		"rerun": func() (apiclient.Answer, error) {
-			return api.RerunOnboardingWithResponse(ctx, job, &apiclient.RerunOnboardingParams{}, body)
-		},
-		"restart_clean": func() (apiclient.Answer, error) {
-			return api.RestartOnboardingCleanWithResponse(ctx, job, &apiclient.RestartOnboardingCleanParams{}, body)
-		},
-		"adopt_observed_state": func() (apiclient.Answer, error) {
-			return api.AdoptOnboardingWithResponse(ctx, job, &apiclient.AdoptOnboardingParams{}, body)
-		},
-		"mark_manual_intervention_required": func() (apiclient.Answer, error) {
-			return api.MarkOnboardingManualWithResponse(ctx, job, &apiclient.MarkOnboardingManualParams{}, body)
-		},
-	}[action]
+	do, known := verbs[r.doing][action]
 	if !known {
 		return fmt.Errorf("the action %s does not lead on", action)
 	}
-	if _, err := apiclient.Read(do()); err != nil {
+	if _, err := apiclient.Read(do(ctx, r.world.api, r.job, reason)); err != nil {
 		return fmt.Errorf("%s: %w", action, err)
 	}
 	return nil

@@ -35,39 +35,48 @@ type Report struct {
 // action that is recommended.
 const share = 0.9
 
-// Run tries all cases, those that take long first.
+// slowAtOnce is how many cases wait for time limits at a time.
+const slowAtOnce = 12
+
+// Run tries all cases.
 func (w *World) Run(ctx context.Context, o Options) (Report, error) {
 	began := time.Now()
 	out := Report{Seed: o.Seed, Parallel: o.Parallel, Outcomes: make([]Outcome, len(o.Cases))}
-	order := make([]int, len(o.Cases))
-	for i := range order {
-		order[i] = i
+	// What waits for time limits does not keep the others from working.
+	var lanes [2][]int
+	for i, c := range o.Cases {
+		lane := 0
+		if c.slow {
+			lane = 1
+		}
+		lanes[lane] = append(lanes[lane], i)
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return weight(o.Cases[b]) - weight(o.Cases[a]) })
 	var mu sync.Mutex
 	var working sync.WaitGroup
 	done := 0
-	for range max(o.Parallel, 1) {
-		working.Go(func() {
-			for {
-				mu.Lock()
-				if len(order) == 0 || ctx.Err() != nil {
+	for lane, most := range []int{max(o.Parallel, 1), slowAtOnce} {
+		for range min(most, len(lanes[lane])) {
+			working.Go(func() {
+				for {
+					mu.Lock()
+					if len(lanes[lane]) == 0 || ctx.Err() != nil {
+						mu.Unlock()
+						return
+					}
+					next := lanes[lane][0]
+					lanes[lane] = lanes[lane][1:]
 					mu.Unlock()
-					return
+					result := w.try(ctx, o.Seed, next+1, o.Cases[next])
+					mu.Lock()
+					done++
+					out.Outcomes[next] = result
+					if o.Tell != nil {
+						o.Tell(done, len(o.Cases), result)
+					}
+					mu.Unlock()
 				}
-				next := order[0]
-				order = order[1:]
-				mu.Unlock()
-				result := w.try(ctx, o.Seed, next+1, o.Cases[next])
-				mu.Lock()
-				done++
-				out.Outcomes[next] = result
-				if o.Tell != nil {
-					o.Tell(done, len(o.Cases), result)
-				}
-				mu.Unlock()
-			}
-		})
+			})
+		}
 	}
 	working.Wait()
 	if ctx.Err() != nil {
@@ -79,13 +88,6 @@ func (w *World) Run(ctx context.Context, o Options) (Report, error) {
 	}
 	out.Took = time.Since(began)
 	return out, err
-}
-
-func weight(c Case) int {
-	if c.slow {
-		return 1
-	}
-	return 0
 }
 
 // Count is how many cases came out in a way.

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oapi-codegen/runtime/types"
-
 	"gpuaas/contract/apiclient"
 )
 
@@ -49,7 +47,8 @@ func (r *run) seen(ctx context.Context) string {
 	if r.Stage == waitReady || r.Stage == waitDeployed {
 		return ""
 	}
-	node := "node " + r.nodeStatus(ctx, r.node)
+	now := r.nodeNow(ctx)
+	node := fmt.Sprintf("node %s held by %q, schedulable %t, tasks %d", now.Status, now.HeldBy, now.Schedulable, len(r.tasks(ctx)))
 	id, err := r.id()
 	if err != nil {
 		return node + ", no machine"
@@ -107,45 +106,67 @@ func (r *run) checkTakeover(ctx context.Context) {
 }
 
 // checkStop is what must hold whenever a job is parked.
-func (r *run) checkStop(ctx context.Context, v *apiclient.OnboardingDetailView) {
+func (r *run) checkStop(ctx context.Context, v *standing) {
 	e := v.Explanation
-	if len(e.Actions) == 0 || !e.Actions[0].Legal || e.Actions[0].Rank == nil || *e.Actions[0].Rank != 1 {
-		r.violate("parked at %s without a legal action", v.CurrentStage)
+	if len(e.Actions) == 0 || !e.Actions[0].Legal || e.Actions[0].Rank != 1 {
+		r.violate("parked at %s without a legal action", v.Stage)
 	}
 	for i, a := range e.Actions {
-		if a.Legal != (a.Rank != nil) || a.Legal && int(*a.Rank) != i+1 {
-			r.violate("the actions of %s are not ranked", v.CurrentStage)
+		if a.Legal != (a.Rank != 0) || a.Legal && a.Rank != i+1 {
+			r.violate("the actions of %s are not ranked", v.Stage)
 			break
 		}
 	}
 	for what, said := range map[string]string{"summary": e.Summary, "stage": e.StageTitle, "expected": e.Expected, "observed": e.Observed} {
 		if strings.TrimSpace(said) == "" {
-			r.violate("the explanation of %s does not say: %s", v.CurrentStage, what)
+			r.violate("the explanation of %s does not say: %s", v.Stage, what)
 		}
 	}
-	if e.FailureClass == nil || *e.FailureClass == "" || e.ErrorCode == nil || *e.ErrorCode == "" || e.LikelyCause == nil || *e.LikelyCause == "" {
-		r.violate("the explanation of %s does not say why", v.CurrentStage)
+	if e.FailureClass == "" || e.ErrorCode == "" || e.LikelyCause == "" {
+		r.violate("the explanation of %s does not say why", v.Stage)
 	}
-	if r.nodeStatus(ctx, v.NodeId) == active {
-		r.violate("node is active while its onboarding is parked at %s", v.CurrentStage)
+	switch n := r.nodeNow(ctx); {
+	case r.doing == Onboarding && string(n.Status) == active:
+		r.violate("node is active while its onboarding is parked at %s", v.Stage)
+	case r.doing == Decommission && n.Schedulable && v.Stage != disable: // it is not out of it yet
+		r.violate("node is schedulable while its decommission is parked at %s", v.Stage)
 	}
 }
 
 const active = "active"
 
-// nodeStatus is empty while there is no node.
-func (r *run) nodeStatus(ctx context.Context, node types.UUID) string {
+// nodeNow is empty while there is no node.
+func (r *run) nodeNow(ctx context.Context) apiclient.NodeDetailView {
+	r.mu.Lock()
+	node := r.node
+	r.mu.Unlock()
 	answer, err := r.world.api.GetNodeWithResponse(ctx, node)
 	if _, err := apiclient.Read(answer, err); err != nil || answer.JSON200 == nil {
-		return ""
+		return apiclient.NodeDetailView{}
 	}
-	return string(answer.JSON200.Status)
+	return *answer.JSON200
 }
 
-// checkEnd is what must hold of a machine that became a node.
-func (r *run) checkEnd(ctx context.Context, v *apiclient.OnboardingDetailView) {
-	if got := r.nodeStatus(ctx, v.NodeId); got != active {
-		r.violate("the onboarding ended, and its node is %q", got)
+// checkEnd is what must hold of a job that has ended.
+func (r *run) checkEnd(ctx context.Context, v *standing) {
+	if r.Family == Decommission {
+		r.checkDecommissioned(ctx, v)
+	}
+	if r.Family == Onboarding || r.Mode == reimage {
+		r.checkServing(ctx, v)
+		r.checkDeployments(v)
+	}
+	if r.proof != nil {
+		if err := r.proof(r); err != nil {
+			r.violate("the %s ended, and %v", r.doing, err)
+		}
+	}
+}
+
+// checkServing is what must hold of a machine that became a node.
+func (r *run) checkServing(ctx context.Context, v *standing) {
+	if got := r.nodeNow(ctx).Status; string(got) != active {
+		r.violate("the %s ended, and its node is %q", r.doing, got)
 	}
 	if !r.world.boots.polling(r.hostname) {
 		r.violate("node is active, and no agent of its machine polls")
@@ -165,11 +186,10 @@ func (r *run) checkEnd(ctx context.Context, v *apiclient.OnboardingDetailView) {
 	if before := timeOf(v.Facts["sync_before"]); b.LastSync == nil || !b.LastSync.After(before.Add(time.Millisecond)) { // MAAS shows milliseconds
 		r.violate("node is active, and MAAS has not heard of its hardware since it was deployed")
 	}
-	if r.proof != nil {
-		if err := r.proof(r); err != nil {
-			r.violate("the onboarding ended, and %v", err)
-		}
-	}
+}
+
+// checkDeployments is that a machine is deployed as often as it must be.
+func (r *run) checkDeployments(v *standing) {
 	redeploys, _ := v.Facts["redeploys"].(float64)
 	r.mu.Lock()
 	allowed, gone := 1+int(redeploys)+r.actions, r.gone

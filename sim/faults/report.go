@@ -3,6 +3,7 @@ package faults
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -42,13 +43,19 @@ func (o Outcome) said() string {
 
 const preamble = `# What goes wrong, and what becomes of it
 
-This page is written by ` + "`gpuaas sim faults --report docs/fault-catalogue.md`" + `, which tries every stage of an onboarding in
-every way that stages fail: on real engines, against a simulated data centre, through the public API. Where a stage talks
-to MAAS, it is the simulated MAAS that fails; where it does not, the stage is stopped from outside. When an onboarding is
-parked, the explanation is read, what went wrong is put right as the last column says, and the **first** recommended action
-is taken.
+This page is written by ` + "`gpuaas sim faults --report docs/fault-catalogue.md`" + `, which tries every stage of onboardings and
+decommissions in every way that stages fail: on real engines, against a simulated data centre, through the public API. Where
+a stage talks to MAAS or to an agent, it is the simulated MAAS or agent that fails; where it does not, the stage is stopped
+from outside. Nodes to decommission are onboarded first, and a tenant gets an account on them. When a job is parked, the
+explanation is read, what went wrong is put right as the last column says, and the **first** recommended action is taken.
 
-The same seed makes the same things go wrong: ` + "`gpuaas sim faults --seed %d --case deploy_via_maas/provider_lies`" + ` repeats
+What must hold, whatever happens: no machine is deployed twice, nothing has an effect after an operator took over, no node is
+active before its agent polls and its hardware sync is fresh, whatever is parked has a legal action; no node becomes
+schedulable without a clean validation newer than its last taint, every certificate verifies offline and names evidence that
+is on record, less erase than was asked for is on record, no task is given twice at once, nothing is released that somebody
+else deployed, the history of a node has no gap, a deleted node's id is never used again.
+
+The same seed makes the same things go wrong: ` + "`gpuaas sim faults --seed %d --case reimage/deploy_via_maas/provider_lies`" + ` repeats
 one case.
 
 `
@@ -58,26 +65,51 @@ func (r Report) WriteMarkdown(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, preamble, r.Seed)
 	r.totals(&b)
-	for _, stage := range Stages {
-		heading := false
-		for _, o := range r.Outcomes {
-			if o.Stage != stage {
-				continue
-			}
-			if !heading {
-				fmt.Fprintf(&b, "\n## %s\n\n| kind | what happens | what becomes of it | what the operator puts right |\n| --- | --- | --- | --- |\n", stage)
-				heading = true
-			}
-			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", titles[o.Kind], cell(o.What), cell(o.said()), cell(o.Mend))
+	for _, family := range Families {
+		if of := r.of(family); len(of.Outcomes) > 0 {
+			fmt.Fprintf(&b, "\n## %s\n\n", headings[family])
+			of.results(&b)
+			of.sections(&b)
 		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
+var headings = map[Family]string{Onboarding: "Onboarding", Decommission: "Decommission"}
+
+// of is the part of the report about a family.
+func (r Report) of(family Family) Report {
+	r.Outcomes = slices.DeleteFunc(slices.Clone(r.Outcomes), func(o Outcome) bool { return o.Family != family })
+	return r
+}
+
+func (r Report) sections(b *strings.Builder) {
+	var now Section
+	for _, o := range r.Outcomes {
+		if o.Section != now {
+			now = o.Section
+			fmt.Fprintf(b, "\n### %s\n\n| kind | what happens | what becomes of it | what the operator puts right |\n| --- | --- | --- | --- |\n", now.Title())
+		}
+		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", titles[o.Kind], cell(o.What), cell(o.said()), cell(o.Mend))
+	}
+}
+
 func cell(s string) string { return strings.ReplaceAll(strings.ReplaceAll(s, "|", "\\|"), "\n", " ") }
 
+// totals is what came of everything.
 func (r Report) totals(b *strings.Builder) {
+	r.results(b)
+	for _, row := range [][2]string{
+		{"secrets looked for, and found where they do not belong", fmt.Sprintf("%d in %d places (%d MB), %d found", r.Search.Secrets, r.Search.Places, r.Search.Bytes>>20, len(r.Search.Leaks))},
+		{"seed, cases at a time, seconds", fmt.Sprintf("%d, %d, %.0f", r.Seed, r.Parallel, r.Took.Seconds())},
+	} {
+		fmt.Fprintf(b, "| %s | %s |\n", row[0], row[1])
+	}
+}
+
+// results is what came of cases.
+func (r Report) results(b *strings.Builder) {
 	tried := r.Tried()
 	held := "yes"
 	broken := 0
@@ -95,9 +127,7 @@ func (r Report) totals(b *strings.Builder) {
 		{"parked, and completed by more than one action", strconv.Itoa(r.Count(HealedItself, Recovered) - r.First())},
 		{"not resolved", strconv.Itoa(r.Count(Unresolved))},
 		{"resolved without an operator or by the first recommended action", fmt.Sprintf("%.1f %% (at least %.0f %%)", 100*float64(r.First())/float64(max(tried, 1)), share*100)},
-		{"no double deployment, nothing after a takeover, no node active too early, always a legal action", held},
-		{"secrets looked for, and found where they do not belong", fmt.Sprintf("%d in %d places (%d MB), %d found", r.Search.Secrets, r.Search.Places, r.Search.Bytes>>20, len(r.Search.Leaks))},
-		{"seed, cases at a time, seconds", fmt.Sprintf("%d, %d, %.0f", r.Seed, r.Parallel, r.Took.Seconds())},
+		{"everything held that must hold", held},
 	} {
 		fmt.Fprintf(b, "| %s | %s |\n", row[0], row[1])
 	}
@@ -126,7 +156,7 @@ func (o Outcome) Line() string {
 	case !o.First():
 		mark = "!"
 	}
-	lines := []string{fmt.Sprintf("%s %-58s %5.1fs  %s", mark, o.Name(), o.Took.Round(100*time.Millisecond).Seconds(), o.said())}
+	lines := []string{fmt.Sprintf("%s %-66s %5.1fs  %s", mark, o.Name(), o.Took.Round(100*time.Millisecond).Seconds(), o.said())}
 	for _, broken := range o.Broken {
 		lines = append(lines, "    BROKEN: "+broken)
 	}

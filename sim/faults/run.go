@@ -30,6 +30,8 @@ type run struct {
 	site, profile types.UUID
 	tokenKey      string
 	job, node     types.UUID
+	doing         Family     // what the job is one of
+	brought       types.UUID // the job that made the node of a decommission
 	// The machine, and its PXE interface, as they were before they were disturbed.
 	laidOut, linked string
 
@@ -49,8 +51,10 @@ type run struct {
 	mark      int          // newest event when an operator acted last; 0: nobody has since
 	unchanged string       // what must stay as it is meanwhile
 	actions   int
-	problems  []string // what went wrong with the case itself
-	broken    []string // what must hold and did not
+	// distrusted: an operator has quarantined the node.
+	distrusted bool
+	problems   []string // what went wrong with the case itself
+	broken     []string // what must hold and did not
 }
 
 func (w *World) newRun(seed uint64, number int, c Case) *run {

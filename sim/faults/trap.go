@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Point is an attempt at a stage of an onboarding.
+// Point is an attempt at a stage of a job.
 type Point struct {
 	Job, Stage string
 	Attempt    int
@@ -19,6 +19,7 @@ const (
 	mishapAmbiguous   = "ambiguous"
 	mishapKilled      = "killed"
 	mishapTwice       = "twice"
+	mishapRefused     = "refused"
 )
 
 // Trap is where stages come by before and after they act.

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,8 +9,6 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
-
-	"github.com/oapi-codegen/runtime/types"
 
 	"gpuaas/contract/apiclient"
 	"gpuaas/contract/eventwire"
@@ -44,17 +43,18 @@ type World struct {
 	known int // machines that MAAS knows from the start
 
 	mu      sync.Mutex
-	news    map[string]chan struct{} // of onboardings, by id: something has been settled
+	news    map[string]chan struct{} // of jobs, by id: something has been settled
 	canary  map[string]string        // what must be found nowhere, by what it is
 	next    int
 	unknown int
+	nodes   map[string]string // that there were, by id: the case that it was made for
 }
 
 // OpenWorld opens a data centre for a number of cases. MAAS has less patience
 // there than elsewhere: what an hour is to others is a minute to it.
 func OpenWorld(seed uint64, cases int) (*World, error) {
 	w := &World{
-		Trap: NewTrap(), boots: newBoots(), known: cases, news: map[string]chan struct{}{}, canary: map[string]string{},
+		Trap: NewTrap(), boots: newBoots(), known: cases, news: map[string]chan struct{}{}, canary: map[string]string{}, nodes: map[string]string{},
 		BMCPassword: canaryOf(seed, "bmc"),
 	}
 	l, err := lab.Open(lab.Options{
@@ -63,7 +63,7 @@ func OpenWorld(seed uint64, cases int) (*World, error) {
 			Timing: region.Timing{Pace: region.PaceZero, Speed: 60}, Settings: map[string]string{"node_timeout": "5", "upstream_dns": "1.1.1.1 8.8.8.8"},
 		},
 		DeployPassword: canaryOf(seed, "deploy"), WaitSeconds: 20,
-		BeforeEnroll: w.boots.beforeEnroll, BeforePoll: w.boots.beforePoll,
+		BeforeEnroll: w.boots.beforeEnroll, BeforePoll: w.boots.beforePoll, Answer: w.boots.say,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open data centre: %w", err)
@@ -75,38 +75,47 @@ func OpenWorld(seed uint64, cases int) (*World, error) {
 
 // Connect lets the world be worked in by the control plane at an address. It
 // follows what happens there until the context ends.
-func (w *World) Connect(ctx context.Context, url, token string) error {
-	api, err := apiclient.New(apiclient.Config{URL: url, Token: token, UserAgent: "gpuaas sim faults"})
+func (w *World) Connect(ctx context.Context, address, token string) error {
+	api, err := apiclient.New(apiclient.Config{URL: address, Token: token, UserAgent: "gpuaas sim faults"})
 	if err != nil {
 		return fmt.Errorf("connect to the control plane: %w", err)
 	}
 	w.api = api
 	w.keep("token of the administrator", token)
-	open := func(ctx context.Context, after *string, edit apiclient.RequestEditorFn) (*http.Response, error) {
-		return api.StreamOnboardings(ctx, &apiclient.StreamOnboardingsParams{LastEventID: after}, edit)
+	for _, open := range []func(ctx context.Context, after *string, edit apiclient.RequestEditorFn) (*http.Response, error){
+		func(ctx context.Context, after *string, edit apiclient.RequestEditorFn) (*http.Response, error) {
+			return api.StreamOnboardings(ctx, &apiclient.StreamOnboardingsParams{LastEventID: after}, edit)
+		},
+		func(ctx context.Context, after *string, edit apiclient.RequestEditorFn) (*http.Response, error) {
+			return api.StreamDecommissions(ctx, &apiclient.StreamDecommissionsParams{LastEventID: after}, edit)
+		},
+	} {
+		go func() {
+			// Without the feed it takes longer: everybody looks by themselves, too.
+			_ = apiclient.Stream(ctx, api, apiclient.StreamRequest{Open: open}, w.hear)
+		}()
 	}
-	go func() {
-		// Without the feed it takes longer: everybody looks by themselves, too.
-		_ = apiclient.Stream(ctx, api, apiclient.StreamRequest{Open: open}, w.hear)
-	}()
 	return nil
 }
 
-// hear tells whoever waits for an onboarding that it was settled.
+// hear tells whoever waits for a job that it was settled.
 func (w *World) hear(item apiclient.StreamItem) error {
-	if item.Event == nil || item.Event.EventType == string(eventwire.NodeOnboardingStage) {
+	if item.Event == nil || item.Event.EventType == string(eventwire.NodeOnboardingStage) || item.Event.EventType == string(eventwire.NodeDecommissionStage) {
 		return nil
 	}
 	payload, err := json.Marshal(item.Event.Payload)
 	if err != nil {
 		return fmt.Errorf("read event: %w", err)
 	}
-	var o eventwire.Onboarding
-	if err := json.Unmarshal(payload, &o); err != nil {
+	var of struct {
+		Onboarding   string `json:"onboarding_id"`
+		Decommission string `json:"decommission_id"`
+	}
+	if err := json.Unmarshal(payload, &of); err != nil {
 		return fmt.Errorf("read event: %w", err)
 	}
 	select {
-	case w.newsOf(o.OnboardingID) <- struct{}{}:
+	case w.newsOf(cmp.Or(of.Onboarding, of.Decommission)) <- struct{}{}:
 	default: // they have not looked since the last time
 	}
 	return nil
@@ -149,6 +158,9 @@ type wish struct {
 	bundle         string
 	pxeIface       string
 	addresses      bool // for RoCE
+	removeRecord   bool // of MAAS, in the end
+	keepErase      bool // no release without the erase that was asked for
+	erase          string
 }
 
 // furnish makes the site of a run, with a profile of its own.
@@ -165,13 +177,17 @@ func (w *World) furnish(ctx context.Context, r *run) error {
 	if err := w.admit(ctx, r); err != nil {
 		return err
 	}
+	asked := r.wish
+	if r.Family == Decommission { // it is changed once there is a node
+		asked = wish{addresses: asked.addresses}
+	}
 	least, ttl, interval := leastTime, int32(3600), "15m"
 	body := apiclient.SiteNewProfileBody{
 		Name: "faults", DiscoveryTimeoutSeconds: &least, CommissionTimeoutSeconds: &least, DeployTimeoutSeconds: &least, HwSyncSeedTimeoutSeconds: &least,
 		HwSyncHealthTimeoutSeconds: &least, EnrollmentTimeoutSeconds: &least, ReleaseTimeoutSeconds: &least, EnrollmentTokenTtlSeconds: &ttl,
 		HardwareSyncInterval: &interval,
 	}
-	for field, value := range map[**string]string{&body.DistroSeries: r.wish.image, &body.SiteBootstrapBundleRef: r.wish.bundle, &body.NodePxeIface: r.wish.pxeIface} {
+	for field, value := range map[**string]string{&body.DistroSeries: asked.image, &body.SiteBootstrapBundleRef: asked.bundle, &body.NodePxeIface: asked.pxeIface} {
 		if value != "" {
 			*field = &value
 		}
@@ -181,7 +197,7 @@ func (w *World) furnish(ctx context.Context, r *run) error {
 		return fmt.Errorf("create profile: %w", err)
 	}
 	r.profile = profile.JSON201.ProfileId
-	if !r.wish.addresses {
+	if !asked.addresses {
 		return nil
 	}
 	row := apiclient.SiteAssignmentRow{Hostname: r.hostname, Interface: roceIface, Ipv4Cidr: r.address() + "/31"}
@@ -205,7 +221,7 @@ func (w *World) admit(ctx context.Context, r *run) error {
 		return err
 	}
 	password := w.Lab.DeployPassword
-	if r.wish.deployPassword != "" {
+	if r.wish.deployPassword != "" && r.Family == Onboarding {
 		password = r.wish.deployPassword
 	}
 	body := apiclient.SiteCredentialsBody{ApiToken: &token, DeployPassword: &password}
@@ -244,13 +260,4 @@ func (w *World) change(ctx context.Context, r *run, body apiclient.SiteProfileCh
 		return fmt.Errorf("change profile: %w", err)
 	}
 	return nil
-}
-
-// view reads an onboarding.
-func (w *World) view(ctx context.Context, job types.UUID) (*apiclient.OnboardingDetailView, error) {
-	answer, err := w.api.GetOnboardingWithResponse(ctx, job)
-	if _, err := apiclient.Read(answer, err); err != nil {
-		return nil, fmt.Errorf("read onboarding: %w", err)
-	}
-	return answer.JSON200, nil
 }

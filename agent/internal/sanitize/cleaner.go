@@ -51,7 +51,7 @@ type progress struct {
 // share what they are slow at. It goes on where an earlier run of the same task
 // stopped. An error says that it was stopped.
 func (c Cleaner) Run(ctx context.Context) ([]agentwire.DeviceSanitized, error) {
-	targets, err := c.targets()
+	targets, err := c.targets(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func (c Cleaner) Run(ctx context.Context) ([]agentwire.DeviceSanitized, error) {
 const targetsKey = "disks"
 
 // targets are looked for once, before anything is changed.
-func (c Cleaner) targets() ([]Target, error) {
+func (c Cleaner) targets(ctx context.Context) ([]Target, error) {
 	var targets []Target
 	if raw := c.Recall(targetsKey); raw != "" {
 		if err := json.Unmarshal([]byte(raw), &targets); err != nil {
@@ -76,7 +76,11 @@ func (c Cleaner) targets() ([]Target, error) {
 		}
 		return targets, nil
 	}
-	targets = c.withLeftovers(c.Targets())
+	targets = c.withLeftovers(c.Targets(ctx))
+	targets = append(targets, c.Unclaimed(targets)...)
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("look for disks: %w", err) // what was not looked at to the end is not written down
+	}
 	return targets, c.put(targetsKey, targets)
 }
 
@@ -93,12 +97,12 @@ func (c Cleaner) put(key string, value any) error {
 
 // disk brings one disk to its end.
 func (c Cleaner) disk(ctx context.Context, t Target) (agentwire.DeviceSanitized, error) {
-	key := "disk " + t.Point
+	key := "disk " + t.name()
 	p := progress{Record: Record{Plan: t.Plan, Evidence: t.Evidence(c.Tool)}}
 	if raw := c.Recall(key); raw != "" {
 		p = progress{}
 		if err := json.Unmarshal([]byte(raw), &p); err != nil {
-			return p.Record.Evidence, fmt.Errorf("read what was done to %s: %w", t.Point, err)
+			return p.Record.Evidence, fmt.Errorf("read what was done to %s: %w", t.name(), err)
 		}
 	}
 	if p.Ended {
@@ -110,15 +114,15 @@ func (c Cleaner) disk(ctx context.Context, t Target) (agentwire.DeviceSanitized,
 		err = c.restore(ctx, t, e)
 	}
 	if err != nil {
-		c.Report(t.Point, "failed", err.Error())
+		c.Report(t.name(), "failed", err.Error())
 		return *e, err
 	}
 	p.Ended = true
-	status := map[string]string{agentwire.OutcomeSanitized: "succeeded", agentwire.OutcomeRefused: "skipped"}[e.Outcome]
+	status := map[string]string{agentwire.OutcomeSanitized: "succeeded", agentwire.OutcomeBlank: "succeeded", agentwire.OutcomeRefused: "skipped"}[e.Outcome]
 	if status == "" {
 		status = "failed"
 	}
-	c.Report(t.Point, status, strings.TrimSpace(e.Method+" "+e.Reason))
+	c.Report(t.name(), status, strings.TrimSpace(e.Method+" "+e.Reason))
 	return *e, c.put(key, p)
 }
 
@@ -127,6 +131,13 @@ func (c Cleaner) disk(ctx context.Context, t Target) (agentwire.DeviceSanitized,
 // evidence of a failure.
 func (c Cleaner) erase(ctx context.Context, t Target, key string, p *progress) error {
 	if p.Record.Stage == StageJudged {
+		return nil
+	}
+	if t.Unclaimed {
+		p.Record.Evidence = c.Judge(ctx, t, c.Tool, c.Clock)
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("look at disk: %w", err)
+		}
 		return nil
 	}
 	dev, err := c.takeOff(t)
@@ -138,7 +149,7 @@ func (c Cleaner) erase(ctx context.Context, t Target, key string, p *progress) e
 	return Run(ctx, dev, &p.Record, Options{
 		Save: func(r Record) error { return c.put(key, progress{Record: r}) },
 		Progress: func(phase string, percent int) {
-			c.Report(t.Point, "started", fmt.Sprintf("%s: %d %%", phase, percent))
+			c.Report(t.name(), "started", fmt.Sprintf("%s: %d %%", phase, percent))
 		},
 		Clock: c.Clock, Poll: c.Poll,
 	})

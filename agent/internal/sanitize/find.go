@@ -1,9 +1,11 @@
 package sanitize
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -37,6 +39,9 @@ type Disk struct {
 	Serial    string `json:"serial"`
 	Model     string `json:"model"`
 	Transport string `json:"transport"`
+	// WholeBytes is the size of the disk that this is a part of; zero when it is
+	// the disk itself.
+	WholeBytes int64 `json:"whole_bytes,omitempty"`
 }
 
 func (d Disk) nvme() bool { return strings.HasPrefix(d.Name, "nvme") }
@@ -51,13 +56,23 @@ type Target struct {
 	Plan       Plan       `json:"plan"`
 	// Refused says why nothing is done to it; empty when something is.
 	Refused string `json:"refused,omitempty"`
+	// Unclaimed: it is mounted nowhere as a data disk, and only looked at.
+	Unclaimed bool `json:"unclaimed,omitempty"`
+}
+
+// name is what a target is called in what is told and kept of it.
+func (t Target) name() string {
+	if t.Point != "" {
+		return t.Point
+	}
+	return t.Disk.Node
 }
 
 // Evidence is the evidence of a target that was not touched yet.
 func (t Target) Evidence(tool string) agentwire.DeviceSanitized {
 	return agentwire.DeviceSanitized{
 		Device: t.Disk.Node, MountPoint: t.Point, Serial: t.Disk.Serial, Model: t.Disk.Model, Transport: t.Disk.Transport,
-		VerifiedBy: agentwire.VerifiedByNothing, Tool: tool,
+		WholeBytes: t.Disk.WholeBytes, VerifiedBy: agentwire.VerifiedByNothing, Tool: tool,
 	}
 }
 
@@ -71,14 +86,14 @@ type Finder struct {
 
 // Targets lists the data disks, those included that must not be touched. Nothing
 // is changed.
-func (f Finder) Targets() []Target {
+func (f Finder) Targets(ctx context.Context) []Target {
 	var targets []Target
 	for i, m := range f.Mounts {
 		if !sharePoint.MatchString(m.Point) || slices.ContainsFunc(f.Mounts[:i], func(o inspect.Mount) bool { return o.Point == m.Point }) {
 			continue
 		}
 		t := Target{Point: m.Point}
-		if err := f.examine(m, &t); err != nil {
+		if err := f.examine(ctx, m, &t); err != nil {
 			t.Refused = err.Error()
 		}
 		targets = append(targets, t)
@@ -93,7 +108,7 @@ func (f Finder) Targets() []Target {
 }
 
 // examine fills a target in, or says why it is left alone.
-func (f Finder) examine(m inspect.Mount, t *Target) error {
+func (f Finder) examine(ctx context.Context, m inspect.Mount, t *Target) error {
 	if m.Shared() {
 		return fmt.Errorf("a %s file system may be used by other machines too", m.Type)
 	}
@@ -106,6 +121,9 @@ func (f Finder) examine(m inspect.Mount, t *Target) error {
 		return err
 	}
 	if err := f.onlyHere(m, disk); err != nil {
+		return err
+	}
+	if err := f.alone(ctx, disk); err != nil {
 		return err
 	}
 	if t.Filesystem, err = examineFilesystem(f.Host, m, disk); err != nil {
@@ -142,6 +160,11 @@ func (f Finder) disk(numbers string) (Disk, error) {
 	if part != "" {
 		dir = filepath.Dir(dir)
 		d.Whole = filepath.Base(dir)
+		sectors, err := strconv.ParseInt(line(dir+"/size"), 10, 64)
+		if err != nil || sectors <= 0 || sectors > math.MaxInt64/sector {
+			return Disk{}, fmt.Errorf("the size of %s is not known", d.Whole)
+		}
+		d.WholeBytes = sectors * sector // sysfs counts in 512 bytes, whatever the disk does
 	}
 	d.Model, d.Serial = line(dir+"/device/model"), serial(dir)
 	d.Transport = transport(dir)

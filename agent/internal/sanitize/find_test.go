@@ -103,7 +103,7 @@ func TestDisksThatAreLeftAlone(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			targets := Finder{Host: host.Host, Mounts: mounts, Table: host.FileTable()}.Targets()
+			targets := Finder{Host: host.Host, Mounts: mounts, Table: host.FileTable()}.Targets(t.Context())
 			if len(targets) != 1 || targets[0].Point != "/share1" || !strings.Contains(targets[0].Refused, c.reason) {
 				t.Errorf("targets %+v, want %q", targets, c.reason)
 			}
@@ -116,6 +116,7 @@ func sdbParts(s shown, first map[string]string) {
 	for name, content := range first {
 		files[name] = content
 	}
+	s.file("sys/devices/"+ata+"sdb/size", "4096")
 	s.disk("8:17", ata+"sdb/sdb1", files)
 	s.disk("8:18", ata+"sdb/sdb2", map[string]string{"partition": "2"})
 }
@@ -130,7 +131,7 @@ func TestWhatADiskIs(t *testing.T) {
 	f := Finder{Host: hostexec.Host{Root: s.root}}
 	for numbers, want := range map[string]Disk{
 		"259:0": {Name: "nvme0n1", Node: "/dev/nvme0n1", Whole: "nvme0n1", Identity: "eui.01", Serial: "S1", Model: `Drive 7\x1b`, Transport: "nvme-pcie"},
-		"259:1": {Name: "nvme0n1p3", Node: "/dev/nvme0n1p3", Whole: "nvme0n1", Identity: "eui.01 part 3", Serial: "S1", Model: `Drive 7\x1b`, Transport: "nvme-pcie"},
+		"259:1": {Name: "nvme0n1p3", Node: "/dev/nvme0n1p3", Whole: "nvme0n1", Identity: "eui.01 part 3", Serial: "S1", Model: `Drive 7\x1b`, Transport: "nvme-pcie", WholeBytes: 4096},
 		"8:16":  {Name: "sdb", Node: "/dev/sdb", Whole: "sdb", Identity: "Z9K1", Serial: "Z9K1", Model: "Spinner", Transport: "ata"},
 	} {
 		want.Numbers = numbers

@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"cmp"
 	"context"
 
 	"gpuaas/agent/internal/inspect"
@@ -32,8 +33,8 @@ func (h storageCleanup) sanitizeDisks(ctx context.Context, t *task.Task, p *agen
 		return err
 	}
 	for _, d := range devices {
-		if d.Outcome != agentwire.OutcomeSanitized {
-			out.Residue = append(out.Residue, d.MountPoint+": "+d.Outcome+": "+d.Reason)
+		if d.Outcome != agentwire.OutcomeSanitized && d.Outcome != agentwire.OutcomeBlank {
+			out.Residue = append(out.Residue, cmp.Or(d.MountPoint, d.Device)+": "+d.Outcome+": "+d.Reason)
 		}
 	}
 	out.Devices = append(out.Devices, devices...)

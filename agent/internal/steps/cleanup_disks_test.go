@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"gpuaas/agent/internal/sanitize/looptest"
 	"gpuaas/contract/agentwire"
 )
@@ -53,5 +55,52 @@ func TestCleanupOfDisks(t *testing.T) {
 	out = b.job(agentwire.TypeStorageCleanup, local()).apply().(agentwire.StorageCleanupOutput)
 	if len(out.Devices) != 0 || !b.Exists("/share1/new") {
 		t.Errorf("output %+v", out)
+	}
+}
+
+// A disk that was unmounted and taken out of the file table is not forgotten,
+// neither by the cleanup nor by the validation.
+func TestADiskThatNothingMountsKeepsANodeUnclean(t *testing.T) {
+	b := newBench(t)
+	disk := looptest.New(t, 4<<20)
+	device := b.Path("/sys/devices/pci0/ata1/block/sdb")
+	b.Write("/proc/self/mountinfo", "21 1 254:77 / / rw - ext4 /dev/root rw\n")
+	b.Write("/sys/devices/pci0/ata1/block/sdb/dev", disk.Numbers+"\n")
+	b.Write("/sys/devices/pci0/ata1/block/sdb/size", "8192\n")
+	b.Write("/dev/x", "")
+	var st unix.Stat_t
+	if err := unix.Stat(disk.Node, &st); err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{
+		os.MkdirAll(b.Path("/sys/block"), 0o750), os.MkdirAll(b.Path("/sys/dev/block"), 0o750),
+		os.Symlink(device, b.Path("/sys/block/sdb")), os.Symlink(device, b.Path("/sys/dev/block/"+disk.Numbers)),
+		unix.Mknod(b.Path("/dev/sdb"), unix.S_IFBLK|0o600, int(st.Rdev)),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	params := agentwire.StorageCleanupParams{Scope: "local", Disks: "sanitize"}
+	out := b.job(agentwire.TypeStorageCleanup, params).apply().(agentwire.StorageCleanupOutput)
+	if len(out.Devices) != 1 || out.Devices[0].Outcome != agentwire.OutcomeRefused || len(out.Residue) != 1 || !strings.HasPrefix(out.Residue[0], "/dev/sdb: refused: not mounted") {
+		t.Errorf("output %+v", out)
+	}
+	if v := validated(b); v.Clean || v.Findings[0].Kind != "disks" || v.Findings[0].Subject != "/dev/sdb" {
+		t.Errorf("validation %+v", v)
+	}
+
+	if err := os.WriteFile(disk.Backing, make([]byte, 4<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out = b.job(agentwire.TypeStorageCleanup, params).apply().(agentwire.StorageCleanupOutput)
+	if len(out.Devices) != 1 || out.Devices[0].Outcome != agentwire.OutcomeBlank || len(out.Residue) != 0 {
+		t.Errorf("output %+v", out)
+	}
+	v := validated(b)
+	if !v.Clean || !slices.ContainsFunc(v.Checked, func(c agentwire.CheckedKind) bool {
+		return c.Kind == "disks" && c.Result == "clean" && strings.Contains(c.Detail, "1 disks that are not mounted are blank")
+	}) {
+		t.Errorf("validation %+v", v)
 	}
 }

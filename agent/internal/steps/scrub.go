@@ -87,7 +87,7 @@ func (h gpuScrub) evidence(ctx context.Context, vendor gpu.Vendor, g gpu.Scrubbe
 	}
 	switch {
 	case g.Error != nil && vendor == gpu.AMD && g.Error.Code == gpu.CodeUnsupported:
-		one.Method = "reset" // there is no overwriting on these; the verdict goes by the reset
+		one.Method = agentwire.ScrubByReset // there is no overwriting on these; the verdict goes by the reset
 	case g.Error != nil:
 		one.Error = g.Error.Code + ": " + g.Error.Message
 	case g.Coverage() < minCoverage:
@@ -98,7 +98,7 @@ func (h gpuScrub) evidence(ctx context.Context, vendor gpu.Vendor, g gpu.Scrubbe
 	if reset {
 		one.Reset = h.reset(ctx, vendor, g.UUID, found)
 	}
-	if one.Method == "reset" && one.Reset != string(gpu.ResetDone) {
+	if one.Method == agentwire.ScrubByReset && one.Reset != string(gpu.ResetDone) {
 		one.Error = "not_reset: " + one.Reset
 	}
 	return one

@@ -10,9 +10,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"gpuaas/agent/internal/inspect"
 	"gpuaas/agent/internal/sanitize"
+	"gpuaas/contract/agentwire"
 )
 
 func (h validateClean) lookIPC(ctx context.Context, i *inspection) (looked, error) {
@@ -82,10 +84,37 @@ func (h validateClean) lookDisks(ctx context.Context, i *inspection) (looked, er
 			i.found("disks", w.Point, "there should be a disk, and it is not mounted: it could not be looked at")
 		}
 	}
-	if len(points) == 0 {
+	blank := h.lookUnclaimed(ctx, i, mounts)
+	if len(points) == 0 && blank == 0 {
 		return none("this machine has no data disk"), nil
 	}
-	return h.lookFolders(ctx, i, "disks", mounts, points), nil
+	seen := h.lookFolders(ctx, i, "disks", mounts, points)
+	if blank > 0 {
+		seen.detail += fmt.Sprintf("; %d disks that are not mounted are blank", blank)
+	}
+	return seen, nil
+}
+
+// lookUnclaimed looks at the disks that are mounted nowhere. Nobody can tell
+// whose data they hold, unless they are blank.
+func (h validateClean) lookUnclaimed(ctx context.Context, i *inspection, mounts []inspect.Mount) (blank int) {
+	finder := sanitize.Finder{Host: h.Host, Mounts: mounts}
+	// What is mounted, although not as a data disk, is looked at by lookMounts.
+	disks := slices.DeleteFunc(finder.Unclaimed(nil), func(t sanitize.Target) bool { return t.Refused != "" })
+	seen := make([]agentwire.DeviceSanitized, len(disks))
+	var group sync.WaitGroup
+	for k, t := range disks {
+		group.Go(func() { seen[k] = finder.Judge(ctx, t, "", h.Clock) })
+	}
+	group.Wait()
+	for _, e := range seen {
+		if e.Outcome == agentwire.OutcomeBlank {
+			blank++
+			continue
+		}
+		i.found("disks", e.Device, "%s", e.Reason)
+	}
+	return blank
 }
 
 // maxLooked bounds a walk through a folder that tenants could fill.

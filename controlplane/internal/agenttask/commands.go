@@ -75,8 +75,10 @@ func (c Commands) Enqueue(ctx context.Context, tx pgx.Tx, r Request) (Task, erro
 	if err != nil {
 		return Task{}, err
 	}
-	if err := taint(ctx, tx, t); err != nil {
-		return Task{}, err
+	if t.letsIn() {
+		if err := node.LetIn(ctx, tx, t.Node, t.entry()); err != nil {
+			return Task{}, err
+		}
 	}
 	if err := record(ctx, tx, "node_task.create", t, audit.Success, r.Reason, nil); err != nil {
 		return Task{}, err
@@ -87,15 +89,14 @@ func (c Commands) Enqueue(ctx context.Context, tx pgx.Tx, r Request) (Task, erro
 	return t, postgres.Notify(ctx, tx, channel, r.Node.String())
 }
 
-// taint notes that a task gives somebody access to its node, who may leave
+// letsIn reports whether a task gives somebody access to its node, who may leave
 // something behind. It is noted with the task and not with its success: a task
 // whose end nobody hears of may have let somebody in all the same.
-func taint(ctx context.Context, tx pgx.Tx, t Task) error {
-	if t.Type != agentwire.TypeProvisionUser && t.Type != agentwire.TypeTerminalOpen {
-		return nil
-	}
-	return node.Taint(ctx, tx, t.Node, fmt.Sprintf("task %s (%s) lets a tenant in", t.ID, t.Type))
+func (t Task) letsIn() bool {
+	return t.Type == agentwire.TypeProvisionUser || t.Type == agentwire.TypeTerminalOpen
 }
+
+func (t Task) entry() string { return fmt.Sprintf("task %s (%s) lets a tenant in", t.ID, t.Type) }
 
 // deadline is when it is too late: the node had as long as it may to come for
 // the task, and one attempt's time on top.

@@ -18,6 +18,7 @@ import (
 	"gpuaas/controlplane/internal/auth"
 	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/id"
+	"gpuaas/controlplane/internal/node"
 	"gpuaas/controlplane/internal/outbox"
 	"gpuaas/controlplane/internal/postgres"
 	"gpuaas/controlplane/internal/telemetry"
@@ -147,9 +148,9 @@ func finish(ctx context.Context, tx pgx.Tx, t Task, now time.Time, e ending) (Ta
 	if t, err = fromRow(row); err != nil {
 		return t, err
 	}
-	if t.Attempt > 0 && e.err.Code != CodeSuperseded {
+	if t.letsIn() && t.Attempt > 0 && e.err.Code != CodeSuperseded {
 		// Again, because the node may have been proven clean while it was queued.
-		if err := taint(ctx, tx, t); err != nil {
+		if err := node.Taint(ctx, tx, t.Node, t.entry()); err != nil {
 			return t, err
 		}
 	}

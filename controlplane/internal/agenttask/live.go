@@ -2,7 +2,6 @@ package agenttask
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -12,33 +11,62 @@ import (
 	"gpuaas/controlplane/internal/id"
 )
 
-// Live finds the task of a type that a workflow gave a node and that has not
-// ended; ok is false when there is none. Whoever takes the work of a workflow up
-// waits for it instead of giving another.
-func Live(ctx context.Context, tx pgx.Tx, node id.Node, typ, workflowID string) (t Task, ok bool, err error) {
-	row, err := agenttaskdb.New(tx).LiveOfWorkflow(ctx, agenttaskdb.LiveOfWorkflowParams{NodeID: node, Type: typ, AwaitWorkflowID: workflowID})
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Task{}, false, nil
-	}
+// The keys of tasks that a workflow gives begin with its id and a slash.
+
+// LiveOf lists the tasks that a workflow gave a node and that have not ended,
+// newest first. Whoever takes the work of a workflow up waits for them instead
+// of giving others.
+func LiveOf(ctx context.Context, db agenttaskdb.DBTX, node id.Node, workflowID string) ([]Task, error) {
+	rows, err := agenttaskdb.New(db).LiveOfJob(ctx, agenttaskdb.LiveOfJobParams{NodeID: node, KeyPrefix: workflowID + "/"})
 	if err != nil {
-		return Task{}, false, fmt.Errorf("look for tasks of workflow %s: %w", workflowID, err)
+		return nil, fmt.Errorf("look for tasks of workflow %s: %w", workflowID, err)
 	}
-	t, err = fromRow(row)
-	return t, err == nil, err
+	out := make([]Task, len(rows))
+	for i, r := range rows {
+		if out[i], err = fromRow(r); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // CancelOf stops the tasks that a workflow gave a node and that have not ended.
 func (c Commands) CancelOf(ctx context.Context, node id.Node, workflowID, reason string) error {
-	tasks, err := agenttaskdb.New(c.DB).LiveIDsOfWorkflow(ctx, agenttaskdb.LiveIDsOfWorkflowParams{NodeID: node, AwaitWorkflowID: workflowID})
+	tasks, err := LiveOf(ctx, c.DB, node, workflowID)
 	if err != nil {
-		return fmt.Errorf("look for tasks of workflow %s: %w", workflowID, err)
+		return err
 	}
-	for _, task := range tasks {
-		if _, err := c.Cancel(ctx, task, reason); err != nil && fault.KindOf(err) != fault.Conflict { // it has just ended
+	for _, t := range tasks {
+		if _, err := c.Cancel(ctx, t.ID, reason); err != nil && fault.KindOf(err) != fault.Conflict { // it has just ended
 			return err
 		}
 	}
 	return nil
+}
+
+// Task reads a task.
+func (c Commands) Task(ctx context.Context, task id.NodeTask) (Task, error) {
+	row, err := agenttaskdb.New(c.DB).Get(ctx, task)
+	return found(row, err, task)
+}
+
+// TellWhenEnded makes a workflow the one that is signalled when a task ends. One
+// that has ended already is returned as it is, and signals nobody.
+func (c Commands) TellWhenEnded(ctx context.Context, task id.NodeTask, workflowID string) (Task, error) {
+	var t Task
+	err := c.DB.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		q := agenttaskdb.New(tx)
+		row, err := q.Held(ctx, task)
+		if t, err = found(row.NodeTask, err, task); err != nil || t.Status.Ended() || t.AwaitWorkflow == workflowID {
+			return err
+		}
+		if err := q.Await(ctx, agenttaskdb.AwaitParams{ID: task, AwaitWorkflowID: workflowID}); err != nil {
+			return fmt.Errorf("note who waits for task %s: %w", task, err)
+		}
+		t.AwaitWorkflow = workflowID
+		return nil
+	})
+	return t, err
 }
 
 // Result is how the task ended, if it has.

@@ -46,6 +46,7 @@ WITH next AS (
     WHERE t.node_id = sqlc.arg(node_id) AND t.generation = sqlc.arg(generation) AND t.status = 'queued'
       AND t.deadline_at > sqlc.arg(now)::timestamptz
       AND n.status NOT IN ('retired', 'deleted') AND (n.status <> 'removing' OR t.type = 'node.uninstall')
+      AND (n.held_by = '' OR t.type NOT IN ('allocation.provision_user', 'terminal.open')) -- nobody gets in behind a cleaning
       AND (t.concurrency_class = 'concurrent' OR NOT EXISTS (
           SELECT FROM node_tasks d
           WHERE d.node_id = t.node_id AND d.status = 'dispatched' AND d.concurrency_class <> 'concurrent'))
@@ -124,12 +125,9 @@ LIMIT sqlc.arg(page_size);
 SELECT status, count(*) AS tasks, EXTRACT(epoch FROM clock_timestamp() - min(created_at))::float8 AS oldest_seconds
 FROM node_tasks WHERE status IN ('queued', 'dispatched') GROUP BY status;
 
--- name: LiveOfWorkflow :one
--- The task of a type that a workflow waits for and that has not ended.
+-- name: LiveOfJob :many
+-- The tasks that a job gave a node, by the beginning of their keys, and that
+-- have not ended; newest first.
 SELECT * FROM node_tasks
-WHERE node_id = sqlc.arg(node_id) AND type = sqlc.arg(type) AND await_workflow_id = sqlc.arg(await_workflow_id) AND status IN ('queued', 'dispatched')
-ORDER BY created_at DESC, id DESC LIMIT 1;
-
--- name: LiveIDsOfWorkflow :many
-SELECT id FROM node_tasks
-WHERE node_id = sqlc.arg(node_id) AND await_workflow_id = sqlc.arg(await_workflow_id) AND status IN ('queued', 'dispatched') ORDER BY id;
+WHERE node_id = sqlc.arg(node_id) AND starts_with(idempotency_key, sqlc.arg(key_prefix)::text) AND status IN ('queued', 'dispatched')
+ORDER BY created_at DESC, id DESC;

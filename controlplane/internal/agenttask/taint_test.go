@@ -2,6 +2,7 @@ package agenttask_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/agenttask"
+	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/id"
 	"gpuaas/controlplane/internal/node"
 )
@@ -110,4 +112,41 @@ func TestATaskThatTheNodeNeverHadTaintsNothing(t *testing.T) {
 	if w.tainted(t, n) {
 		t.Error("a task of the earlier machine taints the new one")
 	}
+}
+
+// An operation that cleans the node holds it: nobody gets in behind it, neither
+// who asks now nor who asked before and is not in.
+func TestNobodyGetsInWhileAnOperationHoldsTheNode(t *testing.T) {
+	w := newWorld(t)
+	n := w.node(t)
+	waits := w.ask(t, n, agentwire.TypeProvisionUser)
+	hold := func(by string) { w.exec(t, `UPDATE nodes SET held_by = $2, schedulable = false WHERE id = $1`, n, by) }
+	hold("decommission 1")
+	w.provenClean(t, n)
+	for _, typ := range []string{agentwire.TypeProvisionUser, agentwire.TypeTerminalOpen} {
+		r := agenttask.Request{Node: n, Type: typ, Params: params[typ], Reason: "test"}
+		if typ == agentwire.TypeTerminalOpen {
+			r.Params = agentwire.TerminalOpenParams{
+				SessionID: "00000000-0000-4000-8000-000000000001", Username: "u1", GatewayURL: "wss://gateway.example:8443",
+				Columns: 80, Rows: 24, IdleSeconds: 600, TotalSeconds: 3600,
+			}
+		}
+		_, err := w.enqueue(w.ctx, r)
+		if fault.CodeOf(err) != "node_held" || !strings.Contains(err.Error(), "decommission 1") {
+			t.Errorf("%s: %v", typ, err)
+		}
+	}
+	if e := w.poll(t, n); e != nil {
+		t.Errorf("the node is given %s", e.Type)
+	}
+	drain := w.ask(t, n, agentwire.TypeDrain) // what the operation itself asks for
+	w.fetch(t, drain)
+	if w.tainted(t, n) {
+		t.Error("a tenant that was refused taints the node")
+	}
+	if err := w.queue.Result(t.Context(), n, drain.ID, succeeded(t, 1, agentwire.DrainOutput{})); err != nil {
+		t.Fatal(err)
+	}
+	hold("")
+	w.fetch(t, waits)
 }

@@ -39,7 +39,7 @@ func (w *world) site(tb testing.TB, name string) (id.Site, id.Profile) {
 	tb.Helper()
 	site, profile := id.New[id.Site](), id.New[id.Profile]()
 	w.exec(tb, `INSERT INTO maas_sites (id, name, region_code, api_base_url, pxe_iface, pxe_vlan_vid, node_pxe_iface, fingerprint_salt)
-		VALUES ($1, $2, 'eu-1', 'http://maas.example:5240/MAAS', 'ens19', 0, 'eno1', decode(repeat('00', 16), 'hex'))`, site, name)
+		VALUES ($1, $2, 'eu-1', 'http://' || $2 || '.example:5240/MAAS', 'ens19', 0, 'eno1', decode(repeat('00', 16), 'hex'))`, site, name)
 	w.exec(tb, `INSERT INTO maas_site_profiles (id, site_id, name) VALUES ($1, $2, 'default')`, profile, site)
 	return site, profile
 }
@@ -148,6 +148,12 @@ func TestAMachineIsOneNode(t *testing.T) {
 	second.Site, second.Profile = elsewhere, other
 	if err := w.bind(t, second); err != nil {
 		t.Errorf("the same id in another MAAS: %v", err)
+	}
+	// Another site of the same MAAS knows the machine, too.
+	twin, _ := w.site(t, "twin")
+	w.exec(t, `UPDATE maas_sites SET api_base_url = (SELECT api_base_url FROM maas_sites WHERE id = $1) WHERE id = $2`, site, twin)
+	if found, err := binding.ByMachine(t.Context(), w.db, twin, "abc123"); err != nil || found.Node != b.Node {
+		t.Errorf("seen from another site of the same MAAS: %+v %v", found, err)
 	}
 	// What is deleted stands in nobody's way.
 	w.exec(t, `UPDATE nodes SET status = 'deleted' WHERE id = $1`, b.Node)

@@ -21,8 +21,9 @@ WHERE b.site_id = $1 AND b.maas_system_id = $2 AND b.node_id <> $3 AND n.id = b.
 SELECT * FROM node_maas_state WHERE node_id = $1;
 
 -- name: ByMachine :one
-SELECT b.* FROM node_maas_state b JOIN nodes n ON n.id = b.node_id
-WHERE b.site_id = $1 AND b.maas_system_id = $2 AND n.status <> 'deleted';
+-- A machine is known by its MAAS, which more than one site may be of.
+SELECT b.* FROM node_maas_state b JOIN nodes n ON n.id = b.node_id JOIN maas_sites s ON s.id = b.site_id JOIN maas_sites here ON here.id = sqlc.arg(site_id)
+WHERE s.api_base_url = here.api_base_url AND b.maas_system_id = sqlc.arg(maas_system_id) AND n.status <> 'deleted' ORDER BY b.bound_at DESC LIMIT 1;
 
 -- name: ByIPMI :one
 SELECT b.* FROM node_maas_state b JOIN nodes n ON n.id = b.node_id

@@ -55,27 +55,38 @@ func (w *Work) afterRelease() string {
 // unknownErase is what is said to be achieved by a release of somebody else.
 const unknownErase = "unknown"
 
-// adoptRelease takes a machine for released that somebody else released. Nothing
-// is known of its disks but what MAAS says, so it counts as not erased, which the
-// profile must allow.
+// adoptRelease takes a machine for released that this job did not release. What
+// an earlier job of the node has asked for counts as far as MAAS reports it; of a
+// release by anybody else nothing is known, so it counts as not erased. The
+// profile must allow it.
 func (b *Bringup) adoptRelease(ctx context.Context, r *region, w *Work, m maas.Machine) (Result, error) {
 	f, err := w.releaseAsked()
 	if err != nil {
 		return Result{}, err
 	}
-	if least := w.leastErase(); least != site.EraseNone {
-		return Result{}, nothingToAdopt("%s was released by somebody else, and the profile demands at least %s erasing, which is not proven", w.Hostname, least).
-			with("erase its disks by hand; then lower minimum_erase of the profile for it, and adopt again")
-	}
 	said, err := b.releaseRecord(ctx, r, w)
 	if err != nil {
 		return Result{}, err
+	}
+	achieved := site.EraseNone // by what is known
+	if said.earlier {
+		achieved = said.achieved()
+	}
+	if least := w.leastErase(); achieved.Less(least) {
+		return Result{}, nothingToAdopt("%s was released by somebody else, and the profile demands at least %s erasing, which is not proven", w.Hostname, least).
+			with("erase its disks by hand; then lower minimum_erase of the profile for it, and adopt again")
 	}
 	if err := w.Fence(ctx); err != nil {
 		return Result{}, err
 	}
 	f.Reported, f.Achieved = said.texts(m), unknownErase
-	f.FellBack, f.FallbackReason = f.Requested != string(site.EraseNone), "an operator took it over as released; this job did not release it"
+	if said.earlier {
+		f.Achieved = string(achieved)
+	}
+	f.FellBack, f.FallbackReason = achieved.Less(site.Erase(f.Requested)), "an operator took it over as released; this job did not release it"
+	if f.DecidedBy = ""; f.FellBack {
+		f.DecidedBy = DecidedByAdopting // whatever the policy says of fallbacks
+	}
 	released := b.releaseEnded(w, m)
 	out := adopted(w, m, w.afterRelease())
 	out.Message, out.Evidence = released.Message+"; "+out.Message, released.Evidence

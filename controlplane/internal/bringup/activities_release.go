@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"gpuaas/controlplane/internal/durable"
 	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/maas"
+	"gpuaas/controlplane/internal/site"
 )
 
 // awaitMachine waits until the machine is as wanted. A wait that ends because
@@ -120,13 +122,32 @@ func endedBadly(s maas.Status) bool {
 	return s == maas.StatusFailedReleasing || s == maas.StatusFailedDiskErasing
 }
 
+// secureErasing is what a comment says of it: MAAS does not keep how it was to
+// erase disks.
+const secureErasing = "with secure erasing"
+
+func releaseComment(w *Work, erase maas.Erase) string {
+	if erase == maas.EraseSecure {
+		return comment(w) + " " + secureErasing
+	}
+	return comment(w)
+}
+
+// eraseOf is the least that a job of ours has asked MAAS for with this comment.
+func eraseOf(comment string) site.Erase {
+	if strings.HasSuffix(comment, secureErasing) {
+		return site.EraseSecure
+	}
+	return site.EraseQuick
+}
+
 // askRelease sends the release and makes sure that it began, whatever the answer
 // was: one may be lost, and one may promise what does not happen.
 func (b *Bringup) askRelease(ctx context.Context, r *region, w *Work, was maas.Status, erase maas.Erase) error {
 	if err := w.Fence(ctx); err != nil {
 		return err
 	}
-	_, err := r.Release(ctx, w.SystemID, maas.ReleaseOptions{Erase: erase, Comment: comment(w)})
+	_, err := r.Release(ctx, w.SystemID, maas.ReleaseOptions{Erase: erase, Comment: releaseComment(w, erase)})
 	if err != nil && ctx.Err() != nil {
 		return err
 	}

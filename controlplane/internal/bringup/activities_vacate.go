@@ -247,7 +247,7 @@ func (b *Bringup) withoutErasing(ctx context.Context, r *region, w *Work, m maas
 		return m, false, err
 	}
 	f := w.Facts.Release
-	f.FellBack, f.FallbackReason = true, eraseFailed(w, m, why).Message
+	f.FellBack, f.FallbackReason, f.DecidedBy = true, eraseFailed(w, m, why).Message, DecidedByPolicy
 	if err := w.Save(ctx); err != nil {
 		return m, false, err
 	}
@@ -290,6 +290,9 @@ func (b *Bringup) freed(w *Work, m maas.Machine, said releaseRecord) (Result, er
 	case !m.Status.Free():
 		return Result{}, failed(durable.StateAmbiguity, "release_stuck", "%s is %s in MAAS after its release", w.Hostname, m.Status.Label()).
 			with("set it right in MAAS, then resume").final().about(said.details(m))
+	case !said.ours && said.earlier && !said.achieved().Less(site.Erase(f.Requested)):
+		f.Achieved, f.FellBack, f.FallbackReason, f.DecidedBy = string(said.achieved()), false, "", ""
+		return b.releaseEnded(w, m), nil
 	case !said.ours:
 		return Result{}, failed(durable.StateAmbiguity, "released_elsewhere", "%s is %s in MAAS already, and this job did not release it", w.Hostname, m.Status.Label()).
 			with("find out who released it and what became of its disks; adopt the observed state goes on with it as it is").final().about(said.details(m))
@@ -297,13 +300,13 @@ func (b *Bringup) freed(w *Work, m maas.Machine, said releaseRecord) (Result, er
 	asked := f.Requested != string(site.EraseNone)
 	switch {
 	case asked && said.erased:
-		f.Achieved, f.FellBack, f.FallbackReason = f.Requested, false, ""
+		f.Achieved, f.FellBack, f.FallbackReason, f.DecidedBy = f.Requested, false, "", ""
 	case asked && !f.FellBack && !w.mayFallBack():
 		return Result{}, failed(durable.StateAmbiguity, "release_erase_unproven", "%s is %s in MAAS, but MAAS does not say that it erased its disks", w.Hostname, m.Status.Label()).
 			with("its disks may still hold data: erase them by hand; adopt the observed state goes on with it as it is").final().about(said.details(m))
 	case asked && !f.FellBack:
 		f.FellBack, f.FallbackReason = true, fmt.Sprintf("MAAS released %s, but does not say that it erased its disks", w.Hostname)
-		f.Achieved = string(site.EraseNone)
+		f.Achieved, f.DecidedBy = string(site.EraseNone), DecidedByPolicy
 	default:
 		f.Achieved = string(site.EraseNone)
 	}
@@ -335,10 +338,20 @@ func (b *Bringup) releaseEnded(w *Work, m maas.Machine) Result {
 
 // releaseRecord is what MAAS has on record since the machine was last deployed.
 type releaseRecord struct {
-	ours   bool // the newest request about a release came from this job
-	broken bool // and was to mark the machine broken
-	erased bool // MAAS says that it erased the disks, as this job asked for last
-	said   []string
+	ours    bool // the newest request about a release came from this job
+	earlier bool // it came from an earlier job of this node, which did not go on
+	broken  bool // and was to mark the machine broken
+	erased  bool // MAAS says that it erased the disks, as the job asked for last
+	erase   site.Erase
+	said    []string
+}
+
+// achieved is the erasing that MAAS reports.
+func (rec releaseRecord) achieved() site.Erase {
+	if !rec.erased {
+		return site.EraseNone
+	}
+	return rec.erase
 }
 
 // What MAAS keeps of a release. What it did by itself in the course of one has
@@ -371,10 +384,10 @@ func (b *Bringup) releaseRecord(ctx context.Context, r *region, w *Work) (releas
 			if e.Description == "" {
 				continue
 			}
-			rec.ours = fromAny(e, []string{w.Job})
+			rec.ours, rec.earlier = fromAny(e, []string{w.Job}), fromAny(e, w.Prior)
 			rec.broken = rec.ours && e.Type == breakingRequest
 			if e.Type == erasingRequest {
-				erasing, rec.erased = rec.ours, false
+				erasing, rec.erased, rec.erase = rec.ours || rec.earlier, false, eraseOf(e.Description)
 			}
 		case disksErased:
 			rec.erased = erasing

@@ -158,7 +158,7 @@ func TestReleaseMaasNodeEraseFails(t *testing.T) {
 			if c.code == "" {
 				out := w.does(t, bringup.ReleaseMAASNode, job)
 				f := evidence[bringup.ReleaseFacts](t, out, bringup.EvidenceRelease)
-				if !f.FellBack || f.FallbackReason == "" || f.Requested != "secure" || f.Achieved != "none" || !strings.Contains(out.Message, f.FallbackReason) {
+				if !f.FellBack || f.FallbackReason == "" || f.DecidedBy != bringup.DecidedByPolicy || f.Requested != "secure" || f.Achieved != "none" || !strings.Contains(out.Message, f.FallbackReason) {
 					t.Errorf("the downgrade is told as %+v, %s", f, out.Message)
 				}
 				w.until(t, job.SystemID, region.Ready.String())

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"gpuaas/controlplane/internal/durable"
 	"gpuaas/controlplane/internal/firstboot"
 	"gpuaas/controlplane/internal/id"
@@ -121,6 +123,10 @@ type Work struct {
 	// Fence refuses once the job was taken over. Ask it before every effect that
 	// cannot be taken back.
 	Fence func(ctx context.Context) error
+	// FenceIn is Fence within a transaction: nobody takes the job over until that
+	// ends. It is the first thing in it, because the row of a job is locked before
+	// that of its node.
+	FenceIn func(ctx context.Context, tx pgx.Tx) error
 	// Save keeps SystemID, PXEMAC, Facts and Observed now, because losing them
 	// would cost an effect to be repeated.
 	Save func(ctx context.Context) error
@@ -196,6 +202,12 @@ type Facts struct {
 	Left []string `json:"left,omitempty"` // what undoing could not, or must not, undo
 }
 
+// Who decides that a machine may be released with less erasing than asked for.
+const (
+	DecidedByPolicy   = "policy release_fallback_no_erase"
+	DecidedByAdopting = "an operator, by adopting the machine as it is"
+)
+
 // ReleaseFacts are how the machine was given back to MAAS.
 type ReleaseFacts struct {
 	Requested      string     `json:"requested"`          // the erasing that was asked for: none, quick or secure
@@ -203,7 +215,8 @@ type ReleaseFacts struct {
 	Reported       []string   `json:"reported,omitempty"` // what MAAS merely said, newest last
 	FellBack       bool       `json:"fell_back,omitempty"`
 	FallbackReason string     `json:"fallback_reason,omitempty"`
-	MinimumErase   string     `json:"minimum_erase"` // of the profile
+	DecidedBy      string     `json:"decided_by,omitempty"` // who let less pass: DecidedByPolicy or DecidedByAdopting
+	MinimumErase   string     `json:"minimum_erase"`        // of the profile
 	RequestedAt    *time.Time `json:"requested_at,omitempty"`
 	EndedAt        *time.Time `json:"ended_at,omitempty"`
 	Ladder         []string   `json:"ladder,omitempty"` // what was tried on a release that got stuck

@@ -27,6 +27,7 @@ type Draft struct {
 	Kind         certificate.Kind
 	Decommission id.Decommission
 	Node         id.Node
+	EvidenceSeq  int64 // of the newest evidence that the body was made of
 	Body         certificate.Document
 }
 

@@ -41,7 +41,7 @@ func TestWhatIsIssuedVerifiesAndIsChained(t *testing.T) {
 	}
 }
 
-func TestAnOperationGetsOneDocument(t *testing.T) {
+func TestTheSameEvidenceGetsOneDocument(t *testing.T) {
 	w := newWorld(t)
 	d := w.draft()
 	first := w.issue(t, d)
@@ -58,6 +58,29 @@ func TestAnOperationGetsOneDocument(t *testing.T) {
 	}
 	if none, err := w.service.OfDecommission(w.ctx, id.New[id.Decommission]()); err != nil || none != nil {
 		t.Error(none, err)
+	}
+}
+
+// What an operation saw later is another document, which counts from then on;
+// the former stays what it was.
+func TestLaterEvidenceGetsADocumentOfItsOwn(t *testing.T) {
+	w := newWorld(t)
+	d := w.draft()
+	first := w.issue(t, d)
+	d.EvidenceSeq, d.Body.Operation.Reason = d.EvidenceSeq+1, "once more"
+	second := w.issue(t, d)
+	if second.ID == first.ID || second.Seq != 2 || second.Previous != first.Digest || w.file(t, second.ID).Document.Operation.Reason != "once more" {
+		t.Errorf("%+v, then %+v", first, second)
+	}
+	if found, err := w.service.OfDecommission(w.ctx, d.Decommission); err != nil || found == nil || found.ID != second.ID {
+		t.Error(found, err)
+	}
+	d.EvidenceSeq--
+	if again := w.issue(t, d); again.ID != first.ID {
+		t.Errorf("the evidence of %s got %s", first.ID, again.ID)
+	}
+	if got := w.trace(t); got != (trace{2, 2, 2}) {
+		t.Errorf("%+v", got)
 	}
 }
 

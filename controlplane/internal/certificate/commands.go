@@ -100,11 +100,13 @@ func (s *Service) Keys(ctx context.Context) ([]certificate.Key, error) {
 const attempts = 5
 
 // Issue signs what a draft states and records it as the next document of the
-// node. An operation gets one: asked again, Issue answers with what there is.
-// The engine signs before the transaction, so that none waits for it.
+// node. The same evidence of an operation gets one: asked again, Issue answers
+// with what there is. An operation that went on since then gets another, which
+// stands for the former. The engine signs before the transaction, so that none
+// waits for it.
 func (s *Service) Issue(ctx context.Context, d Draft) (Issued, error) {
 	for range attempts {
-		before, err := ofDecommission(ctx, s.reads, d.Decommission)
+		before, err := ofEvidence(ctx, s.reads, d)
 		if err != nil {
 			return Issued{}, err
 		}
@@ -171,7 +173,7 @@ func (s *Service) add(ctx context.Context, d Draft, last link, signed *certifica
 		if err := q.LockChain(ctx, d.Node.String()); err != nil {
 			return fmt.Errorf("lock chain of node %s: %w", d.Node, err)
 		}
-		before, err := ofDecommission(ctx, q, d.Decommission)
+		before, err := ofEvidence(ctx, q, d)
 		if err != nil || before != nil {
 			out = before
 			return err
@@ -185,7 +187,7 @@ func (s *Service) add(ctx context.Context, d Draft, last link, signed *certifica
 			return nil
 		}
 		out = &issued
-		return insert(ctx, tx, issued, signed.Bytes())
+		return insert(ctx, tx, issued, d.EvidenceSeq, signed.Bytes())
 	})
 	if err != nil {
 		return nil, err
@@ -208,10 +210,10 @@ func issuedAs(d Draft, signed *certificate.Signed) (Issued, error) {
 	}, nil
 }
 
-func insert(ctx context.Context, tx pgx.Tx, i Issued, file []byte) error {
+func insert(ctx context.Context, tx pgx.Tx, i Issued, evidence int64, file []byte) error {
 	err := certificatedb.New(tx).Insert(ctx, certificatedb.InsertParams{
 		ID: i.ID, NodeID: i.Node, Seq: int32(i.Seq), Kind: string(i.Kind), DecommissionID: i.Decommission, Document: file, //nolint:gosec // counts documents of a node
-		Digest: i.Digest, PreviousDigest: i.Previous, KeyID: i.KeyID, IssuedAt: i.IssuedAt,
+		Digest: i.Digest, PreviousDigest: i.Previous, KeyID: i.KeyID, IssuedAt: i.IssuedAt, EvidenceSeq: evidence,
 	})
 	if err != nil {
 		return fmt.Errorf("insert certificate %s: %w", i.ID, err)

@@ -5,7 +5,9 @@
 // the record of it.
 //
 // Invariants:
-//   - An operation has at most one document; asking again gives the same one.
+//   - The same evidence of an operation has at most one document; asking again
+//     gives the same one. An operation that goes through its stages once more
+//     gets another, and the newest one counts.
 //   - The documents of a node are numbered without a gap, and each names the
 //     digest of the one before it. The database decides races.
 //   - A document that claims what it has no evidence for is not issued.

@@ -3,8 +3,8 @@
 SELECT pg_advisory_xact_lock(hashtextextended('decommission_certificates ' || sqlc.arg(node)::text, 0));
 
 -- name: Insert :exec
-INSERT INTO decommission_certificates (id, node_id, seq, kind, decommission_id, document, digest, previous_digest, key_id, issued_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
+INSERT INTO decommission_certificates (id, node_id, seq, kind, decommission_id, document, digest, previous_digest, key_id, issued_at, evidence_seq)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11);
 
 -- name: Get :one
 SELECT document FROM decommission_certificates WHERE id = $1;
@@ -12,7 +12,12 @@ SELECT document FROM decommission_certificates WHERE id = $1;
 -- name: OfDecommission :one
 SELECT id, node_id, seq, kind, decommission_id, digest, previous_digest, key_id, issued_at,
        (document #>> '{document,node,hostname}')::text AS hostname, (document #>> '{document,operation,mode}')::text AS mode
-FROM decommission_certificates WHERE decommission_id = $1;
+FROM decommission_certificates WHERE decommission_id = $1 ORDER BY seq DESC LIMIT 1;
+
+-- name: OfEvidence :one
+SELECT id, node_id, seq, kind, decommission_id, digest, previous_digest, key_id, issued_at,
+       (document #>> '{document,node,hostname}')::text AS hostname, (document #>> '{document,operation,mode}')::text AS mode
+FROM decommission_certificates WHERE decommission_id = $1 AND evidence_seq = $2;
 
 -- name: Last :one
 SELECT seq, digest, issued_at FROM decommission_certificates WHERE node_id = $1 ORDER BY seq DESC LIMIT 1;

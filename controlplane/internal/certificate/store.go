@@ -23,16 +23,21 @@ func fromRow(r certificatedb.ListRow) Issued {
 	}
 }
 
-// ofDecommission is what was issued about an operation; nil when nothing was.
-func ofDecommission(ctx context.Context, q *certificatedb.Queries, operation id.Decommission) (*Issued, error) {
-	r, err := q.OfDecommission(ctx, operation)
+// ofEvidence is what was issued about an operation as far as it had come; nil
+// when nothing was.
+func ofEvidence(ctx context.Context, q *certificatedb.Queries, d Draft) (*Issued, error) {
+	r, err := q.OfEvidence(ctx, certificatedb.OfEvidenceParams{DecommissionID: d.Decommission, EvidenceSeq: d.EvidenceSeq})
+	return found(certificatedb.ListRow(r), err)
+}
+
+func found(r certificatedb.ListRow, err error) (*Issued, error) {
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil //nolint:nilnil // nothing was issued, and nothing is wrong
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read certificate of decommission %s: %w", operation, err)
+		return nil, fmt.Errorf("read certificate of decommission: %w", err)
 	}
-	issued := fromRow(certificatedb.ListRow(r))
+	issued := fromRow(r)
 	return &issued, nil
 }
 
@@ -65,9 +70,11 @@ func (s *Service) Signed(ctx context.Context, certificateID id.Certificate) ([]b
 	return raw, nil
 }
 
-// OfDecommission is what was issued about an operation; nil when nothing was.
+// OfDecommission is what was issued last about an operation: it stands for what
+// was issued about it before. Nil when nothing was.
 func (s *Service) OfDecommission(ctx context.Context, operation id.Decommission) (*Issued, error) {
-	return ofDecommission(ctx, s.reads, operation)
+	r, err := s.reads.OfDecommission(ctx, operation)
+	return found(certificatedb.ListRow(r), err)
 }
 
 // position is where a listing continues: newest first.

@@ -5,8 +5,12 @@ import (
 	"crypto/ed25519"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"sync"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/agenttask"
@@ -41,6 +45,8 @@ type agent struct {
 	away bool
 	// lazy: nobody fetches anything, and no time passes.
 	lazy bool
+	// stubborn: what is under way cannot be stopped.
+	stubborn bool
 }
 
 // on says what is done with tasks of a type, one after the other; the last
@@ -75,13 +81,18 @@ func (a *agent) take(typ string) answer {
 // agent does all that it is given.
 func (a *agent) visit(ctx context.Context, node id.Node, generation int64) error {
 	a.mu.Lock()
-	away, lazy := a.away, a.lazy
+	away, lazy, stubborn := a.away, a.lazy, a.stubborn
 	a.mu.Unlock()
 	if lazy {
 		return nil
 	}
 	if away {
 		return a.pass(ctx, 4*time.Minute)
+	}
+	if !stubborn {
+		if err := a.stop(ctx, node); err != nil {
+			return err
+		}
 	}
 	for {
 		e, err := a.queue.Wait(ctx, node, generation, 0)
@@ -92,6 +103,23 @@ func (a *agent) visit(ctx context.Context, node id.Node, generation int64) error
 			return err
 		}
 	}
+}
+
+// stop ends what the agent works at and was told to stop.
+func (a *agent) stop(ctx context.Context, node id.Node) error {
+	rows, err := a.owner.Query(ctx, `SELECT id::text, type, attempt FROM node_tasks WHERE node_id = $1 AND status = 'dispatched' AND cancel_requested`, node)
+	if err != nil {
+		return err
+	}
+	told, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (agentwire.Envelope, error) {
+		e := agentwire.Envelope{NodeID: node.String()}
+		err := row.Scan(&e.TaskID, &e.Type, &e.Attempt)
+		return e, err
+	})
+	for _, e := range told {
+		err = errors.Join(err, a.report(&e, agentwire.ResultRequest{Status: agentwire.ResultCancelled}))
+	}
+	return err
 }
 
 func (a *agent) report(e *agentwire.Envelope, r agentwire.ResultRequest) error {
@@ -109,7 +137,7 @@ func (a *agent) report(e *agentwire.Envelope, r agentwire.ResultRequest) error {
 
 func succeeds(output any) answer {
 	return func(a *agent, e *agentwire.Envelope) error {
-		raw, err := json.Marshal(output)
+		raw, err := json.Marshal(during(output, time.Now().UTC()))
 		return errors.Join(err, a.report(e, agentwire.ResultRequest{Status: agentwire.ResultSucceeded, Output: raw}))
 	}
 }
@@ -159,9 +187,7 @@ func clean(typ string) any {
 	case agentwire.TypeStorageCleanup:
 		return cleaned()
 	case agentwire.TypeGPUScrub:
-		return agentwire.GPUScrubOutput{Outcome: "scrubbed", Vendor: "nvidia", GPUs: []agentwire.GPUScrubbed{
-			{UUID: "GPU-1", Method: "overwrite", BytesTotal: 1000, BytesCovered: 990, Reset: "done"},
-		}}
+		return agentwire.GPUScrubOutput{Outcome: "scrubbed", Vendor: "nvidia", GPUs: scrubbed(yardGPUs)}
 	case agentwire.TypeValidateClean:
 		return agentwire.ValidateCleanOutput{Clean: true, Findings: []agentwire.CleanFinding{}, Checked: []agentwire.CheckedKind{
 			{Kind: "users", Result: "clean", Detail: "looked at 3"}, {Kind: "disks", Result: "clean", Detail: "looked at 2"},
@@ -172,8 +198,15 @@ func clean(typ string) any {
 	return struct{}{}
 }
 
+// scrubbed are GPUs whose memory was overwritten.
+func scrubbed(number int) (out []agentwire.GPUScrubbed) {
+	for i := range number {
+		out = append(out, agentwire.GPUScrubbed{UUID: fmt.Sprintf("GPU-%d", i+1), Method: "overwrite", BytesTotal: 1000, BytesCovered: 990, Reset: "done"})
+	}
+	return out
+}
+
 func cleaned() agentwire.StorageCleanupOutput {
-	at := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
 	return agentwire.StorageCleanupOutput{
 		Scope: "local", EntriesRemoved: 7, BytesFreed: 700, Unmounted: []string{}, ConfigRemoved: []string{}, Residue: []string{},
 		Folders: []agentwire.FolderCleaned{
@@ -183,9 +216,24 @@ func cleaned() agentwire.StorageCleanupOutput {
 		Devices: []agentwire.DeviceSanitized{{
 			Device: "/dev/nvme1n1", MountPoint: "/share0", Serial: "S4X1", Model: "PM1733", Transport: "nvme", SizeBytes: 4096, Method: "nvme_sanitize_crypto",
 			Level: agentwire.LevelPurge, Outcome: agentwire.OutcomeSanitized, BytesCovered: 4096, CanariesPlanted: 8, SamplesRead: 16, SampleBytes: 1024,
-			VerifiedBy: agentwire.VerifiedByZeroes, Verified: true, Tool: "nvme-cli 2.8", StartedAt: at, EndedAt: at.Add(time.Minute), FilesystemRestored: true,
+			VerifiedBy: agentwire.VerifiedByZeroes, Verified: true, Tool: "nvme-cli 2.8", FilesystemRestored: true,
 		}},
 	}
+}
+
+// during is an output of which all that has no time of its own happened then.
+func during(output any, at time.Time) any {
+	out, ok := output.(agentwire.StorageCleanupOutput)
+	if !ok {
+		return output
+	}
+	out.Devices = slices.Clone(out.Devices)
+	for i := range out.Devices {
+		if d := &out.Devices[i]; d.StartedAt.IsZero() {
+			d.StartedAt, d.EndedAt = at, at
+		}
+	}
+	return out
 }
 
 // kept is a disk that says it did and did not.
@@ -213,6 +261,9 @@ func (y *yard) Around(ctx context.Context, call durable.StageCall, w *bringup.Wo
 	}
 	if err := y.visit(ctx, call); err != nil {
 		return bringup.Result{}, err
+	}
+	if y.equip != nil {
+		y.equip(call, w)
 	}
 	result, err := stage(ctx, w)
 	if y.after != nil {

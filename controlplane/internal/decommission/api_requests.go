@@ -89,7 +89,7 @@ func (s *Service) registerRequests(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "clean-node-storage", Method: http.MethodPost, Path: pathNode + "/storage-cleanup", Tag: tag,
 		Summary:     "Clean the storage of a node",
-		Description: "DESTROYS data on the node. The node is held meanwhile, and validated afterwards." + refusals,
+		Description: "DESTROYS data on the node. The node is held meanwhile, and validated afterwards; one that is tainted stays out of scheduling until it is reset." + refusals,
 		Access:      httpapi.Platform(auth.DecommissionManage), Status: http.StatusAccepted,
 	}, func(ctx context.Context, in *struct {
 		NodePath
@@ -111,7 +111,7 @@ func (s *Service) registerLifecycle(api *httpapi.API) {
 	}{
 		{Drain, "Take a node out of service, and clean nothing", "Sessions and accounts of tenants end; the node is retired."},
 		{Retire, "Take a node out of service, cleaned", "DESTROYS what tenants left on it; the node is retired and proven clean, with a certificate."},
-		{Reactivate, "Return a retired node to service", "It becomes schedulable once it is validated."},
+		{Reactivate, "Return a retired node to service", "It becomes schedulable once it is validated. One that is not proven clean is cleaned before, which DESTROYS what tenants left on it."},
 		{Remove, "Remove a retired node from the inventory", "The agent is uninstalled and the node deleted for good; its id is never used again. A machine of MAAS that is to be released is fully decommissioned instead."},
 	} {
 		httpapi.Register(api, httpapi.Operation{

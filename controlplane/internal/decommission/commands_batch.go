@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -78,6 +79,7 @@ func (n NewBatch) bounded() (NewBatch, error) {
 	if n.PlanHash != "" {
 		bad = append(bad, fault.Field{Path: "body.plan_hash", Message: "a plan is of one node"})
 	}
+	n.Selector.Nodes = once(n.Selector.Nodes)
 	sel := n.Selector
 	if len(sel.Nodes) == 0 && sel.Site.IsZero() && sel.RegionCode == "" && sel.SKU == "" && sel.HostnamePrefix == "" && len(sel.Statuses) == 0 {
 		bad = append(bad, fault.Field{Path: "body.selector", Message: "must name something: all nodes at once are never meant"})
@@ -86,6 +88,16 @@ func (n NewBatch) bounded() (NewBatch, error) {
 		return n, fault.New(fault.Invalid, "validation_error", "the request has fields that cannot be accepted").WithFields(bad...)
 	}
 	return n, nil
+}
+
+// once is a list without repetitions.
+func once(nodes []id.Node) []id.Node {
+	seen := map[id.Node]bool{}
+	return slices.DeleteFunc(slices.Clone(nodes), func(of id.Node) bool {
+		again := seen[of]
+		seen[of] = true
+		return again
+	})
 }
 
 // eligible are the nodes of a selector that can be operated on, and the others.
@@ -182,7 +194,8 @@ func (s *Service) recordBatch(ctx context.Context, tx pgx.Tx, action string, b B
 }
 
 // admit begins as many of a batch as may run side by side. The batch is locked,
-// so that no place is given twice.
+// so that no place is given twice. An action on a parked one takes a place
+// regardless: see ADR 0027.
 func (s *Service) admit(ctx context.Context, tx pgx.Tx, batch id.DecommissionBatch) error {
 	q := decommissiondb.New(tx)
 	if _, err := q.LockBatch(ctx, batch); err != nil {

@@ -12,7 +12,6 @@ import (
 	"gpuaas/controlplane/internal/decommission/internal/decommissiondb"
 	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/id"
-	"gpuaas/controlplane/internal/node"
 	"gpuaas/controlplane/internal/outbox"
 	"gpuaas/controlplane/internal/postgres"
 	"gpuaas/controlplane/internal/telemetry"
@@ -87,15 +86,12 @@ func stale() error {
 
 // insert adds the row of an operation that nothing stands in the way of.
 func (s *Service) insert(ctx context.Context, tx pgx.Tx, now situation, r Request, batch id.DecommissionBatch, admitted *time.Time) (Decommission, error) {
-	seen, err := node.Share(ctx, tx, now.node.ID)
+	now, err := now.again(ctx, tx)
 	if err != nil {
 		return Decommission{}, err
 	}
-	if seen.Status != now.node.Status || seen.Generation != now.node.Generation {
-		return Decommission{}, fault.New(fault.Conflict, "plan_stale", "node %s became %s meanwhile", seen.Hostname, seen.Status).WithRemedy("ask again")
-	}
-	if now.node = seen; r.PlanHash != "" && r.PlanHash != now.hash(r) {
-		return Decommission{}, stale()
+	if err := now.refuse(r); err != nil {
+		return Decommission{}, err
 	}
 	of := id.New[id.Decommission]()
 	p := decommissiondb.InsertParams{

@@ -94,6 +94,7 @@ type FollowUp struct {
 	What    string    `json:"what" doc:"What is left to be done."`
 	Why     string    `json:"why" doc:"Why it was not done."`
 	Command string    `json:"command,omitempty" doc:"How to do it, where a command does."`
+	Stage   string    `json:"stage" doc:"The stage that left it; done again, it says anew what is left."`
 	At      time.Time `json:"at"`
 }
 

@@ -9,6 +9,7 @@ import (
 	"gpuaas/contract/agentwire"
 	"gpuaas/contract/certificate"
 	"gpuaas/controlplane/internal/bringup"
+	"gpuaas/controlplane/internal/durable"
 	"gpuaas/controlplane/internal/job"
 	"gpuaas/controlplane/internal/node"
 )
@@ -33,12 +34,22 @@ func document(d Decommission, n node.Node, evidence []Evidence, now time.Time) (
 		b.doc.Overrides = append(b.doc.Overrides, certificate.Override{Stage: o.Stage, By: o.Actor, Why: o.Reason, ResidualRisk: o.ResidualRisk, At: o.At.UTC()})
 		b.doc.Operation.Actors = append(b.doc.Operation.Actors, certificate.Actor{Name: o.Actor, Did: "went on without " + o.Stage, At: o.At.UTC()})
 	}
-	for _, e := range newest(evidence) {
+	var err error
+	if b.overtaken, err = judge(evidence, n); err != nil {
+		return b.doc, err
+	}
+	for _, e := range latest(evidence) {
+		if b.overtaken[e.Kind] != "" {
+			continue
+		}
 		if err := b.take(e); err != nil {
 			return b.doc, err
 		}
 	}
 	b.gaps()
+	if err := b.diskGaps(); err != nil {
+		return b.doc, err
+	}
 	b.doc.NoteShortfalls()
 	return b.doc, nil
 }
@@ -53,7 +64,8 @@ func named(name, id string) string {
 	return fmt.Sprintf("%s (%s)", name, id)
 }
 
-// acted adds what operators did while the operation lasted, as its ledger has it.
+// acted adds what operators did while the operation lasted, as its ledger has
+// it, and names them where they decided something.
 func acted(doc *certificate.Document, ledger []job.Event) {
 	for _, e := range ledger {
 		var by struct {
@@ -62,6 +74,19 @@ func acted(doc *certificate.Document, ledger []job.Event) {
 		}
 		if e.Status == job.OperatorAction && json.Unmarshal(e.Details, &by) == nil && by.Actor != "" {
 			doc.Operation.Actors = append(doc.Operation.Actors, certificate.Actor{Name: by.Actor, Did: by.Action + " at " + e.Stage + ": " + e.Message, At: e.OccurredAt.UTC()})
+			adopting(doc, by.Actor, by.Action)
+		}
+	}
+}
+
+// adopting names who took a machine over as it is: the last one who did.
+func adopting(doc *certificate.Document, actor, action string) {
+	if action != string(durable.JobAdoptObserved) {
+		return
+	}
+	for i, w := range doc.Downgrades {
+		if strings.HasPrefix(w.DecidedBy, bringup.DecidedByAdopting) {
+			doc.Downgrades[i].DecidedBy = bringup.DecidedByAdopting + ": " + actor
 		}
 	}
 }
@@ -73,28 +98,14 @@ func at(t *time.Time, otherwise time.Time) time.Time {
 	return t.UTC()
 }
 
-// newest is the last evidence of each stage and kind: what a stage saw when it
-// was repeated replaces what it saw before.
-func newest(evidence []Evidence) []Evidence {
-	last := map[string]int64{}
-	for _, e := range evidence {
-		last[e.Stage+" "+e.Kind] = e.Seq
-	}
-	var out []Evidence
-	for _, e := range evidence {
-		if e.Kind == EvidenceFollowUp || last[e.Stage+" "+e.Kind] == e.Seq {
-			out = append(out, e)
-		}
-	}
-	return out
-}
-
 // builder makes a document of evidence.
 type builder struct {
-	d    Decommission
-	node node.Node
-	doc  certificate.Document
-	seen map[string]bool // kinds of evidence that there were
+	d         Decommission
+	node      node.Node
+	doc       certificate.Document
+	seen      map[string]bool // kinds of evidence that there were
+	overtaken overtaken
+	disks     []disk // that evidence speaks of
 }
 
 func reference(e Evidence) ([]certificate.Evidence, error) {
@@ -227,32 +238,11 @@ func (b *builder) storage(s seen, out agentwire.StorageCleanupOutput, ref []cert
 		})
 	}
 	for _, v := range out.Devices {
-		b.device(v, ref)
+		b.device(s, v, ref)
 	}
 	if len(out.Unmounted) > 0 {
 		b.did(certificate.Done, "mounts", strings.Join(out.Unmounted, " "), "unmounted; what lies on them was not touched", s, ref)
 	}
-}
-
-func (b *builder) device(v agentwire.DeviceSanitized, ref []certificate.Evidence) {
-	identifier := or(v.Serial, or(v.Device, or(v.MountPoint, "a disk without a name")))
-	b.doc.Machine.Serials = append(b.doc.Machine.Serials, certificate.Serial{Part: "disk", Name: v.Device, Value: identifier, Source: agentTool})
-	subject := certificate.Subject{
-		Kind: "disk", Identifier: identifier, Description: strings.TrimSpace(v.Model + " " + v.MountPoint), ObservedBy: certificate.Agent, Outcome: certificate.Failed, Detail: v.Reason,
-		Method: v.Method, CoveredBytes: v.BytesCovered, TotalBytes: v.SizeBytes, Tool: v.Tool, StartedAt: v.StartedAt, EndedAt: v.EndedAt, Evidence: ref,
-		Verification: certificate.Verification{
-			How: "canaries were looked for, and samples read back: " + v.VerifiedBy, Samples: int64(v.SamplesRead), BytesRead: v.SampleBytes, SamplesUnclean: int64(v.SamplesUnclean),
-			CanariesPlanted: int64(v.CanariesPlanted), CanariesFound: int64(v.CanariesFound), Result: certificate.NotPassed,
-		},
-	}
-	switch {
-	case doubtOf(v) == "":
-		subject.Outcome, subject.Level, subject.Verification.Result = certificate.Sanitized, certificate.Level(v.Level), certificate.Passed
-	case v.Outcome == agentwire.OutcomeRefused:
-		subject.Outcome, subject.Verification.Result = certificate.Refused, certificate.NotVerifiable
-	}
-	subject.CoveredBytes = min(max(subject.CoveredBytes, 0), subject.TotalBytes) // what is said beyond that is no claim
-	b.add(subject)
 }
 
 func (b *builder) gpus(s seen, out agentwire.GPUScrubOutput, ref []certificate.Evidence) {
@@ -306,7 +296,7 @@ func (b *builder) release(f bringup.ReleaseFacts, e Evidence, ref []certificate.
 	if f.FellBack {
 		b.doc.Downgrades = append(b.doc.Downgrades, certificate.Downgrade{
 			Subject: "erase of " + b.d.SystemID, Requested: f.Requested, Achieved: or(f.Achieved, "none"), Why: or(f.FallbackReason, "erasing failed"),
-			DecidedBy: "policy release_fallback_no_erase", At: when, ResidualRisk: "data of tenants may be readable on the disks",
+			DecidedBy: or(f.DecidedBy, "not on record"), At: when, ResidualRisk: "data of tenants may be readable on the disks",
 		})
 	}
 }
@@ -318,13 +308,13 @@ func (b *builder) gap(what, why string) {
 // gaps names what was not done, and what an operation of this mode never covers.
 func (b *builder) gaps() {
 	if !b.seen[EvidenceDrain] {
-		b.gap("accounts and sessions of tenants", "this operation did not remove them through the agent")
+		b.gap("accounts and sessions of tenants", or(b.overtaken[EvidenceDrain], "this operation did not remove them through the agent"))
 	}
 	if !b.seen[EvidenceStorage] {
-		b.gap("folders and data disks", "they were not cleaned through the agent")
+		b.gap("folders and data disks", or(b.overtaken[EvidenceStorage], "they were not cleaned through the agent"))
 	}
 	if !b.seen[EvidenceGPU] {
-		b.gap(fmt.Sprintf("memory of GPUs (%d by the inventory)", b.node.GPUsTotal), "it was not scrubbed")
+		b.gap(fmt.Sprintf("memory of GPUs (%d by the inventory)", b.node.GPUsTotal), or(b.overtaken[EvidenceGPU], "it was not scrubbed"))
 	}
 	if b.d.Mode == FullDecommission && !b.seen[EvidenceSecrets] {
 		b.gap("secrets of the node", "they were not all removed")
@@ -335,5 +325,6 @@ func (b *builder) gaps() {
 	b.gap("firmware, BMC and memory of devices other than those named", "nothing here looks at them")
 	if b.d.Mode == SoftReset || b.d.Mode == Retire {
 		b.gap("the system disk", "the installation stays; only what is named was removed from it")
+		b.gap("changes that somebody with root made to the installation", "a tenant may have been given root; only a reimage is rid of what that leaves")
 	}
 }

@@ -22,6 +22,7 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 type file struct {
 	d        decommission.Decommission
 	evidence []decommission.Evidence
+	epoch    int64
 }
 
 func fileOf(t *testing.T, mode decommission.Mode, erase decommission.Erase, systemID string) *file {
@@ -32,7 +33,7 @@ func fileOf(t *testing.T, mode decommission.Mode, erase decommission.Erase, syst
 		t.Fatal(err)
 	}
 	started := noon.Add(time.Minute)
-	return &file{d: decommission.Decommission{
+	return &file{epoch: 1, d: decommission.Decommission{
 		ID: of, Mode: mode, Erase: erase, Reason: "end of lease", Job: job.Job{
 			ID: of.String(), Node: n, Hostname: "c0001", SystemID: systemID, RequestedBy: "operator-1", RequestedAt: noon, StartedAt: &started,
 		},
@@ -46,7 +47,7 @@ func (f *file) add(t *testing.T, stage, kind string, value any) {
 		t.Fatal(err)
 	}
 	seq := int64(len(f.evidence) + 1)
-	f.evidence = append(f.evidence, decommission.Evidence{Seq: seq, Stage: stage, Attempt: 1, Epoch: 1, Kind: kind, Value: raw, RecordedAt: noon.Add(time.Duration(seq) * time.Minute)})
+	f.evidence = append(f.evidence, decommission.Evidence{Seq: seq, Stage: stage, Attempt: 1, Epoch: f.epoch, Kind: kind, Value: raw, RecordedAt: noon.Add(time.Duration(seq) * time.Minute)})
 }
 
 // task adds what a task brought.
@@ -55,7 +56,7 @@ func (f *file) task(t *testing.T, stage, kind, typ string, output any) {
 	at := noon.Add(time.Duration(len(f.evidence)+1) * time.Minute)
 	f.add(t, stage, kind, map[string]any{
 		"task_id": "0195a000-0000-7000-8000-0000000000aa", "task_type": typ, "agent_version": "1.2.3",
-		"asked_at": at, "started_at": at.Add(time.Second), "finished_at": at.Add(2 * time.Second), "output": output,
+		"asked_at": at, "started_at": at.Add(time.Second), "finished_at": at.Add(2 * time.Second), "output": during(output, at.Add(time.Second)),
 	})
 }
 
@@ -114,7 +115,7 @@ func TestDocuments(t *testing.T) {
 			f := fileOf(t, decommission.Reimage, decommission.EraseSecure, "abc123")
 			f.cleaned(t)
 			r := releaseOf("secure", "none")
-			r.FellBack, r.FallbackReason = true, "sda: the drive does not support it"
+			r.FellBack, r.FallbackReason, r.DecidedBy = true, "sda: the drive does not support it", bringup.DecidedByPolicy
 			f.add(t, bringup.ReleaseMAASNode, decommission.EvidenceRelease, r)
 			f.validated(t)
 			return f

@@ -15,6 +15,9 @@ func DocumentOf(d Decommission, n node.Node, evidence []Evidence, now time.Time)
 	return document(d, n, evidence, now)
 }
 
+// Acted adds what operators did to a document.
+func Acted(doc *certificate.Document, ledger []job.Event) { acted(doc, ledger) }
+
 // From says in which states a node may be for a mode.
 func From(m Mode) []node.Status { return from[m] }
 

@@ -40,7 +40,7 @@ func overrides(stage string) visit {
 func nothing(*yard) {}
 
 func wellAgain(y *yard) {
-	y.before = nil
+	y.before, y.equip = nil, nil
 	y.agent.set(false, false)
 	y.agent.mu.Lock()
 	y.agent.does = map[string][]answer{}
@@ -306,7 +306,9 @@ func TestAFallbackIsNeverSilent(t *testing.T) {
 func TestNoGPUIsAGap(t *testing.T) {
 	y := newYard(t)
 	y.agent.on(agentwire.TypeGPUScrub, succeeds(agentwire.GPUScrubOutput{Outcome: "not_applicable", Reason: "no GPU", GPUs: []agentwire.GPUScrubbed{}}))
-	d := y.run(t, y.request(t, y.node(t, node.Active, false), decommission.SoftReset).ID)
+	n := y.node(t, node.Active, false)
+	y.shows(t, n, 0)
+	d := y.run(t, y.request(t, n, decommission.SoftReset).ID)
 	wants(t, d, durable.JobCompleted, decommission.StageEnable, "")
 	doc := y.paper(t, d.ID).Document
 	if !slices.ContainsFunc(doc.NotCovered, func(g certificate.Gap) bool { return g.What == "memory of GPUs" }) {

@@ -2,6 +2,7 @@ package decommission
 
 import (
 	"fmt"
+	"slices"
 
 	"gpuaas/controlplane/internal/durable"
 	"gpuaas/controlplane/internal/job"
@@ -44,6 +45,7 @@ var firstOf = map[string]durable.JobEvent{
 	"deployed_image_differs": durable.JobResume,
 	"machine_hollow":         durable.JobResume,
 	"deploy_not_started":     durable.JobRerun,
+	"first_boot_missing":     durable.JobResume,
 	"deploy_aborted":         durable.JobRerun,
 	"machine_released":       durable.JobRerun,
 	"machine_not_deployed":   durable.JobRerun,
@@ -69,8 +71,17 @@ var causes = map[string]string{
 	"allocations_remain":   "An allocation could not be ended.",
 }
 
-// forbids takes the clean restart away once nothing can begin anew.
+// endings are the actions that make nothing of a node that is deleted: there is
+// nothing to let go of, and nothing to begin with.
+var endings = []durable.JobEvent{durable.JobCancel, durable.JobRerun, durable.JobRestartClean}
+
+// forbids takes the clean restart away once nothing can begin anew, and every
+// way back once the node is deleted.
 func forbids(d Decommission, action durable.JobEvent) bool {
+	at, _ := tables[d.Mode].Number(d.Stage)
+	if removed, _ := tables[d.Mode].Number(StageRemove); removed > 0 && at > removed && slices.Contains(endings, action) {
+		return true
+	}
 	if action != durable.JobRestartClean {
 		return false
 	}
@@ -94,7 +105,7 @@ func afterEnd(d Decommission) string {
 func reached(d Decommission, took string) string {
 	text := fmt.Sprintf("the %s of %s reached its goal%s: %s", d.Mode, d.Hostname, took, ends[d.Mode])
 	if r := d.Facts.Release; r != nil && r.FellBack {
-		text += fmt.Sprintf("; but LESS was erased than asked for, as the policy allows: %s instead of %s, because %s", or(r.Achieved, "none"), r.Requested, or(r.FallbackReason, "erasing failed"))
+		text += fmt.Sprintf("; but LESS was erased than asked for, by decision of %s: %s instead of %s, because %s", or(r.DecidedBy, "nobody on record"), or(r.Achieved, "none"), r.Requested, or(r.FallbackReason, "erasing failed"))
 	}
 	if n := len(d.Overrides); n > 0 {
 		text += fmt.Sprintf("; %d stages were passed over by decision of operators, which leaves a risk: %s", n, d.Overrides[0].ResidualRisk)

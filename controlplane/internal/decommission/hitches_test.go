@@ -94,7 +94,7 @@ var hitches = []hitch{
 			return succeeds(out)(a, e)
 		}),
 		stage: decommission.StageStorage, code: "storage_residue", class: durable.SanitizationFailure, tries: 2, stands: "active held",
-		then: acts(durable.JobResume, wellAgain), ends: durable.JobCompleted, after: "active schedulable",
+		then: acts(durable.JobResume, wellAgain), ends: durable.JobCompleted, after: "active",
 	},
 	{
 		name: "CleanupStorage_lying_disk", mode: decommission.Retire, arrange: answers(agentwire.TypeStorageCleanup, succeeds(kept())),

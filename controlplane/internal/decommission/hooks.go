@@ -12,6 +12,7 @@ import (
 	"gpuaas/controlplane/internal/bringup"
 	"gpuaas/controlplane/internal/decommission/internal/decommissiondb"
 	"gpuaas/controlplane/internal/fault"
+	"gpuaas/controlplane/internal/id"
 	"gpuaas/controlplane/internal/job"
 	"gpuaas/controlplane/internal/node"
 	"gpuaas/controlplane/internal/outbox"
@@ -56,24 +57,42 @@ func (h hooks) Equip(ctx context.Context, d Decommission, w *bringup.Work) error
 		return err
 	}
 	w.SKU = n.SKU
-	prior, err := h.prior(ctx, d)
+	prior, err := h.prior(ctx, d.Node)
 	for _, p := range prior {
 		w.Prior = append(w.Prior, p.id)
 	}
+	w.InitializeDisks = w.Reimage && initializes(prior)
 	return err
 }
 
-// priorJob is a job that brought the node up, or worked on it, before.
-type priorJob struct{ kind, id string }
+// initializes says whether the data disks of a node are made at its first boot:
+// what mounts them is written on the root disk then. Jobs are oldest first.
+func initializes(prior []priorJob) (yes bool) {
+	for _, p := range prior {
+		if p.kind == onboardingJob {
+			yes = p.initializesDisks
+		}
+	}
+	return yes
+}
 
-func (s *Service) prior(ctx context.Context, d Decommission) ([]priorJob, error) {
-	list, err := s.rows.q().PriorJobs(ctx, d.Node)
+// onboardingJob is the kind of a prior job that installed the node first.
+const onboardingJob = "onboarding"
+
+// priorJob is a job that brought the node up, or worked on it, before.
+type priorJob struct {
+	kind, id         string
+	initializesDisks bool
+}
+
+func (s *Service) prior(ctx context.Context, of id.Node) ([]priorJob, error) {
+	list, err := s.rows.q().PriorJobs(ctx, of)
 	if err != nil {
 		return nil, fmt.Errorf("list earlier jobs of node: %w", err)
 	}
 	out := make([]priorJob, len(list))
 	for i, r := range list {
-		out[i] = priorJob{kind: r.Kind, id: r.ID}
+		out[i] = priorJob{kind: r.Kind, id: r.ID, initializesDisks: r.InitializeDisks}
 	}
 	return out, nil
 }
@@ -81,6 +100,9 @@ func (s *Service) prior(ctx context.Context, d Decommission) ([]priorJob, error)
 // Perform implements job.Hooks.
 func (h hooks) Perform(ctx context.Context, d Decommission, stage string, w *bringup.Work) (bringup.Result, error) {
 	if o := d.overridden(stage); o != nil && stage != StageRemove {
+		if err := w.Fence(ctx); err != nil { // or those of the epoch after it are stopped
+			return bringup.Result{}, err
+		}
 		if err := h.tasks.CancelOf(ctx, d.Node, d.WorkflowID, "an operator decided to go on without it"); err != nil {
 			return bringup.Result{}, err
 		}
@@ -98,8 +120,17 @@ func (h hooks) Perform(ctx context.Context, d Decommission, stage string, w *bri
 		switch anew := d.installed(w, n); {
 		case anew && ofMachine:
 			return bringup.Result{Skipped: true, Message: "the machine was installed anew by this operation, and its agent has come"}, nil
-		case !anew && slices.Contains(beforeRelease, stage):
+		case !anew && slices.Contains(beforeRelease, stage), stage == stageRelease && d.Mode != Reimage:
 			return skipped("the installation is gone: the machine was released by this operation before"), nil
+		}
+	}
+	if d.Mode == Reactivate {
+		n, err := h.nodes.Node(ctx, d.Node)
+		if err != nil {
+			return bringup.Result{}, err
+		}
+		if d.Mode.spares(stage, n) {
+			return skipped("the node is proven clean: there is nothing to clean"), nil
 		}
 	}
 	switch stage {
@@ -128,7 +159,7 @@ func (h hooks) Perform(ctx context.Context, d Decommission, stage string, w *bri
 	case StageEnable:
 		return h.enable(ctx, d, w)
 	case job.StageCompensate:
-		return bringup.Result{}, h.letGo(ctx, d, w)
+		return h.letGo(ctx, d, w)
 	case job.StageAdopt:
 		return h.adopt(ctx, d, w)
 	}
@@ -138,7 +169,7 @@ func (h hooks) Perform(ctx context.Context, d Decommission, stage string, w *bri
 // beforeRelease are the stages that an installation is needed for which is gone
 // once the machine was released: whoever goes through all stages again passes
 // them over.
-var beforeRelease = []string{StageDrain, StageStorage, StageScrub, stageRelease}
+var beforeRelease = []string{StageDrain, StageStorage, StageScrub}
 
 // installed says whether this operation has installed the node anew already:
 // whoever goes through all stages again cleans that installation, and installs
@@ -170,6 +201,9 @@ func (h hooks) removeOrOverride(ctx context.Context, d Decommission, w *bringup.
 	if o == nil {
 		return h.remove(ctx, d, w)
 	}
+	if err := w.Fence(ctx); err != nil {
+		return bringup.Result{}, err
+	}
 	if err := h.tasks.CancelOf(ctx, d.Node, d.WorkflowID, "an operator decided to go on without it"); err != nil {
 		return bringup.Result{}, err
 	}
@@ -189,8 +223,19 @@ func (h hooks) Anew(_ context.Context, _ pgx.Tx, before Decommission, e *job.End
 	return nil
 }
 
-// Acting implements job.Hooks.
-func (h hooks) Acting(context.Context, pgx.Tx, Decommission, *job.Acted) error { return nil }
+// Acting implements job.Hooks. What ended the life of the node is seen through:
+// its secrets and its record would be left, and nobody would know.
+func (h hooks) Acting(ctx context.Context, tx pgx.Tx, before Decommission, a *job.Acted) error {
+	if !slices.Contains(endings, a.Action) {
+		return nil
+	}
+	n, err := node.Get(ctx, tx, before.Node)
+	if err != nil || n.Status != node.Deleted {
+		return err
+	}
+	return fault.New(fault.Conflict, "node_deleted", "%s is out of the inventory: what belongs to that is seen through", before.Hostname).
+		WithRemedy("put right what failed, and resume or retry")
+}
 
 // Claimed implements job.Hooks: nothing is claimed.
 func (h hooks) Claimed(error, Decommission, *bringup.Work) *bringup.Failure { return nil }
@@ -202,6 +247,9 @@ func (h hooks) Settle(ctx context.Context, tx pgx.Tx, s job.Settled[Decommission
 		if err := h.keep(ctx, tx, s, e); err != nil {
 			return err
 		}
+	}
+	if err := h.left(ctx, tx, s); err != nil {
+		return err
 	}
 	if s.Stage == StageValidate {
 		if err := h.validated(ctx, tx, s); err != nil {
@@ -229,23 +277,34 @@ func (h hooks) keep(ctx context.Context, tx pgx.Tx, s job.Settled[Decommission],
 	if err != nil {
 		return fmt.Errorf("encode evidence: %w", err)
 	}
-	q, at := decommissiondb.New(tx), h.now()
-	err = q.InsertEvidence(ctx, decommissiondb.InsertEvidenceParams{
-		DecommissionID: s.Before.ID, Stage: s.Stage, Attempt: int32(s.Told.Attempt), Epoch: s.Told.Epoch, Kind: e.Kind, Evidence: raw, RecordedAt: at, //nolint:gosec // attempts are few
+	err = decommissiondb.New(tx).InsertEvidence(ctx, decommissiondb.InsertEvidenceParams{
+		DecommissionID: s.Before.ID, Stage: s.Stage, Attempt: int32(s.Told.Attempt), Epoch: s.Told.Epoch, Kind: e.Kind, Evidence: raw, RecordedAt: h.now(), //nolint:gosec // attempts are few
 	})
 	if err != nil {
 		return fmt.Errorf("keep evidence: %w", err)
 	}
-	open, isFollowUp := e.Value.(bringup.FollowUp)
-	if !isFollowUp {
+	return nil
+}
+
+// left keeps what the stage left to be done. What it left before is done, or is
+// left once more; a failure alone does not tell.
+func (h hooks) left(ctx context.Context, tx pgx.Tx, s job.Settled[Decommission]) error {
+	list := []FollowUp{}
+	for _, e := range s.Result.Evidence {
+		if open, ok := e.Value.(bringup.FollowUp); ok {
+			list = append(list, FollowUp{What: open.What, Why: open.Why, Command: open.Command, Stage: s.Stage, At: h.now().UTC()})
+		}
+	}
+	before := slices.ContainsFunc(s.Before.FollowUps, func(f FollowUp) bool { return f.Stage == s.Stage })
+	if done := before && s.Failure == nil; len(list) == 0 && !done {
 		return nil
 	}
-	raw, err = json.Marshal([]FollowUp{{What: open.What, Why: open.Why, Command: open.Command, At: at.UTC()}})
+	raw, err := json.Marshal(list)
 	if err != nil {
-		return fmt.Errorf("encode follow-up: %w", err)
+		return fmt.Errorf("encode follow-ups: %w", err)
 	}
-	if err := q.AddFollowUp(ctx, decommissiondb.AddFollowUpParams{ID: s.Before.ID, FollowUp: raw}); err != nil {
-		return fmt.Errorf("keep follow-up: %w", err)
+	if err := decommissiondb.New(tx).SetFollowUps(ctx, decommissiondb.SetFollowUpsParams{ID: s.Before.ID, Stage: s.Stage, FollowUps: raw}); err != nil {
+		return fmt.Errorf("keep follow-ups: %w", err)
 	}
 	return nil
 }
@@ -259,7 +318,11 @@ func (h hooks) validated(ctx context.Context, tx pgx.Tx, s job.Settled[Decommiss
 		if !ok {
 			return nil
 		}
-		_, err := node.NoteClean(ctx, tx, d.Node, at, d.cause())
+		n, err := node.Lock(ctx, tx, d.Node)
+		if err != nil || !d.Mode.proves(n) {
+			return disagreeing(err)
+		}
+		_, err = node.NoteClean(ctx, tx, d.Node, at, d.cause())
 		return disagreeing(err)
 	}
 	if s.Failure.Code != codeResidue {
@@ -272,7 +335,7 @@ func (h hooks) validated(ctx context.Context, tx pgx.Tx, s job.Settled[Decommiss
 	if err != nil || n.Status != node.Active && n.Status != node.Offline {
 		return err
 	}
-	_, err = node.Move(ctx, tx, d.Node, node.Quarantine, s.Failure.Message)
+	_, err = node.Move(ctx, tx, d.Node, node.Quarantine, foundUnclean+s.Failure.Message)
 	return err
 }
 
@@ -296,7 +359,8 @@ func (h hooks) reenrolled(ctx context.Context, tx pgx.Tx, s job.Settled[Decommis
 }
 
 // complete lets go of the node. One that is not proven clean is not returned to
-// scheduling: the inventory refuses.
+// scheduling: the inventory refuses. One that was quarantined for anything else
+// than being unclean stays so.
 func (h hooks) complete(ctx context.Context, tx pgx.Tx, d Decommission) error {
 	if d.Mode == FullDecommission || d.Mode == Remove {
 		return nil
@@ -306,7 +370,16 @@ func (h hooks) complete(ctx context.Context, tx pgx.Tx, d Decommission) error {
 		if err != nil {
 			return err
 		}
-		if n.Status == node.Quarantined {
+		q, err := node.LastQuarantined(ctx, tx, d.Node)
+		if err != nil {
+			return err
+		}
+		switch serves := n.Status == node.Active || n.Status == node.Offline; {
+		case !d.Mode.proves(n) && serves:
+			if _, err := node.KeepOut(ctx, tx, d.Node, d.cause()+" proves nothing about a tainted node"); err != nil {
+				return err
+			}
+		case d.Mode.proves(n) && n.Status == node.Quarantined && ofValidation(q):
 			if _, err := node.Move(ctx, tx, d.Node, node.ReturnToService, d.cause()); err != nil {
 				return err
 			}

@@ -52,7 +52,7 @@ func TestEveryParkedOperationOffersALegalAction(t *testing.T) {
 		"", "validation_residue", "released_elsewhere", "machine_gone", "nothing_to_adopt", "evidence_missing", "node_tainted", "agent_unreachable",
 		"release_erase_failed", "adopted_erase_unknown", "uninstall_failed", job.CodeMarked,
 	}
-	at := time.Now()
+	then := time.Now()
 	for _, mode := range decommission.Modes() {
 		for _, s := range decommission.TableOf(mode) {
 			if s.Pseudo {
@@ -63,10 +63,13 @@ func TestEveryParkedOperationOffersALegalAction(t *testing.T) {
 					d := decommission.Parked(mode, s.Name, class, code)
 					for _, released := range []bool{false, true} {
 						if released {
-							d.Facts.Release = releasedAt(at)
+							d.Facts.Release = releasedAt(then)
 						}
 						legal, best := decommission.LegalActions(d), decommission.Recommended(d)
-						if !slices.Contains(legal, best) || !slices.Contains(legal, durable.JobCancel) {
+						removed, _ := decommission.TableOf(mode).Number(decommission.StageRemove)
+						at, _ := decommission.TableOf(mode).Number(s.Name)
+						deleted := removed > 0 && at > removed // which is seen through
+						if !slices.Contains(legal, best) || slices.Contains(legal, durable.JobCancel) == deleted {
 							t.Errorf("%s at %s by %s %s: recommended is %q of %v", mode, s.Name, class, code, best, legal)
 						}
 						if released && slices.Contains(legal, durable.JobRestartClean) {
@@ -189,6 +192,9 @@ func TestATaintAfterTheValidationKeepsANodeOut(t *testing.T) {
 	wants(t, end, durable.JobCompleted, decommission.StageEnable, "")
 	if got := y.stands(t, n); got != "active schedulable" {
 		t.Errorf("the node is %s", got)
+	}
+	if paper, since := y.paper(t, d.ID).Document, *y.see(t, n).TaintedAt; paper.Seq != 2 || !paper.Validation.At.After(since) {
+		t.Errorf("receipt %d is of a validation at %s, and the tenant got in at %s", paper.Seq, paper.Validation.At, since)
 	}
 }
 

@@ -33,8 +33,8 @@ var journeys = []journey{
 		tasks: "node.drain, node.storage_cleanup, node.gpu_scrub, node.validate_clean, node.drain",
 	},
 	{
-		mode: decommission.SoftReset, from: node.Quarantined, history: "active", watched: "quarantined, quarantined held, active schedulable",
-		evidence: "drain, storage_cleanup, gpu_scrub, validate_clean", kind: certificate.HandoverReceipt,
+		mode: decommission.SoftReset, from: node.Quarantined, watched: "quarantined, quarantined held, quarantined",
+		evidence: "drain, storage_cleanup, gpu_scrub, validate_clean, follow_up", kind: certificate.HandoverReceipt,
 		tasks: "node.drain, node.storage_cleanup, node.gpu_scrub, node.validate_clean, node.drain",
 	},
 	{
@@ -67,8 +67,8 @@ var journeys = []journey{
 		evidence: "not_applicable, not_applicable, release, power_off, not_applicable, secrets", kind: certificate.Certificate,
 	},
 	{
-		mode: decommission.StorageCleanup, from: node.Active, watched: "active schedulable, active held, active schedulable",
-		evidence: "storage_cleanup, validate_clean", tasks: "node.storage_cleanup, node.validate_clean, node.drain",
+		mode: decommission.StorageCleanup, from: node.Active, watched: "active schedulable, active held, active", // tainted, and not proven otherwise
+		evidence: "storage_cleanup, validate_clean, follow_up", tasks: "node.storage_cleanup, node.validate_clean, node.drain",
 	},
 	{
 		mode: decommission.Drain, from: node.Active, history: "draining, retired", watched: "active schedulable, draining held, retired",
@@ -81,7 +81,8 @@ var journeys = []journey{
 	},
 	{
 		mode: decommission.Reactivate, from: node.Retired, history: "active", watched: "retired, active held, active schedulable",
-		evidence: "validate_clean", tasks: "node.validate_clean, node.drain",
+		evidence: "drain, storage_cleanup, gpu_scrub, validate_clean",
+		tasks:    "node.drain, node.storage_cleanup, node.gpu_scrub, node.validate_clean, node.drain",
 	},
 	{
 		mode: decommission.Remove, from: node.Retired, history: "removing, deleted", watched: "retired, removing held, deleted held",

@@ -36,6 +36,21 @@ func (m Mode) cleans() bool {
 	return m == SoftReset || m == Reimage || m == StorageCleanup || m == Retire
 }
 
+// whereTainted are the stages that a reactivation goes through only when the node
+// is not proven clean: it was put aside as it was.
+var whereTainted = []string{StageDrain, StageStorage, StageScrub}
+
+// spares says whether a mode leaves a stage out, because the node needs no
+// cleaning.
+func (m Mode) spares(stage string, n node.Node) bool {
+	return m == Reactivate && !n.Tainted() && slices.Contains(whereTainted, stage)
+}
+
+// proves says whether the validation of a mode shows that a tainted node is
+// clean. A validation sees neither the memory of GPUs nor what is in no file of
+// a disk: without everything being cleaned before, it proves nothing.
+func (m Mode) proves(n node.Node) bool { return m != StorageCleanup || !n.Tainted() }
+
 // returns says whether the node is to be in service when the mode has ended.
 func (m Mode) returns() bool {
 	return m == SoftReset || m == Reimage || m == StorageCleanup || m == Reactivate
@@ -65,7 +80,9 @@ func (r Request) checked() (Request, error) {
 	reject(r.StorageCleanup == "" || slices.Contains(cleanups, r.StorageCleanup), "storage_cleanup", "must be of %s", joined(cleanups))
 	if known {
 		reject(r.Mode.releases() || r.Erase == "" || r.Erase == EraseNone, "erase", "only a release in MAAS erases disks: %s has none; choose reimage or full_decommission, or leave it out", r.Mode)
-		reject(r.Mode.cleans() || r.StorageCleanup == "" || r.StorageCleanup == CleanupNone, "storage_cleanup",
+		reject(r.Mode != Reactivate || r.StorageCleanup == "" || r.StorageCleanup == CleanupLocal, "storage_cleanup",
+			"a node that is not proven clean is reactivated with its local storage cleaned, and any other without: leave it out")
+		reject(r.Mode == Reactivate || r.Mode.cleans() || r.StorageCleanup == "" || r.StorageCleanup == CleanupNone, "storage_cleanup",
 			"%s cleans no storage through the agent; what it releases is erased by MAAS: use erase, or leave it out", r.Mode)
 		reject(r.Mode != StorageCleanup || r.StorageCleanup != CleanupNone, "storage_cleanup", "a storage cleanup that cleans nothing is none: choose local, weka or all")
 	}
@@ -80,7 +97,7 @@ func (r Request) checked() (Request, error) {
 	}
 	if r.StorageCleanup == "" {
 		r.StorageCleanup = CleanupNone
-		if r.Mode.cleans() {
+		if r.Mode.cleans() || r.Mode == Reactivate {
 			r.StorageCleanup = CleanupLocal
 		}
 	}

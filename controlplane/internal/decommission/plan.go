@@ -23,12 +23,13 @@ import (
 // situation is everything that decides whether a request may begin, and what
 // it would do.
 type situation struct {
-	node       node.Node
-	binding    *binding.Binding // nil: not a machine of MAAS
-	site       *site.Site
-	profile    *site.Profile
-	live       *Decommission // the operation that owns the node
-	onboarding string        // the onboarding that owns it
+	node        node.Node
+	binding     *binding.Binding // nil: not a machine of MAAS
+	site        *site.Site
+	profile     *site.Profile
+	live        *Decommission // the operation that owns the node
+	onboarding  string        // the onboarding that owns it
+	initializes bool          // a first boot makes its data disks anew
 }
 
 // look reads the situation of a node.
@@ -58,7 +59,47 @@ func (s *Service) look(ctx context.Context, of id.Node) (situation, error) {
 		return out, err
 	}
 	out.site, out.profile = &where, &by
-	return out, nil
+	prior, err := s.prior(ctx, of)
+	out.initializes = initializes(prior)
+	return out, err
+}
+
+// again is the situation within the transaction that goes by it. What it rests
+// on stays as it is until that ends; whether another operation was faster, the
+// index says.
+func (s situation) again(ctx context.Context, tx pgx.Tx) (situation, error) {
+	seen, err := node.Share(ctx, tx, s.node.ID)
+	if err != nil {
+		return s, err
+	}
+	if seen.Status != s.node.Status || seen.Generation != s.node.Generation {
+		return s, fault.New(fault.Conflict, "plan_stale", "node %s became %s meanwhile", seen.Hostname, seen.Status).WithRemedy("ask again")
+	}
+	s.node = seen
+	q := decommissiondb.New(tx)
+	if _, s.onboarding, err = owners(ctx, q, s.node.ID); err != nil {
+		return s, err
+	}
+	b, err := binding.OfNode(ctx, tx, s.node.ID)
+	switch {
+	case fault.KindOf(err) == fault.NotFound && !s.managed():
+		return s, nil
+	case fault.KindOf(err) == fault.NotFound:
+		return s, stale()
+	case err != nil:
+		return s, err
+	case !s.managed() || b.Site != s.binding.Site || b.Profile != s.binding.Profile || b.SystemID != s.binding.SystemID:
+		return s, stale()
+	}
+	s.binding = &b
+	v, err := q.ShareSite(ctx, decommissiondb.ShareSiteParams{SiteID: b.Site, ProfileID: b.Profile})
+	if err != nil {
+		return s, fmt.Errorf("look at site of node: %w", err)
+	}
+	if v.SiteVersion != s.site.Version || v.ProfileVersion != s.profile.Version {
+		return s, stale()
+	}
+	return s, nil
 }
 
 // owners are what works on a node already.
@@ -194,15 +235,18 @@ func (s *Service) Plan(ctx context.Context, of id.Node, r Request) (Plan, error)
 }
 
 func planned(s situation, r Request) Plan {
+	if r.Mode == Reactivate && !s.node.Tainted() {
+		r.StorageCleanup = CleanupNone // of what is shown: see spares
+	}
 	p := Plan{
 		Hash: s.hash(r), NodeID: s.node.ID, Hostname: s.node.Hostname, NodeStatus: s.node.Status, Mode: r.Mode, Erase: r.Erase, StorageCleanup: r.StorageCleanup,
-		Ends: ends[r.Mode], Effects: s.effects(r), Stages: []PlannedStage{}, Usually: lasts[r.Mode], Blocks: []Block{},
+		Ends: s.ends(r.Mode), Effects: s.effects(r), Stages: []PlannedStage{}, Usually: lasts[r.Mode], Blocks: []Block{},
 	}
 	if s.managed() {
 		p.MAASSystemID, p.MAASStatus = s.binding.SystemID, s.binding.Status
 	}
 	for _, stage := range tables[r.Mode] {
-		if !stage.Pseudo && !stage.Detour {
+		if !stage.Pseudo && !stage.Detour && !r.Mode.spares(stage.Name, s.node) {
 			p.Stages = append(p.Stages, PlannedStage{Name: stage.Name, Title: stage.Title, Does: stage.Does, Usually: or(usually[stage.Name], "seconds")})
 		}
 	}
@@ -247,7 +291,7 @@ func namesOf(t job.Table) []string {
 // effects says in words what is destroyed, and what is not.
 func (s situation) effects(r Request) []string {
 	var out []string
-	if r.Mode.leaves() || r.Mode == SoftReset {
+	if r.Mode.leaves() || r.Mode == SoftReset || r.Mode == Reactivate && s.node.Tainted() {
 		out = append(out, "terminal sessions end, and the accounts of tenants are removed with their homes")
 	}
 	switch r.StorageCleanup {
@@ -273,6 +317,9 @@ func (s situation) effects(r Request) []string {
 		}
 		out = append(out, text)
 	}
+	if r.Mode == Reimage && s.initializes {
+		out = append(out, "DESTROYS what is on all disks but the root disk: the first boot partitions and formats them anew, as when the machine was onboarded (initialize_disks)")
+	}
 	switch r.Mode {
 	case FullDecommission:
 		out = append(out, "the node leaves the inventory for good: its id is never used again, its history is kept")
@@ -282,22 +329,39 @@ func (s situation) effects(r Request) []string {
 	case Remove:
 		out = append(out, "the agent is uninstalled and the node leaves the inventory for good; its machine is not touched otherwise")
 	case Drain:
-		out = append(out, "nothing is cleaned: disks and GPUs keep what is on them")
+		out = append(out, "nothing is cleaned: disks and GPUs keep what is on them, until the node is reactivated, which destroys it")
 	case Reactivate:
-		out = append(out, "nothing is destroyed")
-	case SoftReset, Reimage, StorageCleanup, Retire:
+		if !s.node.Tainted() {
+			out = append(out, "nothing is destroyed: the node is proven clean")
+		}
+	case StorageCleanup:
+		if !r.Mode.proves(s.node) {
+			out = append(out, "accounts, processes and the memory of GPUs are not touched: the node stays tainted and out of scheduling until it is reset")
+		}
+	case SoftReset, Reimage, Retire:
+	}
+	if r.Mode.returns() && s.node.Status == node.Quarantined {
+		out = append(out, "a quarantine is lifted only if a validation made it; one of an operator or of reconciliation stays")
 	}
 	return out
+}
+
+// ends says how the node is when all went well.
+func (s situation) ends(m Mode) string {
+	if !m.proves(s.node) {
+		return "active and validated, but held: it is tainted, and only a reset proves it clean: gpuaas node reset " + s.node.Hostname
+	}
+	return ends[m]
 }
 
 var ends = map[Mode]string{
 	SoftReset:        "active and schedulable, proven clean, with a handover receipt",
 	Reimage:          "active and schedulable with a fresh installation and the same id, proven clean, with a certificate",
 	FullDecommission: "deleted; its machine is released and switched off, with a certificate",
-	StorageCleanup:   "active and schedulable, validated",
+	StorageCleanup:   "active and validated; schedulable unless it was tainted, which takes a reset",
 	Drain:            "retired, without tenants, not cleaned",
 	Retire:           "retired and proven clean, with a certificate",
-	Reactivate:       "active and schedulable, validated",
+	Reactivate:       "active and schedulable, proven clean",
 	Remove:           "deleted",
 }
 
@@ -311,7 +375,7 @@ var usually = map[string]string{
 
 var lasts = map[Mode]string{
 	SoftReset: "1 to 5 min", Reimage: "20 to 60 min", FullDecommission: "5 to 15 min; hours with a secure erase", StorageCleanup: "a minute; hours when large disks are overwritten",
-	Drain: "a minute or two", Retire: "1 to 5 min", Reactivate: "under a minute", Remove: "under a minute",
+	Drain: "a minute or two", Retire: "1 to 5 min", Reactivate: "under a minute; 1 to 5 min when it must be cleaned", Remove: "under a minute",
 }
 
 func or(text, otherwise string) string {

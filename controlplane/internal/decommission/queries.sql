@@ -19,11 +19,18 @@ SELECT * FROM node_decommissions WHERE node_id = $1 AND completed_at IS NULL;
 -- The onboarding that has not ended and owns the node.
 SELECT id, status, current_stage FROM node_onboardings WHERE node_id = $1 AND completed_at IS NULL;
 
+-- name: ShareSite :one
+-- The versions of a site and its profile, which stay until the transaction ends.
+SELECT s.version AS site_version, p.version AS profile_version FROM maas_sites s JOIN maas_site_profiles p ON p.site_id = s.id
+WHERE s.id = sqlc.arg(site_id) AND p.id = sqlc.arg(profile_id) FOR SHARE;
+
 -- name: PriorJobs :many
 -- The jobs that brought the node up before: what they wrote on its machine is ours.
-SELECT o.id::text AS id, 'onboarding'::text AS kind FROM node_onboardings o WHERE o.node_id = sqlc.arg(node_id)
+-- Oldest first.
+SELECT o.id::text AS id, 'onboarding'::text AS kind, o.initialize_disks FROM node_onboardings o WHERE o.node_id = sqlc.arg(node_id)
 UNION ALL
-SELECT d.id::text AS id, 'decommission'::text AS kind FROM node_decommissions d WHERE d.node_id = sqlc.arg(node_id);
+SELECT d.id::text AS id, 'decommission'::text AS kind, false AS initialize_disks FROM node_decommissions d WHERE d.node_id = sqlc.arg(node_id)
+ORDER BY id;
 
 -- name: List :many
 SELECT * FROM node_decommissions
@@ -48,6 +55,11 @@ SELECT COALESCE((SELECT status = 'started' FROM node_decommission_events
     WHERE decommission_id = $1 AND epoch = $2 AND stage = $3 AND status IN ('started', 'succeeded', 'failed', 'skipped', 'compensated')
     ORDER BY seq DESC LIMIT 1), false)::boolean AS unfinished;
 
+-- name: Began :one
+-- Whether one of the stages was ever begun.
+SELECT EXISTS (SELECT 1 FROM node_decommission_events
+    WHERE decommission_id = sqlc.arg(decommission_id) AND stage = ANY(sqlc.arg(stages)::text[]) AND status = 'started');
+
 -- name: InsertEvent :exec
 INSERT INTO node_decommission_events (decommission_id, epoch, stage, attempt, status, message, details, occurred_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8);
@@ -58,8 +70,10 @@ INSERT INTO node_decommission_evidence (decommission_id, stage, attempt, epoch, 
 -- name: EvidenceOf :many
 SELECT * FROM node_decommission_evidence WHERE decommission_id = $1 ORDER BY seq;
 
--- name: AddFollowUp :exec
-UPDATE node_decommissions SET follow_ups = follow_ups || sqlc.arg(follow_up)::jsonb WHERE id = sqlc.arg(id);
+-- name: SetFollowUps :exec
+-- What a stage left to be done replaces what it left before.
+UPDATE node_decommissions SET follow_ups = COALESCE((SELECT jsonb_agg(f.value) FROM jsonb_array_elements(follow_ups) AS f
+    WHERE f.value ->> 'stage' IS DISTINCT FROM sqlc.arg(stage)::text), '[]') || sqlc.arg(follow_ups)::jsonb WHERE id = sqlc.arg(id);
 
 -- name: AddOverride :exec
 UPDATE node_decommissions SET overrides = overrides || sqlc.arg(override)::jsonb WHERE id = sqlc.arg(id);
@@ -180,12 +194,13 @@ WITH counted AS (
         count(d.id) FILTER (WHERE d.status IN ('failed_retryable', 'failed_manual_intervention', 'cancelled')) AS failures
     FROM node_decommission_batches b LEFT JOIN node_decommissions d ON d.batch_id = b.id
     WHERE b.id = sqlc.arg(batch) AND b.cancelled_at IS NULL GROUP BY b.id
-)
-UPDATE node_decommissions SET admitted_at = sqlc.arg(now)::timestamptz, updated_at = sqlc.arg(now)::timestamptz
-WHERE id IN (SELECT w.id FROM node_decommissions w, counted c
+), chosen AS MATERIALIZED ( -- one that is cancelled meanwhile leaves its turn to the next
+    SELECT w.id FROM node_decommissions w, counted c
     WHERE w.batch_id = sqlc.arg(batch) AND w.status = 'pending' AND w.admitted_at IS NULL AND c.failures <= c.max_failures
-    ORDER BY w.id LIMIT (SELECT greatest(max_parallel - busy, 0) FROM counted))
-RETURNING *;
+    ORDER BY w.id LIMIT (SELECT greatest(max_parallel - busy, 0) FROM counted) FOR NO KEY UPDATE
+)
+UPDATE node_decommissions d SET admitted_at = sqlc.arg(now)::timestamptz, updated_at = sqlc.arg(now)::timestamptz
+FROM chosen WHERE d.id = chosen.id RETURNING d.*;
 
 -- name: Selected :many
 SELECT n.id FROM nodes n LEFT JOIN node_maas_state m ON m.node_id = n.id

@@ -66,7 +66,7 @@ func TestDefaultsOfRequests(t *testing.T) {
 	for mode, want := range map[decommission.Mode][2]string{
 		decommission.SoftReset: {"none", "local"}, decommission.Reimage: {"quick", "local"}, decommission.FullDecommission: {"quick", "none"},
 		decommission.StorageCleanup: {"none", "local"}, decommission.Drain: {"none", "none"}, decommission.Retire: {"none", "local"},
-		decommission.Reactivate: {"none", "none"}, decommission.Remove: {"none", "none"},
+		decommission.Reactivate: {"none", "local"}, decommission.Remove: {"none", "none"},
 	} {
 		r, err := asked(mode).Checked()
 		if err != nil || string(r.Erase) != want[0] || string(r.StorageCleanup) != want[1] {

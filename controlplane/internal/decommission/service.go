@@ -37,6 +37,8 @@ type Tasks interface {
 	Enqueue(ctx context.Context, tx pgx.Tx, r agenttask.Request) (agenttask.Task, error)
 	Cancel(ctx context.Context, task id.NodeTask, reason string) (agenttask.Task, error)
 	CancelOf(ctx context.Context, node id.Node, workflowID, reason string) error
+	Task(ctx context.Context, task id.NodeTask) (agenttask.Task, error)
+	TellWhenEnded(ctx context.Context, task id.NodeTask, workflowID string) (agenttask.Task, error)
 }
 
 // Terminals ends the interactive sessions of a node; terminal.Service does.
@@ -68,10 +70,13 @@ type Config struct {
 	// AgentPatience is how long a task may wait for its node to fetch it; zero:
 	// ten minutes.
 	AgentPatience time.Duration
-	Mischief      job.Mischief                    // nil: none
-	Backoff       func(attempt int) time.Duration // nil: as usual
-	Clock         func() time.Time                // nil: the clock of the machine
-	Logger        *slog.Logger                    // nil: nothing is logged
+	// Linger is how long a stage waits itself for a task that it has just given;
+	// zero: a second, negative: not at all.
+	Linger   time.Duration
+	Mischief job.Mischief                    // nil: none
+	Backoff  func(attempt int) time.Duration // nil: as usual
+	Clock    func() time.Time                // nil: the clock of the machine
+	Logger   *slog.Logger                    // nil: nothing is logged
 }
 
 // Service holds the commands and queries of the package. It is safe for
@@ -88,6 +93,7 @@ type Service struct {
 	certificates Certificates
 	allocations  Allocations
 	patience     time.Duration
+	lingers      time.Duration
 	now          func() time.Time
 	logger       *slog.Logger
 	runner       *job.Runner[Decommission]
@@ -103,6 +109,9 @@ func New(cfg Config) *Service {
 	}
 	if s.patience == 0 {
 		s.patience = 10 * time.Minute
+	}
+	if s.lingers = cfg.Linger; s.lingers == 0 {
+		s.lingers = time.Second
 	}
 	if s.now == nil {
 		s.now = time.Now

@@ -8,19 +8,28 @@ import (
 	"gpuaas/controlplane/internal/certificate"
 	"gpuaas/controlplane/internal/durable"
 	"gpuaas/controlplane/internal/fault"
+	"gpuaas/controlplane/internal/node"
 )
 
 // mostActions bounds how much of a ledger is looked through for actions.
 const mostActions = 5000
 
-// issue signs the evidence. A claim that has none stops the job.
+// codeTainted is the code of a node that somebody had access to since it was
+// cleaned; the inventory uses it, too.
+const codeTainted = "node_tainted"
+
+// issue signs the evidence. A claim that has none stops the job, and so does a
+// node that somebody had access to since.
 func (s *Service) issue(ctx context.Context, d Decommission) (bringup.Result, error) {
-	n, err := s.nodes.Node(ctx, d.Node)
+	n, err := s.nodes.Detail(ctx, d.Node)
 	if err != nil {
 		return bringup.Result{}, err
 	}
 	evidence, err := s.EvidenceOf(ctx, d.ID)
 	if err != nil {
+		return bringup.Result{}, err
+	}
+	if err := timely(d, n, evidence); err != nil {
 		return bringup.Result{}, err
 	}
 	doc, err := document(d, n, evidence, s.now())
@@ -32,7 +41,7 @@ func (s *Service) issue(ctx context.Context, d Decommission) (bringup.Result, er
 		return bringup.Result{}, err
 	}
 	acted(&doc, ledger)
-	issued, err := s.certificates.Issue(ctx, certificate.Draft{Kind: doc.Kind, Decommission: d.ID, Node: d.Node, Body: doc})
+	issued, err := s.certificates.Issue(ctx, certificate.Draft{Kind: doc.Kind, Decommission: d.ID, Node: d.Node, EvidenceSeq: newest(evidence), Body: doc})
 	if f, _ := fault.As(err); fault.CodeOf(err) == certificate.CodeUnfounded {
 		return bringup.Result{}, &bringup.Failure{
 			Class: durable.StateAmbiguity, Code: "evidence_missing", Final: true, Cause: err, Message: "the evidence does not support a certificate: " + f.Message,
@@ -46,4 +55,36 @@ func (s *Service) issue(ctx context.Context, d Decommission) (bringup.Result, er
 		Message: fmt.Sprintf("%s %s was issued, number %d of the node", issued.Kind, issued.ID, issued.Seq),
 		Details: map[string]any{"certificate_id": issued.ID, "digest": issued.Digest, "seq": issued.Seq},
 	}, nil
+}
+
+// timely refuses to speak of a node as clean that somebody had access to since
+// it was validated, or, where the installation stays, since it was cleaned.
+// What is overtaken of a machine that was installed anew is named as not
+// covered. A node that leaves for good is not spoken of as clean.
+func timely(d Decommission, n node.Node, evidence []Evidence) error {
+	if d.Mode == FullDecommission {
+		return nil
+	}
+	late, err := judge(evidence, n)
+	if err != nil {
+		return err
+	}
+	why := late[EvidenceValidation]
+	if n.Tainted() && why == "" {
+		why = "it is not proven clean"
+	}
+	if d.Mode == SoftReset || d.Mode == Retire {
+		why = or(why, or(late[EvidenceDrain], or(late[EvidenceStorage], late[EvidenceGPU])))
+	}
+	if why == "" {
+		return nil
+	}
+	return tainted(d, why)
+}
+
+func tainted(d Decommission, why string) *bringup.Failure {
+	return &bringup.Failure{
+		Class: durable.StateAmbiguity, Code: codeTainted, Final: true, Message: fmt.Sprintf("node %s is not as clean as it was: %s", d.Hostname, why),
+		Remedy: "rerun cleans and validates it once more",
+	}
 }

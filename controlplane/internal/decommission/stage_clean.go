@@ -2,7 +2,9 @@ package decommission
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"gpuaas/contract/agentwire"
@@ -45,13 +47,13 @@ func (s *Service) cleanup(ctx context.Context, d Decommission, w *bringup.Work) 
 		Evidence: witnessed(EvidenceStorage, t),
 	}
 	for _, device := range out.Devices {
-		doubt := doubtOf(device)
-		if doubt == "" && w.Profile.Policy.MinimumSanitization == site.LevelPurge && device.Level != agentwire.LevelPurge {
+		doubt := seenOf(t).doubtOf(device)
+		if doubt == "" && device.Outcome == agentwire.OutcomeSanitized && w.Profile.Policy.MinimumSanitization == site.LevelPurge && device.Level != agentwire.LevelPurge {
 			doubt = fmt.Sprintf("the policy asks for %s, and it was brought to %s", agentwire.LevelPurge, device.Level)
 		}
 		if doubt != "" {
 			return result, &bringup.Failure{
-				Class: durable.SanitizationFailure, Code: codeDevice, Message: fmt.Sprintf("%s of %s (%s) is not proven clean: %s", device.Device, d.Hostname, device.MountPoint, doubt),
+				Class: durable.SanitizationFailure, Code: codeDevice, Message: fmt.Sprintf("%s of %s (%s) is not proven clean: %s", device.Device, d.Hostname, or(device.MountPoint, "not mounted as a data disk"), doubt),
 				Remedy:  "replace the disk, or reimage with a secure erase; going on without it needs an override that records the residual risk",
 				Details: map[string]any{"device": device, "task_id": t.ID},
 			}
@@ -92,10 +94,23 @@ func doubtOfGPU(g agentwire.GPUScrubbed) string {
 		return g.Error
 	case g.WordsNonzero != 0:
 		return fmt.Sprintf("%d words came back", g.WordsNonzero)
+	case g.Method == agentwire.ScrubByReset && g.BytesCovered == 0:
+		return "it was reset and not overwritten: nothing that was read proves that its memory is empty"
 	case g.BytesCovered <= 0 || g.BytesCovered > g.BytesTotal:
 		return fmt.Sprintf("%d of its %d bytes are said to be covered", g.BytesCovered, g.BytesTotal)
 	}
 	return ""
+}
+
+// scrubRemedy is what helps against memory that is not proven clean. Where GPUs
+// are reset and cannot be overwritten, trying again proves no more.
+func scrubRemedy(out agentwire.GPUScrubOutput) (remedy string, final bool) {
+	resets := func(g agentwire.GPUScrubbed) bool { return g.Method == agentwire.ScrubByReset }
+	if out.Outcome == outcomeScrubbed && slices.ContainsFunc(out.GPUs, resets) {
+		return "GPUs of AMD are only reset, which cannot be proven to empty their memory, and trying again does not change that: switch the machine off and on, " +
+			"then override the stage, naming that as the residual risk", true
+	}
+	return "look at the GPUs and what uses them, then retry; a power cycle clears them, too", false
 }
 
 // doubtOfScrub is why a scrub does not count, whatever its agent says.
@@ -133,20 +148,46 @@ func (s *Service) scrub(ctx context.Context, d Decommission, w *bringup.Work) (b
 	if err != nil {
 		return bringup.Result{}, err
 	}
+	known, err := s.gpusOf(ctx, d)
+	if err != nil {
+		return bringup.Result{}, err
+	}
 	result := bringup.Result{Evidence: witnessed(EvidenceGPU, t)}
 	doubt := doubtOfScrub(out)
+	if missing := known - len(out.GPUs); missing > 0 && (doubt == "" || out.Outcome == outcomeNoGPU) {
+		doubt = fmt.Sprintf("%d of its %d GPUs were not seen: %s", missing, known, or(out.Reason, "the agent does not name them"))
+	}
 	switch {
 	case doubt == "":
 		result.Message = fmt.Sprintf("the memory of %d GPUs was overwritten and read back", len(out.GPUs))
 		return result, nil
-	case out.Outcome == outcomeNoGPU:
+	case out.Outcome == outcomeNoGPU && known == 0:
 		result.Skipped, result.Message = true, "there is no GPU to scrub: "+or(out.Reason, "the agent found none")
 		return result, nil
 	}
+	remedy, final := scrubRemedy(out)
 	return result, &bringup.Failure{
-		Class: durable.SanitizationFailure, Code: codeGPU, Message: fmt.Sprintf("the memory of GPUs of %s is not proven clean: %s", d.Hostname, doubt),
-		Remedy: "look at the GPUs and what uses them, then retry; a power cycle clears them, too", Details: map[string]any{"gpus": out.GPUs, "task_id": t.ID},
+		Class: durable.SanitizationFailure, Code: codeGPU, Final: final, Message: fmt.Sprintf("the memory of GPUs of %s is not proven clean: %s", d.Hostname, doubt),
+		Remedy: remedy, Details: map[string]any{"gpus": out.GPUs, "gpus_known": known, "task_id": t.ID},
 	}
+}
+
+// gpusOf is how many GPUs the node is known to have: one whose driver is gone, or
+// that fell off the bus, still has its memory. A machine on which none was ever
+// seen has none, whatever is sold as its kind.
+func (s *Service) gpusOf(ctx context.Context, d Decommission) (int, error) {
+	n, err := s.nodes.Detail(ctx, d.Node)
+	if err != nil || n.Inspection == nil {
+		return 0, err
+	}
+	var found agentwire.Capabilities
+	if err := json.Unmarshal(n.Inspection, &found); err != nil {
+		return 0, fmt.Errorf("decode inspection of node: %w", err)
+	}
+	if len(found.GPUs) == 0 {
+		return 0, nil
+	}
+	return max(len(found.GPUs), int(n.GPUsTotal)), nil
 }
 
 // validate looks for anything that a tenant left. What it finds keeps the node
@@ -190,8 +231,8 @@ var findingRemedies = map[Mode]string{
 	SoftReset:      cleanAgain,
 	Retire:         cleanAgain,
 	StorageCleanup: "resume cleans the storage once more; what is not on disks takes a soft reset: cancel, then gpuaas node reset NODE",
-	Reactivate:     "cancel, then clean it: gpuaas node reset NODE; or remove what is named by hand, and resume",
-	Reimage:        "remove what is named by hand, and resume; rerun installs the machine once more",
+	Reactivate:     cleanAgain,
+	Reimage:        "remove what is named by hand, and resume; rerun drains and cleans the new installation; to install it once more: cancel, then gpuaas node reimage NODE",
 }
 
 const cleanAgain = "resume drains and cleans once more; if it stays, remove what is named by hand, or reimage the node"

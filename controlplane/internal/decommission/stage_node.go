@@ -9,17 +9,19 @@ import (
 
 	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/bringup"
+	"gpuaas/controlplane/internal/decommission/internal/decommissiondb"
 	"gpuaas/controlplane/internal/durable"
 	"gpuaas/controlplane/internal/fault"
+	"gpuaas/controlplane/internal/id"
 	"gpuaas/controlplane/internal/node"
 )
 
-// inNode changes the node of an operation, after the fence.
+// inNode changes the node of an operation, within the fence.
 func (s *Service) inNode(ctx context.Context, d Decommission, w *bringup.Work, change func(ctx context.Context, tx pgx.Tx, n node.Node) error) error {
-	if err := w.Fence(ctx); err != nil {
-		return err
-	}
 	return disagreeing(s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if err := w.FenceIn(ctx, tx); err != nil {
+			return err
+		}
 		n, err := node.Lock(ctx, tx, d.Node)
 		if err != nil {
 			return err
@@ -44,6 +46,24 @@ func disagreeing(err error) error {
 	return err
 }
 
+// hold holds the node. An operation that has ended holds nothing, whatever it
+// left behind.
+func (s *Service) hold(ctx context.Context, tx pgx.Tx, d Decommission, n node.Node) (node.Node, error) {
+	_, of, _ := strings.Cut(n.HeldBy, " ")
+	other, err := id.Parse[id.Decommission](of)
+	if err != nil || n.HeldBy != holderOf(other) || other == d.ID {
+		return node.Hold(ctx, tx, d.Node, d.holder(), d.cause()) // which says who holds it
+	}
+	before, err := found(decommissiondb.New(tx).Get(ctx, other))
+	if err != nil && fault.KindOf(err) != fault.NotFound {
+		return node.Node{}, err
+	}
+	if err != nil || before.CompletedAt == nil {
+		return node.Hold(ctx, tx, d.Node, d.holder(), d.cause())
+	}
+	return node.TakeOver(ctx, tx, d.Node, n.HeldBy, d.holder(), d.cause())
+}
+
 func (d Decommission) cause() string { return fmt.Sprintf("%s, %s", d.holder(), d.Mode) }
 
 // disable holds the node, and lets it drain where the mode takes it out of
@@ -52,7 +72,7 @@ func (s *Service) disable(ctx context.Context, d Decommission, w *bringup.Work) 
 	var after node.Node
 	err := s.inNode(ctx, d, w, func(ctx context.Context, tx pgx.Tx, n node.Node) error {
 		var err error
-		if after, err = node.Hold(ctx, tx, d.Node, d.holder(), d.cause()); err != nil || !d.Mode.leaves() || d.installed(w, n) {
+		if after, err = s.hold(ctx, tx, d, n); err != nil || !d.Mode.leaves() || d.installed(w, n) {
 			return err
 		}
 		if n.Status == node.Retired && d.Mode == Reimage {
@@ -133,6 +153,9 @@ func (s *Service) retire(ctx context.Context, d Decommission, w *bringup.Work) (
 		if n.Status == node.Retired || n.Status == node.Removing || n.Status == node.Deleted {
 			return nil
 		}
+		if d.Mode == Retire && n.Tainted() { // a drain leaves it as it is, and says so
+			return tainted(d, "somebody got access to it after it was validated")
+		}
 		_, err := node.Move(ctx, tx, d.Node, node.Drained, d.cause())
 		return err
 	})
@@ -143,7 +166,7 @@ func (s *Service) retire(ctx context.Context, d Decommission, w *bringup.Work) (
 // it is proven clean.
 func (s *Service) reactivate(ctx context.Context, d Decommission, w *bringup.Work) (bringup.Result, error) {
 	err := s.inNode(ctx, d, w, func(ctx context.Context, tx pgx.Tx, n node.Node) error {
-		if _, err := node.Hold(ctx, tx, d.Node, d.holder(), d.cause()); err != nil {
+		if _, err := s.hold(ctx, tx, d, n); err != nil {
 			return err
 		}
 		if n.Status != node.Retired {
@@ -172,5 +195,46 @@ func (s *Service) enable(ctx context.Context, d Decommission, w *bringup.Work) (
 			Remedy: "look at the agent on the machine, then retry", Details: map[string]any{"task_id": t.ID},
 		}
 	}
-	return bringup.Result{Message: d.Hostname + " takes users again", Details: map[string]any{"task_id": t.ID}}, nil
+	result := bringup.Result{Message: d.Hostname + " takes users again", Details: map[string]any{"task_id": t.ID}}
+	n, err := s.nodes.Node(ctx, d.Node)
+	if err != nil {
+		return result, err
+	}
+	if !d.Mode.proves(n) {
+		result.Message = d.Hostname + " stays out of scheduling: it is tainted, and only a reset proves it clean"
+		result.Evidence = []bringup.Evidence{followUp("reset "+d.Hostname, "a storage cleanup does not prove a tainted node clean", "gpuaas node reset "+d.Hostname)}
+		return result, nil
+	}
+	why, err := s.quarantinedStill(ctx, d)
+	if err == nil && why != "" {
+		result.Message = d.Hostname + " is clean, and stays quarantined: " + why
+		result.Evidence = []bringup.Evidence{followUp("return "+d.Hostname+" to service", "it was quarantined for another reason than what was cleaned: "+why, "gpuaas node return "+d.Hostname)}
+	}
+	return result, err
+}
+
+// foundUnclean begins the cause of a quarantine that a validation made.
+const foundUnclean = "a validation found it unclean: "
+
+// ofValidation says whether a node was quarantined because a validation found
+// it unclean: no other quarantine is lifted by one that found nothing.
+func ofValidation(q node.Quarantining) bool {
+	return !q.ByPerson && strings.HasPrefix(q.Cause, foundUnclean)
+}
+
+// quarantinedStill is why the node stays quarantined when the operation has
+// reached its goal; empty: it does not.
+func (s *Service) quarantinedStill(ctx context.Context, d Decommission) (why string, err error) {
+	err = s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		n, err := node.Get(ctx, tx, d.Node)
+		if err != nil || n.Status != node.Quarantined {
+			return err
+		}
+		q, err := node.LastQuarantined(ctx, tx, d.Node)
+		if err == nil && !ofValidation(q) {
+			why = or(q.Cause, "nobody said why")
+		}
+		return err
+	})
+	return why, err
 }

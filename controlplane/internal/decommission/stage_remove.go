@@ -63,7 +63,7 @@ func (s *Service) removing(ctx context.Context, tx pgx.Tx, d Decommission) error
 	if err != nil || n.Status == node.Removing {
 		return err
 	}
-	if _, err := node.Hold(ctx, tx, d.Node, d.holder(), d.cause()); err != nil {
+	if _, err := s.hold(ctx, tx, d, n); err != nil {
 		return err
 	}
 	_, err = node.Move(ctx, tx, d.Node, node.Remove, d.cause())
@@ -134,7 +134,7 @@ func firstBoots(prior []priorJob) []string {
 // cleanSecrets removes what the secrets engine keeps of the node. What cannot be
 // removed is left to somebody, and never stops the job.
 func (s *Service) cleanSecrets(ctx context.Context, d Decommission, w *bringup.Work) (bringup.Result, error) {
-	prior, err := s.prior(ctx, d)
+	prior, err := s.prior(ctx, d.Node)
 	if err != nil {
 		return bringup.Result{}, err
 	}

@@ -67,7 +67,7 @@ var plans = map[Mode][]string{
 	StorageCleanup: {StageDisable, StageStorage, StageValidate, StageEnable},
 	Drain:          {StageDisable, StageForceRelease, StageDrain, StageRetire},
 	Retire:         {StageDisable, StageForceRelease, StageDrain, StageStorage, StageScrub, StageValidate, StageCertificate, StageRetire},
-	Reactivate:     {StageReactivate, StageValidate, StageEnable},
+	Reactivate:     {StageReactivate, StageDrain, StageStorage, StageScrub, StageValidate, StageEnable},
 	Remove:         {StageRemove, StageSecrets},
 }
 
@@ -75,7 +75,7 @@ var plans = map[Mode][]string{
 // it cleans. A machine that was installed anew is cleaned by nothing but being
 // installed once more, which is what rerun does.
 var cleaning = map[Mode]string{
-	SoftReset: StageDrain, Retire: StageDrain, StorageCleanup: StageStorage, Reactivate: StageValidate, Reimage: StageValidate,
+	SoftReset: StageDrain, Retire: StageDrain, StorageCleanup: StageStorage, Reactivate: StageDrain, Reimage: StageValidate,
 }
 
 // tables are the plans with their stages, made once.
@@ -92,6 +92,12 @@ func laidOut() map[Mode]job.Table {
 			s := catalog[name]
 			if name == StageValidate {
 				s.Resume = cleaning[mode]
+			}
+			if mode == Reactivate { // it issues no paper that a residual risk could stand in
+				s.Overridable = false
+				if name == StageDrain {
+					s.Resume = StageReactivate
+				}
 			}
 			out[mode] = append(out[mode], s)
 		}

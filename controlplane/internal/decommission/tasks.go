@@ -26,24 +26,28 @@ type errand struct {
 
 // ask gives the node of an operation a task and looks whether it has ended. One
 // that is under way is waited for: await says until when, and the stage is to
-// return it. A task that failed is the failure of the stage.
+// return it. What an earlier pass left is stopped first. A task that failed is the failure of the stage.
 func (s *Service) ask(ctx context.Context, d Decommission, w *bringup.Work, stage string, e errand) (t agenttask.Task, await *bringup.Await, err error) {
-	if err := w.Fence(ctx); err != nil {
-		return t, nil, err
-	}
+	var other *agenttask.Task
 	err = s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if err := w.FenceIn(ctx, tx); err != nil {
+			return err
+		}
+		var same *agenttask.Task
+		if same, other, err = e.givenAlready(ctx, tx, d); err != nil || same == nil && other != nil {
+			return err
+		}
 		if e.before != nil {
 			if err := e.before(ctx, tx); err != nil {
 				return err
 			}
 		}
-		live, ok, err := agenttask.Live(ctx, tx, d.Node, e.kind, d.WorkflowID)
-		if err != nil || ok && e.asks(live) {
-			t = live
-			return err
+		if same != nil {
+			t, other = *same, nil
+			return nil
 		}
 		t, err = s.tasks.Enqueue(ctx, tx, agenttask.Request{
-			Node: d.Node, Type: e.kind, Params: e.params, AwaitWorkflow: d.WorkflowID, Reason: d.Reason,
+			Node: d.Node, Type: e.kind, Params: e.params, Reason: d.Reason,
 			IdempotencyKey: fmt.Sprintf("%s/%s/%d.%d", d.WorkflowID, stage, w.Epoch, w.Attempt),
 		})
 		return err
@@ -51,16 +55,78 @@ func (s *Service) ask(ctx context.Context, d Decommission, w *bringup.Work, stag
 	switch {
 	case err != nil:
 		return t, nil, err
-	case !t.Status.Ended():
+	case other != nil:
+		await, err := s.giveUp(ctx, *other)
+		return t, await, err
+	}
+	if t, err = s.linger(ctx, d, t); err != nil {
+		return t, nil, err
+	}
+	if !t.Status.Ended() {
 		await, err := s.until(ctx, d, t)
 		return t, await, err
 	}
 	return t, nil, ended(d, t)
 }
 
+// linger waits a moment for a task that was just given: an agent that is there
+// is quick, and every signal to a workflow costs more than a few looks. The
+// workflow is told of the end of one that takes longer.
+func (s *Service) linger(ctx context.Context, d Decommission, t agenttask.Task) (agenttask.Task, error) {
+	const first, longest = 10 * time.Millisecond, 100 * time.Millisecond
+	for pause := first; !t.Status.Ended() && s.now().Sub(t.CreatedAt) < s.lingers; pause = min(2*pause, longest) {
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return t, ctx.Err()
+		case <-timer.C:
+		}
+		var err error
+		if t, err = s.tasks.Task(ctx, t.ID); err != nil {
+			return t, err
+		}
+	}
+	if t.Status.Ended() {
+		return t, nil
+	}
+	return s.tasks.TellWhenEnded(ctx, t.ID, d.WorkflowID)
+}
+
+// givenAlready looks for tasks of the operation that have not ended: the one that
+// the errand asks for, or one that an earlier pass through the stages left.
+func (e errand) givenAlready(ctx context.Context, tx pgx.Tx, d Decommission) (same, other *agenttask.Task, err error) {
+	tasks, err := agenttask.LiveOf(ctx, tx, d.Node, d.WorkflowID)
+	for _, t := range tasks {
+		if e.asks(t) {
+			same = &t
+		} else {
+			other = &t
+		}
+	}
+	return same, other, err
+}
+
+// giveUp stops a task and waits until it has ended: what it does is not what the
+// operation is at, and the agent does one thing at a time.
+func (s *Service) giveUp(ctx context.Context, t agenttask.Task) (*bringup.Await, error) {
+	most := time.Second
+	if t.Status == agenttask.Dispatched {
+		most = agentwire.Lease
+	}
+	_, err := s.tasks.Cancel(ctx, t.ID, "the operation is at another stage by now")
+	if err != nil && fault.KindOf(err) != fault.Conflict { // it has just ended
+		return nil, err
+	}
+	return &bringup.Await{Signal: agenttask.SignalName(t.ID), Most: most}, nil
+}
+
 // asks says whether a task is what the errand asks for: to drain a node and to
 // lift that are tasks of one type.
 func (e errand) asks(t agenttask.Task) bool {
+	if t.Type != e.kind {
+		return false
+	}
 	raw, err := json.Marshal(e.params)
 	if err != nil {
 		return false
@@ -71,8 +137,9 @@ func (e errand) asks(t agenttask.Task) bool {
 
 // until says how long to wait for a task, or that its node does not fetch it.
 func (s *Service) until(ctx context.Context, d Decommission, t agenttask.Task) (*bringup.Await, error) {
-	until := t.DeadlineAt.Add(agentwire.Lease)
+	until, least := t.DeadlineAt.Add(agentwire.Lease), agentwire.Lease // an agent may go on for hours after it, and every look costs
 	if t.Status == agenttask.Queued {
+		least = time.Second
 		if until = t.CreatedAt.Add(s.patience); !s.now().Before(until) {
 			_, err := s.tasks.Cancel(ctx, t.ID, notFetched)
 			if fault.KindOf(err) == fault.Conflict { // it has just ended: look again
@@ -84,7 +151,7 @@ func (s *Service) until(ctx context.Context, d Decommission, t agenttask.Task) (
 			return nil, unreachable(d, "its agent has not fetched the task %s within %s", t.Type, s.patience)
 		}
 	}
-	return &bringup.Await{Signal: agenttask.SignalName(t.ID), Most: max(until.Sub(s.now()), time.Second)}, nil
+	return &bringup.Await{Signal: agenttask.SignalName(t.ID), Most: max(until.Sub(s.now()), least)}, nil
 }
 
 // notFetched is why tasks are cancelled whose nodes do not answer.
@@ -154,10 +221,14 @@ type seen struct {
 	Output       json.RawMessage `json:"output"`
 }
 
-func witnessed(kind string, t agenttask.Task) []bringup.Evidence {
-	return []bringup.Evidence{{Kind: kind, Value: seen{
+func seenOf(t agenttask.Task) seen {
+	return seen{
 		TaskID: t.ID.String(), TaskType: t.Type, AgentVersion: t.AgentVersion, AskedAt: t.CreatedAt.UTC(), StartedAt: t.StartedAt, FinishedAt: t.FinishedAt, Output: t.Output,
-	}}}
+	}
+}
+
+func witnessed(kind string, t agenttask.Task) []bringup.Evidence {
+	return []bringup.Evidence{{Kind: kind, Value: seenOf(t)}}
 }
 
 // askedAt is when the task was given whose result speaks for a stage: what

@@ -32,7 +32,10 @@ import (
 	"gpuaas/controlplane/internal/telemetry"
 )
 
-const yardSKU = "h200-sxm-baremetal-8g"
+const (
+	yardSKU  = "h200-sxm-baremetal-8g"
+	yardGPUs = 8 // of a node
+)
 
 // yard is operations on nodes with real rows, real activities, real tasks and
 // real certificates. What MAAS does is scripted, and so are the agents.
@@ -52,6 +55,7 @@ type yard struct {
 	doors     *doors
 	before    func(durable.StageCall) error
 	after     func(durable.StageCall, error) error
+	equip     func(durable.StageCall, *bringup.Work) // before the stage runs
 
 	mu       sync.Mutex
 	watched  []string         // what a node was at each look, without repetitions
@@ -77,7 +81,7 @@ func newYard(tb testing.TB, change ...func(*decommission.Config)) *yard {
 	y.papers = certificates.New(certificates.Config{DB: y.db, Engine: &engine{key: key}, Issuer: "test"})
 	cfg := decommission.Config{
 		DB: y.db, Nodes: y.nodes, Sites: y.sites, Bringup: y.script, Tasks: y.tasks, Terminals: y.doors, Secrets: y.vault, Certificates: y.papers,
-		Mischief: y, Backoff: func(int) time.Duration { return time.Second },
+		Mischief: y, Backoff: func(int) time.Duration { return time.Second }, Linger: -1,
 	}
 	for _, c := range change {
 		c(&cfg)
@@ -288,6 +292,9 @@ func (y *yard) node(tb testing.TB, status node.Status, managed bool) id.Node {
 	hostname := "n-" + n.String()
 	y.exec(tb, `INSERT INTO nodes (id, status, hostname, host, sku_id, gpus_total, region_code, onboarding_mode, schedulable, tainted_at)
 		VALUES ($1, $2, $3, '10.0.0.1', $4, 8, 'eu-1', $5, $6, clock_timestamp())`, n, string(status), hostname, yardSKU, string(mode), status == node.Active)
+	if status != node.BootstrapIssued {
+		y.shows(tb, n, yardGPUs)
+	}
 	if !managed {
 		return n
 	}

@@ -142,6 +142,7 @@ func (r *Runner[R]) workOf(a attempt[R]) (*bringup.Work, *token) {
 	}
 	mine := &token{of: j.UpdatedAt}
 	w.Fence = func(ctx context.Context) error { return r.fence(ctx, j, mine) }
+	w.FenceIn = func(ctx context.Context, tx pgx.Tx) error { return r.fenceIn(ctx, tx, j, mine) }
 	w.Save = func(ctx context.Context) error { return r.save(ctx, a.row, w, mine) }
 	return w, mine
 }
@@ -161,6 +162,23 @@ func (r *Runner[R]) fence(ctx context.Context, j Job, mine *token) error {
 		return fmt.Errorf("ask fence of %s: %w", r.family.Noun, err)
 	}
 	if !holds {
+		return r.superseded(j.ID)
+	}
+	return nil
+}
+
+// fenceIn locks the row for the rest of the transaction if the token is still
+// its own.
+func (r *Runner[R]) fenceIn(ctx context.Context, tx pgx.Tx, j Job, mine *token) error {
+	mine.mu.Lock()
+	defer mine.mu.Unlock()
+	row, err := r.store.Lock(ctx, tx, j.ID)
+	if err != nil {
+		return fmt.Errorf("ask fence of %s: %w", r.family.Noun, err)
+	}
+	now := row.Common()
+	runs := now.Status == durable.JobRunning || now.Status == durable.JobCompensating
+	if !runs || now.Epoch != j.Epoch || !now.UpdatedAt.Equal(mine.of) {
 		return r.superseded(j.ID)
 	}
 	return nil

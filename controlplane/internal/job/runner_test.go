@@ -145,6 +145,30 @@ func TestWhatStartsAnewKeepsWhatTheFamilyKeeps(t *testing.T) {
 	}
 }
 
+// The fence within a transaction goes by the row as it is then.
+func TestTheFenceWithinATransactionRefusesWhoeverWasSuperseded(t *testing.T) {
+	for name, acts := range map[string]bool{"ours": false, "an operator acted": true} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			row := d.put(t, chore{Job: job.Job{Status: durable.JobRunning, Stage: "begin"}})
+			var fenced error
+			d.perform = func(_ string, w *bringup.Work) (bringup.Result, error) {
+				if acts {
+					if _, err := d.runner.Act(d.ctx, row.ID, durable.JobMarkManual, "because of the test"); err != nil {
+						t.Error(err)
+					}
+				}
+				fenced = d.db.InTx(d.ctx, func(ctx context.Context, tx pgx.Tx) error { return w.FenceIn(ctx, tx) })
+				return bringup.Result{}, fenced
+			}
+			_, err := execute(t, d.runner.RunOne, callOf(row, "begin"))
+			if (fault.CodeOf(fenced) == durable.CodeSuperseded) != acts || (err != nil) != acts {
+				t.Errorf("the fence says %v, the attempt %v", fenced, err)
+			}
+		})
+	}
+}
+
 func (d *desk) parked(t *testing.T) chore {
 	t.Helper()
 	at := d.clock

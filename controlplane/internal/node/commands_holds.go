@@ -51,7 +51,7 @@ func Unhold(ctx context.Context, tx pgx.Tx, node id.Node, by, cause string) (Nod
 		if after.Status != Offline {
 			return Node{}, err
 		}
-		after.HoldReason = unclean
+		after = after.keptOut()
 	}
 	return c.rehold(ctx, after, entry{event: "unhold", cause: cause, metadata: map[string]any{"held_by": by}})
 }
@@ -89,8 +89,8 @@ func NoteClean(ctx context.Context, tx pgx.Tx, node id.Node, at time.Time, cause
 	}
 	after := nodeFrom(row)
 	e := entry{event: "clean", cause: cause, metadata: map[string]any{"clean_at": after.CleanAt, "tainted": after.Tainted()}}
-	if after.HoldReason == unclean && !after.Tainted() {
-		after.HoldReason = ""
+	if after.HeldUnclean && !after.Tainted() {
+		after.HoldReason, after.HeldUnclean = "", false
 		return c.rehold(ctx, after, e)
 	}
 	return after, c.noted(ctx, after, e)
@@ -106,7 +106,7 @@ func (c change) rehold(ctx context.Context, n Node, e entry) (Node, error) {
 }
 
 func (c change) setHolds(ctx context.Context, n Node) (Node, error) {
-	row, err := c.SetHolds(ctx, nodedb.SetHoldsParams{ID: n.ID, HoldReason: n.HoldReason, HeldBy: n.HeldBy, Schedulable: n.placeable()})
+	row, err := c.SetHolds(ctx, nodedb.SetHoldsParams{ID: n.ID, HoldReason: n.HoldReason, HeldUnclean: n.HeldUnclean, HeldBy: n.HeldBy, Schedulable: n.placeable()})
 	if err != nil {
 		return Node{}, fmt.Errorf("note what holds node: %w", err)
 	}

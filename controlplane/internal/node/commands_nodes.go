@@ -136,11 +136,34 @@ func CreateInTx(ctx context.Context, tx pgx.Tx, n NewNode) (Node, error) {
 	if err != nil {
 		return Node{}, fmt.Errorf("insert node: %w", err)
 	}
-	made := nodeFrom(row)
-	return made, c.record(ctx, made, entry{
+	return c.born(ctx, nodeFrom(row), entry{
 		kind: KindCreated, cause: "added to the inventory", action: "node.create", tell: eventwire.NodeCreated,
 		metadata: map[string]any{"sku": n.SKU, "region_code": n.RegionCode, "onboarding_mode": n.Mode},
 	})
+}
+
+// born records a new node. A machine that left the inventory without being
+// proven clean comes back so: another id makes nothing clean. It is looked for
+// after the node was added, when nobody else can give up its name any more.
+func (c change) born(ctx context.Context, made Node, e entry) (Node, error) {
+	former, err := c.Former(ctx, made.ID)
+	if err != nil {
+		return Node{}, fmt.Errorf("look what the machine of node was: %w", err)
+	}
+	for _, f := range former {
+		if was := (Node{TaintedAt: f.TaintedAt, CleanAt: f.CleanAt}); !was.Tainted() {
+			continue
+		}
+		row, err := c.SetTainted(ctx, made.ID)
+		if err != nil {
+			return Node{}, fmt.Errorf("taint node: %w", err)
+		}
+		made = nodeFrom(row)
+		e.cause += fmt.Sprintf("; its machine was node %s, which left without being proven clean", f.ID)
+		e.metadata["former_node"] = f.ID
+		break
+	}
+	return made, c.record(ctx, made, e)
 }
 
 // Change is what to change of a node; nil stays as it is.
@@ -180,10 +203,11 @@ func (ch Change) applied(n Node) (Node, error) {
 	reject(n.GPUsTotal >= 0 && n.GPUsTotal <= 64, "gpus_total", "must be 0 to 64")
 	reject(versionForm.MatchString(n.DesiredAgentVersion), "desired_agent_version", "must be a version of the agent, or empty")
 	set(&n.HoldReason, ch.HoldReason)
+	n.HeldUnclean = n.HeldUnclean && ch.HoldReason == nil
 	reject(len(n.HoldReason) <= 500, "hold_reason", "must be at most 500 bytes long")
 	if ch.Schedulable != nil {
 		if *ch.Schedulable && ch.HoldReason == nil {
-			n.HoldReason = ""
+			n.HoldReason, n.HeldUnclean = "", false
 		}
 		reject(!*ch.Schedulable || n.HoldReason == "", "schedulable", "a node that a reason holds is not schedulable")
 		reject(*ch.Schedulable || n.HoldReason != "", "hold_reason", "say why the node must not be scheduled")
@@ -234,7 +258,7 @@ func (s *Service) Update(ctx context.Context, node id.Node, version int64, ch Ch
 		}
 		row, err := c.SetFacts(ctx, nodedb.SetFactsParams{
 			ID: node, Host: after.Host, Port: after.Port, SshUsername: after.SSHUsername, GpusTotal: after.GPUsTotal,
-			Schedulable: after.Schedulable, HoldReason: after.HoldReason, AgentChannel: string(after.AgentChannel),
+			Schedulable: after.Schedulable, HoldReason: after.HoldReason, HeldUnclean: after.HeldUnclean, AgentChannel: string(after.AgentChannel),
 			DesiredAgentVersion: after.DesiredAgentVersion, DesiredDeliveryMode: string(after.DesiredDeliveryMode),
 		})
 		if err != nil {

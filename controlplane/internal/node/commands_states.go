@@ -35,7 +35,7 @@ func (c change) move(ctx context.Context, before Node, event Event, cause string
 		return Node{}, err
 	}
 	row, err := c.SetStatus(ctx, nodedb.SetStatusParams{
-		ID: before.ID, Status: string(next.Status), Schedulable: next.placeable(), Generation: next.Generation, HoldReason: next.HoldReason,
+		ID: before.ID, Status: string(next.Status), Schedulable: next.placeable(), Generation: next.Generation, HoldReason: next.HoldReason, HeldUnclean: next.HeldUnclean,
 	})
 	if err != nil {
 		return Node{}, fmt.Errorf("move node to %s: %w", next.Status, err)
@@ -67,7 +67,7 @@ func (n Node) moved(event Event) (Node, error) {
 		if event == ReturnToService || event == Reactivate {
 			return n, err
 		}
-		next.HoldReason = unclean
+		next = next.keptOut()
 	}
 	return next, nil
 }

@@ -22,6 +22,19 @@ func KeepOut(ctx context.Context, tx pgx.Tx, node id.Node, cause string) (Node, 
 	if err != nil || n.HoldReason != "" {
 		return n, err
 	}
-	n.HoldReason = unclean
-	return c.rehold(ctx, n, entry{event: "keep_out", cause: cause})
+	return c.rehold(ctx, n.keptOut(), entry{event: "keep_out", cause: cause})
+}
+
+// LetIn notes that a tenant is about to get access to a node, and refuses that
+// while an operation holds it: whoever got in behind the cleaning would be
+// covered by a proof that is none.
+func LetIn(ctx context.Context, tx pgx.Tx, node id.Node, cause string) error {
+	n, err := Lock(ctx, tx, node)
+	if err != nil {
+		return err
+	}
+	if err := n.Unheld(); err != nil {
+		return err
+	}
+	return Taint(ctx, tx, node, cause)
 }

@@ -67,9 +67,10 @@ type Node struct {
 	AccessMethod              string          `json:"access_method"`
 	Schedulable               bool            `json:"schedulable"`
 	HoldReason                string          `json:"hold_reason"`
-	HeldBy                    string          `json:"held_by,omitempty"`    // operation that keeps it out of scheduling
-	TaintedAt                 *time.Time      `json:"tainted_at,omitempty"` // a tenant got access, or it was found unclean
-	CleanAt                   *time.Time      `json:"clean_at,omitempty"`   // a validation that found nothing looked then
+	HeldUnclean               bool            `json:"held_unclean,omitempty"` // HoldReason is that it is not proven clean, and no operator's
+	HeldBy                    string          `json:"held_by,omitempty"`      // operation that keeps it out of scheduling
+	TaintedAt                 *time.Time      `json:"tainted_at,omitempty"`   // a tenant got access, or it was found unclean
+	CleanAt                   *time.Time      `json:"clean_at,omitempty"`     // a validation that found nothing looked then
 	Generation                int64           `json:"generation"`
 	AgentChannel              Channel         `json:"agent_channel"`
 	DesiredAgentVersion       string          `json:"desired_agent_version"`

@@ -7,6 +7,19 @@ SELECT sqlc.embed(n), c.last_contact_at, COALESCE(v.version, 0)::bigint AS verif
 FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id LEFT JOIN verifier_sets v ON true
 WHERE n.id = $1;
 
+-- name: Former :many
+-- The nodes that the machine of a node last was, as far as that can be told: by
+-- its name, and by what its onboarding knows of it.
+(SELECT n.id, n.tainted_at, n.clean_at FROM nodes n JOIN nodes m ON m.region_code = n.region_code AND m.hostname = n.hostname
+ WHERE m.id = sqlc.arg(node_id) AND n.id <> m.id AND n.status = 'deleted' ORDER BY n.status_changed_at DESC LIMIT 1)
+UNION ALL
+(SELECT n.id, n.tainted_at, n.clean_at FROM node_onboardings own
+ JOIN node_onboardings o ON o.site_id = own.site_id AND o.node_id <> own.node_id
+    AND (own.maas_system_id <> '' AND o.maas_system_id = own.maas_system_id OR own.ipmi_ip <> '' AND o.ipmi_ip = own.ipmi_ip
+        OR own.pxe_mac <> '' AND o.pxe_mac = own.pxe_mac)
+ JOIN nodes n ON n.id = o.node_id
+ WHERE own.node_id = sqlc.arg(node_id) AND n.status = 'deleted' ORDER BY n.status_changed_at DESC LIMIT 1);
+
 -- name: ShareNode :one
 SELECT * FROM nodes WHERE id = $1 FOR SHARE;
 
@@ -26,19 +39,19 @@ WHERE n.id > sqlc.arg(after)::uuid
 ORDER BY n.id LIMIT sqlc.arg(page_size);
 
 -- name: SetStatus :one
-UPDATE nodes SET status = $2, schedulable = $3, generation = $4, hold_reason = $5, status_changed_at = clock_timestamp(),
+UPDATE nodes SET status = $2, schedulable = $3, generation = $4, hold_reason = $5, held_unclean = $6, status_changed_at = clock_timestamp(),
     first_poll_at = CASE WHEN generation = $4 THEN first_poll_at END,
     version = version + 1, updated_at = clock_timestamp()
 WHERE id = $1 RETURNING *;
 
 -- name: SetFacts :one
-UPDATE nodes SET host = $2, port = $3, ssh_username = $4, gpus_total = $5, schedulable = $6, hold_reason = $7,
+UPDATE nodes SET host = $2, port = $3, ssh_username = $4, gpus_total = $5, schedulable = $6, hold_reason = $7, held_unclean = $11,
     agent_channel = $8, desired_agent_version = $9, desired_delivery_mode = $10,
     version = version + 1, updated_at = clock_timestamp()
 WHERE id = $1 RETURNING *;
 
 -- name: SetHolds :one
-UPDATE nodes SET hold_reason = $2, held_by = $3, schedulable = $4, version = version + 1, updated_at = clock_timestamp()
+UPDATE nodes SET hold_reason = $2, held_by = $3, schedulable = $4, held_unclean = $5, version = version + 1, updated_at = clock_timestamp()
 WHERE id = $1 RETURNING *;
 
 -- name: SetTainted :one

@@ -21,6 +21,13 @@ func (n Node) placeable() bool { return n.Status == Active && n.inService() }
 // scheduled, and could not be refused that. A clean validation takes it away.
 const unclean = "not proven clean since a tenant had access"
 
+// keptOut is the node with that reason. That it is this one is noted beside the
+// text: an operator may hold a node with the same words.
+func (n Node) keptOut() Node {
+	n.HoldReason, n.HeldUnclean = unclean, true
+	return n
+}
+
 // mayServe refuses to put a node into service that is not proven clean. One
 // that is in service stays there when a tenant gets access: that is what it is
 // for. So losing and regaining contact restores what was.
@@ -36,6 +43,14 @@ func mayServe(before, after Node) error {
 func (n Node) held() error {
 	return fault.New(fault.Conflict, "node_held", "node %s is held by %s", n.Hostname, n.HeldBy).
 		WithRemedy("let that end first; how the node stands: gpuaas node show %s", n.Hostname)
+}
+
+// Unheld refuses a node that an operation holds.
+func (n Node) Unheld() error {
+	if n.HeldBy == "" {
+		return nil
+	}
+	return n.held()
 }
 
 // unowned refuses plain actions while an operation works on the node: only

@@ -219,5 +219,6 @@ SELECT m.node_id, m.ipmi_ip, n.hostname FROM node_maas_state m JOIN nodes n ON n
 WHERE m.site_id = sqlc.arg(site_id) AND n.status <> 'deleted' AND m.ipmi_ip = ANY(sqlc.arg(ipmi_ips)::text[]);
 
 -- name: ClaimedMachines :many
-SELECT id, maas_system_id FROM node_onboardings
-WHERE site_id = sqlc.arg(site_id) AND completed_at IS NULL AND maas_system_id <> '' AND id <> sqlc.arg(asking);
+-- A machine is known by its MAAS, which more than one site may be of.
+SELECT o.id, o.maas_system_id FROM node_onboardings o JOIN maas_sites s ON s.id = o.site_id JOIN maas_sites here ON here.id = sqlc.arg(site_id)
+WHERE s.api_base_url = here.api_base_url AND o.completed_at IS NULL AND o.maas_system_id <> '' AND o.id <> sqlc.arg(asking);

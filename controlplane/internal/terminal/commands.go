@@ -39,6 +39,9 @@ func (s *Service) Mint(ctx context.Context, w Wish) (Session, redact.Secret, err
 		if err := reachable(n); err != nil {
 			return err
 		}
+		if err := n.Unheld(); err != nil { // an operation cleans it, or puts it aside
+			return err
+		}
 		q := terminaldb.New(tx)
 		if err := s.ration(ctx, q, who.ID, now); err != nil {
 			return err

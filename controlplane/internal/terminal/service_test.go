@@ -34,6 +34,8 @@ func TestWhoMayHaveATokenForWhat(t *testing.T) {
 	w := newWorld(t, nil)
 	mint := func(node id.Node) string { return "/api/v1/admin/nodes/" + node.String() + "/terminal-token" }
 	alice := map[string]any{"username": "alice"}
+	held := w.addNode(t, "active")
+	w.exec(t, `UPDATE nodes SET held_by = 'decommission 1' WHERE id = $1`, held)
 	for name, c := range map[string]struct {
 		who, path string
 		body      any
@@ -49,6 +51,7 @@ func TestWhoMayHaveATokenForWhat(t *testing.T) {
 		"a node that is silent":  {"admin", mint(w.addNode(t, "offline")), alice, http.StatusConflict, "node_offline"},
 		"a node being emptied":   {"admin", mint(w.addNode(t, "draining")), alice, http.StatusConflict, "node_not_in_service"},
 		"a node that is gone":    {"admin", mint(w.addNode(t, "deleted")), alice, http.StatusConflict, "node_not_in_service"},
+		"a node that is cleaned": {"admin", mint(held), alice, http.StatusConflict, "node_held"},
 		"a node under suspicion": {"admin", mint(w.addNode(t, "quarantined")), alice, 0, ""},
 		"a node in service":      {"admin", mint(w.node), alice, 0, ""},
 	} {

@@ -114,7 +114,7 @@ func (l *Loop) Ext4(t testing.TB, uuid, label string) {
 }
 
 // Machine makes the folder of a fake machine fit for disks: with the sysfs of
-// this one, and its programs to make file systems.
+// this one, as a container has it, and its programs to make file systems.
 func Machine(t testing.TB, root string) {
 	t.Helper()
 	for link, to := range map[string]string{"sys": "/sys", "usr/sbin/mkfs.ext4": "/usr/sbin/mkfs.ext4"} {
@@ -123,7 +123,10 @@ func Machine(t testing.TB, root string) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.MkdirAll(filepath.Join(root, "dev"), 0o750); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Join(root, "dev"), 0o750), os.MkdirAll(filepath.Join(root, "proc/self"), 0o750)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, "proc/self/uid_map"), []byte("0 1000000 1000000000\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }

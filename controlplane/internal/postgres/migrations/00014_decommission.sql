@@ -11,9 +11,14 @@ ALTER DOMAIN failure_class ADD CONSTRAINT failure_class_check CHECK (VALUE IN (
 ALTER TABLE nodes ADD COLUMN held_by text NOT NULL DEFAULT '';
 ALTER TABLE nodes ADD COLUMN tainted_at timestamptz;
 ALTER TABLE nodes ADD COLUMN clean_at timestamptz;
+ALTER TABLE nodes ADD COLUMN held_unclean boolean NOT NULL DEFAULT false;
 ALTER TABLE nodes ADD CONSTRAINT nodes_held CHECK (NOT schedulable OR held_by = '');
+ALTER TABLE nodes ADD CONSTRAINT nodes_held_unclean CHECK (NOT held_unclean OR hold_reason <> '');
+-- Whose machine comes back is looked for by name.
+CREATE INDEX nodes_left ON nodes (region_code, hostname) WHERE status = 'deleted';
 COMMENT ON COLUMN nodes.held_by IS 'The operation that keeps the node out of scheduling, such as decommission <id>; empty: none does.';
 COMMENT ON COLUMN nodes.tainted_at IS 'When a tenant last got access to the node, or it was found unclean.';
+COMMENT ON COLUMN nodes.held_unclean IS 'Whether the reason that holds the node is that it is not proven clean, which a clean validation takes away.';
 COMMENT ON COLUMN nodes.clean_at IS 'When the node was last proven clean: a validation that found nothing.';
 
 ALTER TABLE maas_site_profiles ADD COLUMN minimum_erase text NOT NULL DEFAULT 'none' CHECK (minimum_erase IN ('none', 'quick', 'secure'));
@@ -146,11 +151,13 @@ CREATE TABLE decommission_certificates (
     previous_digest text NOT NULL DEFAULT '',
     key_id          text NOT NULL,
     issued_at       timestamptz NOT NULL,
+    evidence_seq    bigint NOT NULL,
     UNIQUE (node_id, seq),
-    UNIQUE (decommission_id)
+    UNIQUE (decommission_id, evidence_seq)
 );
 CREATE INDEX decommission_certificates_issued ON decommission_certificates (issued_at DESC, id DESC);
 COMMENT ON COLUMN decommission_certificates.document IS 'The signed document, as it is handed out.';
+COMMENT ON COLUMN decommission_certificates.evidence_seq IS 'The newest evidence that it was made of: an operation that went on afterwards gets another.';
 
 GRANT SELECT, INSERT, UPDATE ON node_decommission_batches, node_decommissions TO gpuaas_app;
 GRANT SELECT, INSERT ON node_decommission_events, node_decommission_evidence, decommission_certificates TO gpuaas_app;

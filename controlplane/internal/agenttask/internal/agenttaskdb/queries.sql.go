@@ -33,6 +33,7 @@ WITH next AS (
     WHERE t.node_id = $3 AND t.generation = $4 AND t.status = 'queued'
       AND t.deadline_at > $1::timestamptz
       AND n.status NOT IN ('retired', 'deleted') AND (n.status <> 'removing' OR t.type = 'node.uninstall')
+      AND (n.held_by = '' OR t.type NOT IN ('allocation.provision_user', 'terminal.open')) -- nobody gets in behind a cleaning
       AND (t.concurrency_class = 'concurrent' OR NOT EXISTS (
           SELECT FROM node_tasks d
           WHERE d.node_id = t.node_id AND d.status = 'dispatched' AND d.concurrency_class <> 'concurrent'))
@@ -465,83 +466,66 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]NodeTask, error) 
 	return items, nil
 }
 
-const liveIDsOfWorkflow = `-- name: LiveIDsOfWorkflow :many
-SELECT id FROM node_tasks
-WHERE node_id = $1 AND await_workflow_id = $2 AND status IN ('queued', 'dispatched') ORDER BY id
+const liveOfJob = `-- name: LiveOfJob :many
+SELECT id, node_id, type, params, status, concurrency_class, generation, attempt, max_attempts, deadline_at, lease_expires_at, cancel_requested, idempotency_key, await_workflow_id, requested_by, reason, correlation_id, trace_parent, signer_version, output, error_code, error_message, error_remedy, agent_version, created_at, dispatched_at, started_at, finished_at FROM node_tasks
+WHERE node_id = $1 AND starts_with(idempotency_key, $2::text) AND status IN ('queued', 'dispatched')
+ORDER BY created_at DESC, id DESC
 `
 
-type LiveIDsOfWorkflowParams struct {
-	NodeID          id.Node
-	AwaitWorkflowID string
+type LiveOfJobParams struct {
+	NodeID    id.Node
+	KeyPrefix string
 }
 
-func (q *Queries) LiveIDsOfWorkflow(ctx context.Context, arg LiveIDsOfWorkflowParams) ([]id.NodeTask, error) {
-	rows, err := q.db.Query(ctx, liveIDsOfWorkflow, arg.NodeID, arg.AwaitWorkflowID)
+// The tasks that a job gave a node, by the beginning of their keys, and that
+// have not ended; newest first.
+func (q *Queries) LiveOfJob(ctx context.Context, arg LiveOfJobParams) ([]NodeTask, error) {
+	rows, err := q.db.Query(ctx, liveOfJob, arg.NodeID, arg.KeyPrefix)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []id.NodeTask
+	var items []NodeTask
 	for rows.Next() {
-		var id id.NodeTask
-		if err := rows.Scan(&id); err != nil {
+		var i NodeTask
+		if err := rows.Scan(
+			&i.ID,
+			&i.NodeID,
+			&i.Type,
+			&i.Params,
+			&i.Status,
+			&i.ConcurrencyClass,
+			&i.Generation,
+			&i.Attempt,
+			&i.MaxAttempts,
+			&i.DeadlineAt,
+			&i.LeaseExpiresAt,
+			&i.CancelRequested,
+			&i.IdempotencyKey,
+			&i.AwaitWorkflowID,
+			&i.RequestedBy,
+			&i.Reason,
+			&i.CorrelationID,
+			&i.TraceParent,
+			&i.SignerVersion,
+			&i.Output,
+			&i.ErrorCode,
+			&i.ErrorMessage,
+			&i.ErrorRemedy,
+			&i.AgentVersion,
+			&i.CreatedAt,
+			&i.DispatchedAt,
+			&i.StartedAt,
+			&i.FinishedAt,
+		); err != nil {
 			return nil, err
 		}
-		items = append(items, id)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
 	}
 	return items, nil
-}
-
-const liveOfWorkflow = `-- name: LiveOfWorkflow :one
-SELECT id, node_id, type, params, status, concurrency_class, generation, attempt, max_attempts, deadline_at, lease_expires_at, cancel_requested, idempotency_key, await_workflow_id, requested_by, reason, correlation_id, trace_parent, signer_version, output, error_code, error_message, error_remedy, agent_version, created_at, dispatched_at, started_at, finished_at FROM node_tasks
-WHERE node_id = $1 AND type = $2 AND await_workflow_id = $3 AND status IN ('queued', 'dispatched')
-ORDER BY created_at DESC, id DESC LIMIT 1
-`
-
-type LiveOfWorkflowParams struct {
-	NodeID          id.Node
-	Type            string
-	AwaitWorkflowID string
-}
-
-// The task of a type that a workflow waits for and that has not ended.
-func (q *Queries) LiveOfWorkflow(ctx context.Context, arg LiveOfWorkflowParams) (NodeTask, error) {
-	row := q.db.QueryRow(ctx, liveOfWorkflow, arg.NodeID, arg.Type, arg.AwaitWorkflowID)
-	var i NodeTask
-	err := row.Scan(
-		&i.ID,
-		&i.NodeID,
-		&i.Type,
-		&i.Params,
-		&i.Status,
-		&i.ConcurrencyClass,
-		&i.Generation,
-		&i.Attempt,
-		&i.MaxAttempts,
-		&i.DeadlineAt,
-		&i.LeaseExpiresAt,
-		&i.CancelRequested,
-		&i.IdempotencyKey,
-		&i.AwaitWorkflowID,
-		&i.RequestedBy,
-		&i.Reason,
-		&i.CorrelationID,
-		&i.TraceParent,
-		&i.SignerVersion,
-		&i.Output,
-		&i.ErrorCode,
-		&i.ErrorMessage,
-		&i.ErrorRemedy,
-		&i.AgentVersion,
-		&i.CreatedAt,
-		&i.DispatchedAt,
-		&i.StartedAt,
-		&i.FinishedAt,
-	)
-	return i, err
 }
 
 const lockByKey = `-- name: LockByKey :one

@@ -46,8 +46,8 @@ func (q *Queries) ByIPMI(ctx context.Context, arg ByIPMIParams) (NodeMaasState, 
 }
 
 const byMachine = `-- name: ByMachine :one
-SELECT b.node_id, b.site_id, b.profile_id, b.maas_system_id, b.ipmi_ip, b.pxe_mac, b.last_maas_status, b.last_maas_power_state, b.last_maas_ips, b.last_reconciled_at, b.drift_detected, b.drift_details, b.drift_resolved_at, b.bound_at, b.updated_at FROM node_maas_state b JOIN nodes n ON n.id = b.node_id
-WHERE b.site_id = $1 AND b.maas_system_id = $2 AND n.status <> 'deleted'
+SELECT b.node_id, b.site_id, b.profile_id, b.maas_system_id, b.ipmi_ip, b.pxe_mac, b.last_maas_status, b.last_maas_power_state, b.last_maas_ips, b.last_reconciled_at, b.drift_detected, b.drift_details, b.drift_resolved_at, b.bound_at, b.updated_at FROM node_maas_state b JOIN nodes n ON n.id = b.node_id JOIN maas_sites s ON s.id = b.site_id JOIN maas_sites here ON here.id = $1
+WHERE s.api_base_url = here.api_base_url AND b.maas_system_id = $2 AND n.status <> 'deleted' ORDER BY b.bound_at DESC LIMIT 1
 `
 
 type ByMachineParams struct {
@@ -55,6 +55,7 @@ type ByMachineParams struct {
 	MaasSystemID string
 }
 
+// A machine is known by its MAAS, which more than one site may be of.
 func (q *Queries) ByMachine(ctx context.Context, arg ByMachineParams) (NodeMaasState, error) {
 	row := q.db.QueryRow(ctx, byMachine, arg.SiteID, arg.MaasSystemID)
 	var i NodeMaasState

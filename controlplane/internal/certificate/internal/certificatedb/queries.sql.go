@@ -25,8 +25,8 @@ func (q *Queries) Get(ctx context.Context, argID id.Certificate) (json.RawMessag
 }
 
 const insert = `-- name: Insert :exec
-INSERT INTO decommission_certificates (id, node_id, seq, kind, decommission_id, document, digest, previous_digest, key_id, issued_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+INSERT INTO decommission_certificates (id, node_id, seq, kind, decommission_id, document, digest, previous_digest, key_id, issued_at, evidence_seq)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 `
 
 type InsertParams struct {
@@ -40,6 +40,7 @@ type InsertParams struct {
 	PreviousDigest string
 	KeyID          string
 	IssuedAt       time.Time
+	EvidenceSeq    int64
 }
 
 func (q *Queries) Insert(ctx context.Context, arg InsertParams) error {
@@ -54,6 +55,7 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) error {
 		arg.PreviousDigest,
 		arg.KeyID,
 		arg.IssuedAt,
+		arg.EvidenceSeq,
 	)
 	return err
 }
@@ -195,7 +197,7 @@ func (q *Queries) NodeExists(ctx context.Context, argID id.Node) (bool, error) {
 const ofDecommission = `-- name: OfDecommission :one
 SELECT id, node_id, seq, kind, decommission_id, digest, previous_digest, key_id, issued_at,
        (document #>> '{document,node,hostname}')::text AS hostname, (document #>> '{document,operation,mode}')::text AS mode
-FROM decommission_certificates WHERE decommission_id = $1
+FROM decommission_certificates WHERE decommission_id = $1 ORDER BY seq DESC LIMIT 1
 `
 
 type OfDecommissionRow struct {
@@ -215,6 +217,50 @@ type OfDecommissionRow struct {
 func (q *Queries) OfDecommission(ctx context.Context, decommissionID id.Decommission) (OfDecommissionRow, error) {
 	row := q.db.QueryRow(ctx, ofDecommission, decommissionID)
 	var i OfDecommissionRow
+	err := row.Scan(
+		&i.ID,
+		&i.NodeID,
+		&i.Seq,
+		&i.Kind,
+		&i.DecommissionID,
+		&i.Digest,
+		&i.PreviousDigest,
+		&i.KeyID,
+		&i.IssuedAt,
+		&i.Hostname,
+		&i.Mode,
+	)
+	return i, err
+}
+
+const ofEvidence = `-- name: OfEvidence :one
+SELECT id, node_id, seq, kind, decommission_id, digest, previous_digest, key_id, issued_at,
+       (document #>> '{document,node,hostname}')::text AS hostname, (document #>> '{document,operation,mode}')::text AS mode
+FROM decommission_certificates WHERE decommission_id = $1 AND evidence_seq = $2
+`
+
+type OfEvidenceParams struct {
+	DecommissionID id.Decommission
+	EvidenceSeq    int64
+}
+
+type OfEvidenceRow struct {
+	ID             id.Certificate
+	NodeID         id.Node
+	Seq            int32
+	Kind           string
+	DecommissionID id.Decommission
+	Digest         string
+	PreviousDigest string
+	KeyID          string
+	IssuedAt       time.Time
+	Hostname       string
+	Mode           string
+}
+
+func (q *Queries) OfEvidence(ctx context.Context, arg OfEvidenceParams) (OfEvidenceRow, error) {
+	row := q.db.QueryRow(ctx, ofEvidence, arg.DecommissionID, arg.EvidenceSeq)
+	var i OfEvidenceRow
 	err := row.Scan(
 		&i.ID,
 		&i.NodeID,

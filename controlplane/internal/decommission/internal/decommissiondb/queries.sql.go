@@ -105,20 +105,6 @@ func (q *Queries) Act(ctx context.Context, arg ActParams) (NodeDecommission, err
 	return i, err
 }
 
-const addFollowUp = `-- name: AddFollowUp :exec
-UPDATE node_decommissions SET follow_ups = follow_ups || $1::jsonb WHERE id = $2
-`
-
-type AddFollowUpParams struct {
-	FollowUp json.RawMessage
-	ID       id.Decommission
-}
-
-func (q *Queries) AddFollowUp(ctx context.Context, arg AddFollowUpParams) error {
-	_, err := q.db.Exec(ctx, addFollowUp, arg.FollowUp, arg.ID)
-	return err
-}
-
 const addOverride = `-- name: AddOverride :exec
 UPDATE node_decommissions SET overrides = overrides || $1::jsonb WHERE id = $2
 `
@@ -140,12 +126,13 @@ WITH counted AS (
         count(d.id) FILTER (WHERE d.status IN ('failed_retryable', 'failed_manual_intervention', 'cancelled')) AS failures
     FROM node_decommission_batches b LEFT JOIN node_decommissions d ON d.batch_id = b.id
     WHERE b.id = $2 AND b.cancelled_at IS NULL GROUP BY b.id
-)
-UPDATE node_decommissions SET admitted_at = $1::timestamptz, updated_at = $1::timestamptz
-WHERE id IN (SELECT w.id FROM node_decommissions w, counted c
+), chosen AS MATERIALIZED ( -- one that is cancelled meanwhile leaves its turn to the next
+    SELECT w.id FROM node_decommissions w, counted c
     WHERE w.batch_id = $2 AND w.status = 'pending' AND w.admitted_at IS NULL AND c.failures <= c.max_failures
-    ORDER BY w.id LIMIT (SELECT greatest(max_parallel - busy, 0) FROM counted))
-RETURNING id, batch_id, node_id, site_id, profile_id, hostname, ipmi_ip, pxe_mac, maas_system_id, mode, erase, storage_cleanup, reason, plan_hash, origin, overrides, follow_ups, status, current_stage, current_attempt, current_takes, epoch, action, adopted, failure_class, error_code, error_message, error_remedy, error_details, facts, observed_status, observed_power, observed_ips, observed_at, observed_since, workflow_id, workflow_run_id, requested_by, requested_by_name, correlation_id, requested_at, admitted_at, started_at, stage_started_at, parked_at, completed_at, updated_at
+    ORDER BY w.id LIMIT (SELECT greatest(max_parallel - busy, 0) FROM counted) FOR NO KEY UPDATE
+)
+UPDATE node_decommissions d SET admitted_at = $1::timestamptz, updated_at = $1::timestamptz
+FROM chosen WHERE d.id = chosen.id RETURNING d.id, d.batch_id, d.node_id, d.site_id, d.profile_id, d.hostname, d.ipmi_ip, d.pxe_mac, d.maas_system_id, d.mode, d.erase, d.storage_cleanup, d.reason, d.plan_hash, d.origin, d.overrides, d.follow_ups, d.status, d.current_stage, d.current_attempt, d.current_takes, d.epoch, d.action, d.adopted, d.failure_class, d.error_code, d.error_message, d.error_remedy, d.error_details, d.facts, d.observed_status, d.observed_power, d.observed_ips, d.observed_at, d.observed_since, d.workflow_id, d.workflow_run_id, d.requested_by, d.requested_by_name, d.correlation_id, d.requested_at, d.admitted_at, d.started_at, d.stage_started_at, d.parked_at, d.completed_at, d.updated_at
 `
 
 type AdmitOfBatchParams struct {
@@ -317,6 +304,24 @@ func (q *Queries) Batches(ctx context.Context, arg BatchesParams) ([]NodeDecommi
 		return nil, err
 	}
 	return items, nil
+}
+
+const began = `-- name: Began :one
+SELECT EXISTS (SELECT 1 FROM node_decommission_events
+    WHERE decommission_id = $1 AND stage = ANY($2::text[]) AND status = 'started')
+`
+
+type BeganParams struct {
+	DecommissionID id.Decommission
+	Stages         []string
+}
+
+// Whether one of the stages was ever begun.
+func (q *Queries) Began(ctx context.Context, arg BeganParams) (bool, error) {
+	row := q.db.QueryRow(ctx, began, arg.DecommissionID, arg.Stages)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
 }
 
 const beginStage = `-- name: BeginStage :one
@@ -1287,17 +1292,20 @@ func (q *Queries) OnboardingOfNode(ctx context.Context, nodeID id.Node) (Onboard
 }
 
 const priorJobs = `-- name: PriorJobs :many
-SELECT o.id::text AS id, 'onboarding'::text AS kind FROM node_onboardings o WHERE o.node_id = $1
+SELECT o.id::text AS id, 'onboarding'::text AS kind, o.initialize_disks FROM node_onboardings o WHERE o.node_id = $1
 UNION ALL
-SELECT d.id::text AS id, 'decommission'::text AS kind FROM node_decommissions d WHERE d.node_id = $1
+SELECT d.id::text AS id, 'decommission'::text AS kind, false AS initialize_disks FROM node_decommissions d WHERE d.node_id = $1
+ORDER BY id
 `
 
 type PriorJobsRow struct {
-	ID   string
-	Kind string
+	ID              string
+	Kind            string
+	InitializeDisks bool
 }
 
 // The jobs that brought the node up before: what they wrote on its machine is ours.
+// Oldest first.
 func (q *Queries) PriorJobs(ctx context.Context, nodeID id.Node) ([]PriorJobsRow, error) {
 	rows, err := q.db.Query(ctx, priorJobs, nodeID)
 	if err != nil {
@@ -1307,7 +1315,7 @@ func (q *Queries) PriorJobs(ctx context.Context, nodeID id.Node) ([]PriorJobsRow
 	var items []PriorJobsRow
 	for rows.Next() {
 		var i PriorJobsRow
-		if err := rows.Scan(&i.ID, &i.Kind); err != nil {
+		if err := rows.Scan(&i.ID, &i.Kind, &i.InitializeDisks); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -1432,6 +1440,46 @@ func (q *Queries) Selected(ctx context.Context, arg SelectedParams) ([]id.Node, 
 		return nil, err
 	}
 	return items, nil
+}
+
+const setFollowUps = `-- name: SetFollowUps :exec
+UPDATE node_decommissions SET follow_ups = COALESCE((SELECT jsonb_agg(f.value) FROM jsonb_array_elements(follow_ups) AS f
+    WHERE f.value ->> 'stage' IS DISTINCT FROM $1::text), '[]') || $2::jsonb WHERE id = $3
+`
+
+type SetFollowUpsParams struct {
+	Stage     string
+	FollowUps json.RawMessage
+	ID        id.Decommission
+}
+
+// What a stage left to be done replaces what it left before.
+func (q *Queries) SetFollowUps(ctx context.Context, arg SetFollowUpsParams) error {
+	_, err := q.db.Exec(ctx, setFollowUps, arg.Stage, arg.FollowUps, arg.ID)
+	return err
+}
+
+const shareSite = `-- name: ShareSite :one
+SELECT s.version AS site_version, p.version AS profile_version FROM maas_sites s JOIN maas_site_profiles p ON p.site_id = s.id
+WHERE s.id = $1 AND p.id = $2 FOR SHARE
+`
+
+type ShareSiteParams struct {
+	SiteID    id.Site
+	ProfileID id.Profile
+}
+
+type ShareSiteRow struct {
+	SiteVersion    int64
+	ProfileVersion int64
+}
+
+// The versions of a site and its profile, which stay until the transaction ends.
+func (q *Queries) ShareSite(ctx context.Context, arg ShareSiteParams) (ShareSiteRow, error) {
+	row := q.db.QueryRow(ctx, shareSite, arg.SiteID, arg.ProfileID)
+	var i ShareSiteRow
+	err := row.Scan(&i.SiteVersion, &i.ProfileVersion)
+	return i, err
 }
 
 const start = `-- name: Start :one

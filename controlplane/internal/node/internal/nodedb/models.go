@@ -58,6 +58,8 @@ type Node struct {
 	TaintedAt *time.Time
 	// When the node was last proven clean: a validation that found nothing.
 	CleanAt *time.Time
+	// Whether the reason that holds the node is that it is not proven clean, which a clean validation takes away.
+	HeldUnclean bool
 }
 
 type NodeToken struct {

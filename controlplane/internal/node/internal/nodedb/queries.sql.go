@@ -17,7 +17,7 @@ const bindAgent = `-- name: BindAgent :one
 UPDATE nodes SET agent_instance = $2, generation = $3, reported_agent_version = $4, reported_agent_commit = $5,
     capabilities = $6, verifier_version = 0, first_poll_at = NULL,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean
 `
 
 type BindAgentParams struct {
@@ -75,6 +75,7 @@ func (q *Queries) BindAgent(ctx context.Context, arg BindAgentParams) (Node, err
 		&i.HeldBy,
 		&i.TaintedAt,
 		&i.CleanAt,
+		&i.HeldUnclean,
 	)
 	return i, err
 }
@@ -205,7 +206,7 @@ func (q *Queries) Flush(ctx context.Context, arg FlushParams) error {
 
 const forgetAgent = `-- name: ForgetAgent :one
 UPDATE nodes SET agent_instance = '', first_poll_at = NULL, awaited_by = $2
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean
 `
 
 type ForgetAgentParams struct {
@@ -252,6 +253,7 @@ func (q *Queries) ForgetAgent(ctx context.Context, arg ForgetAgentParams) (Node,
 		&i.HeldBy,
 		&i.TaintedAt,
 		&i.CleanAt,
+		&i.HeldUnclean,
 	)
 	return i, err
 }
@@ -272,6 +274,46 @@ UPDATE node_contacts SET session_id = '', previous_session = '', refused_session
 func (q *Queries) ForgetSessions(ctx context.Context, nodeID id.Node) error {
 	_, err := q.db.Exec(ctx, forgetSessions, nodeID)
 	return err
+}
+
+const former = `-- name: Former :many
+(SELECT n.id, n.tainted_at, n.clean_at FROM nodes n JOIN nodes m ON m.region_code = n.region_code AND m.hostname = n.hostname
+ WHERE m.id = $1 AND n.id <> m.id AND n.status = 'deleted' ORDER BY n.status_changed_at DESC LIMIT 1)
+UNION ALL
+(SELECT n.id, n.tainted_at, n.clean_at FROM node_onboardings own
+ JOIN node_onboardings o ON o.site_id = own.site_id AND o.node_id <> own.node_id
+    AND (own.maas_system_id <> '' AND o.maas_system_id = own.maas_system_id OR own.ipmi_ip <> '' AND o.ipmi_ip = own.ipmi_ip
+        OR own.pxe_mac <> '' AND o.pxe_mac = own.pxe_mac)
+ JOIN nodes n ON n.id = o.node_id
+ WHERE own.node_id = $1 AND n.status = 'deleted' ORDER BY n.status_changed_at DESC LIMIT 1)
+`
+
+type FormerRow struct {
+	ID        id.Node
+	TaintedAt *time.Time
+	CleanAt   *time.Time
+}
+
+// The nodes that the machine of a node last was, as far as that can be told: by
+// its name, and by what its onboarding knows of it.
+func (q *Queries) Former(ctx context.Context, nodeID id.Node) ([]FormerRow, error) {
+	rows, err := q.db.Query(ctx, former, nodeID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FormerRow
+	for rows.Next() {
+		var i FormerRow
+		if err := rows.Scan(&i.ID, &i.TaintedAt, &i.CleanAt); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const insertCertificate = `-- name: InsertCertificate :exec
@@ -340,7 +382,7 @@ func (q *Queries) InsertEvent(ctx context.Context, arg InsertEventParams) error 
 
 const insertNode = `-- name: InsertNode :one
 INSERT INTO nodes (id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, awaited_by)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean
 `
 
 type InsertNodeParams struct {
@@ -408,6 +450,7 @@ func (q *Queries) InsertNode(ctx context.Context, arg InsertNodeParams) (Node, e
 		&i.HeldBy,
 		&i.TaintedAt,
 		&i.CleanAt,
+		&i.HeldUnclean,
 	)
 	return i, err
 }
@@ -517,7 +560,7 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 }
 
 const listNodes = `-- name: ListNodes :many
-SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
+SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
 FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id LEFT JOIN verifier_sets v ON true
 WHERE n.id > $1::uuid
   AND ($2::text IS NULL AND n.status <> 'deleted' OR n.status = $2::text)
@@ -600,6 +643,7 @@ func (q *Queries) ListNodes(ctx context.Context, arg ListNodesParams) ([]ListNod
 			&i.Node.HeldBy,
 			&i.Node.TaintedAt,
 			&i.Node.CleanAt,
+			&i.Node.HeldUnclean,
 			&i.LastContactAt,
 			&i.VerifiersWanted,
 		); err != nil {
@@ -644,7 +688,7 @@ func (q *Queries) LockContact(ctx context.Context, arg LockContactParams) (LockC
 }
 
 const lockNode = `-- name: LockNode :one
-SELECT id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at FROM nodes WHERE id = $1 FOR NO KEY UPDATE
+SELECT id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean FROM nodes WHERE id = $1 FOR NO KEY UPDATE
 `
 
 func (q *Queries) LockNode(ctx context.Context, argID id.Node) (Node, error) {
@@ -686,6 +730,7 @@ func (q *Queries) LockNode(ctx context.Context, argID id.Node) (Node, error) {
 		&i.HeldBy,
 		&i.TaintedAt,
 		&i.CleanAt,
+		&i.HeldUnclean,
 	)
 	return i, err
 }
@@ -754,7 +799,7 @@ func (q *Queries) Lost(ctx context.Context, arg LostParams) ([]LostRow, error) {
 }
 
 const node = `-- name: Node :one
-SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
+SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
 FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id LEFT JOIN verifier_sets v ON true
 WHERE n.id = $1
 `
@@ -804,6 +849,7 @@ func (q *Queries) Node(ctx context.Context, argID id.Node) (NodeRow, error) {
 		&i.Node.HeldBy,
 		&i.Node.TaintedAt,
 		&i.Node.CleanAt,
+		&i.Node.HeldUnclean,
 		&i.LastContactAt,
 		&i.VerifiersWanted,
 	)
@@ -971,7 +1017,7 @@ func (q *Queries) RevokedSerials(ctx context.Context, nodeID id.Node) ([]string,
 }
 
 const setAwaited = `-- name: SetAwaited :one
-UPDATE nodes SET awaited_by = $2, first_poll_at = NULL WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at
+UPDATE nodes SET awaited_by = $2, first_poll_at = NULL WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean
 `
 
 type SetAwaitedParams struct {
@@ -1018,12 +1064,13 @@ func (q *Queries) SetAwaited(ctx context.Context, arg SetAwaitedParams) (Node, e
 		&i.HeldBy,
 		&i.TaintedAt,
 		&i.CleanAt,
+		&i.HeldUnclean,
 	)
 	return i, err
 }
 
 const setCertificateEnd = `-- name: SetCertificateEnd :one
-UPDATE nodes SET certificate_not_after = $2, last_delivery_result = $3 WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at
+UPDATE nodes SET certificate_not_after = $2, last_delivery_result = $3 WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean
 `
 
 type SetCertificateEndParams struct {
@@ -1071,6 +1118,7 @@ func (q *Queries) SetCertificateEnd(ctx context.Context, arg SetCertificateEndPa
 		&i.HeldBy,
 		&i.TaintedAt,
 		&i.CleanAt,
+		&i.HeldUnclean,
 	)
 	return i, err
 }
@@ -1078,7 +1126,7 @@ func (q *Queries) SetCertificateEnd(ctx context.Context, arg SetCertificateEndPa
 const setClean = `-- name: SetClean :one
 UPDATE nodes SET clean_at = GREATEST(clean_at, LEAST($2::timestamptz, clock_timestamp())),
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean
 `
 
 type SetCleanParams struct {
@@ -1126,13 +1174,14 @@ func (q *Queries) SetClean(ctx context.Context, arg SetCleanParams) (Node, error
 		&i.HeldBy,
 		&i.TaintedAt,
 		&i.CleanAt,
+		&i.HeldUnclean,
 	)
 	return i, err
 }
 
 const setDelivery = `-- name: SetDelivery :one
 UPDATE nodes SET last_delivery_attempt_at = clock_timestamp(), last_delivery_result = $2, last_delivery_correlation_id = $3
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean
 `
 
 type SetDeliveryParams struct {
@@ -1180,15 +1229,16 @@ func (q *Queries) SetDelivery(ctx context.Context, arg SetDeliveryParams) (Node,
 		&i.HeldBy,
 		&i.TaintedAt,
 		&i.CleanAt,
+		&i.HeldUnclean,
 	)
 	return i, err
 }
 
 const setFacts = `-- name: SetFacts :one
-UPDATE nodes SET host = $2, port = $3, ssh_username = $4, gpus_total = $5, schedulable = $6, hold_reason = $7,
+UPDATE nodes SET host = $2, port = $3, ssh_username = $4, gpus_total = $5, schedulable = $6, hold_reason = $7, held_unclean = $11,
     agent_channel = $8, desired_agent_version = $9, desired_delivery_mode = $10,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean
 `
 
 type SetFactsParams struct {
@@ -1202,6 +1252,7 @@ type SetFactsParams struct {
 	AgentChannel        string
 	DesiredAgentVersion string
 	DesiredDeliveryMode string
+	HeldUnclean         bool
 }
 
 func (q *Queries) SetFacts(ctx context.Context, arg SetFactsParams) (Node, error) {
@@ -1216,6 +1267,7 @@ func (q *Queries) SetFacts(ctx context.Context, arg SetFactsParams) (Node, error
 		arg.AgentChannel,
 		arg.DesiredAgentVersion,
 		arg.DesiredDeliveryMode,
+		arg.HeldUnclean,
 	)
 	var i Node
 	err := row.Scan(
@@ -1254,12 +1306,13 @@ func (q *Queries) SetFacts(ctx context.Context, arg SetFactsParams) (Node, error
 		&i.HeldBy,
 		&i.TaintedAt,
 		&i.CleanAt,
+		&i.HeldUnclean,
 	)
 	return i, err
 }
 
 const setFirstPoll = `-- name: SetFirstPoll :one
-UPDATE nodes SET first_poll_at = clock_timestamp() WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at
+UPDATE nodes SET first_poll_at = clock_timestamp() WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean
 `
 
 func (q *Queries) SetFirstPoll(ctx context.Context, argID id.Node) (Node, error) {
@@ -1301,13 +1354,14 @@ func (q *Queries) SetFirstPoll(ctx context.Context, argID id.Node) (Node, error)
 		&i.HeldBy,
 		&i.TaintedAt,
 		&i.CleanAt,
+		&i.HeldUnclean,
 	)
 	return i, err
 }
 
 const setHolds = `-- name: SetHolds :one
-UPDATE nodes SET hold_reason = $2, held_by = $3, schedulable = $4, version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at
+UPDATE nodes SET hold_reason = $2, held_by = $3, schedulable = $4, held_unclean = $5, version = version + 1, updated_at = clock_timestamp()
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean
 `
 
 type SetHoldsParams struct {
@@ -1315,6 +1369,7 @@ type SetHoldsParams struct {
 	HoldReason  string
 	HeldBy      string
 	Schedulable bool
+	HeldUnclean bool
 }
 
 func (q *Queries) SetHolds(ctx context.Context, arg SetHoldsParams) (Node, error) {
@@ -1323,6 +1378,7 @@ func (q *Queries) SetHolds(ctx context.Context, arg SetHoldsParams) (Node, error
 		arg.HoldReason,
 		arg.HeldBy,
 		arg.Schedulable,
+		arg.HeldUnclean,
 	)
 	var i Node
 	err := row.Scan(
@@ -1361,12 +1417,13 @@ func (q *Queries) SetHolds(ctx context.Context, arg SetHoldsParams) (Node, error
 		&i.HeldBy,
 		&i.TaintedAt,
 		&i.CleanAt,
+		&i.HeldUnclean,
 	)
 	return i, err
 }
 
 const setHost = `-- name: SetHost :one
-UPDATE nodes SET host = $2, version = version + 1, updated_at = clock_timestamp() WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at
+UPDATE nodes SET host = $2, version = version + 1, updated_at = clock_timestamp() WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean
 `
 
 type SetHostParams struct {
@@ -1413,6 +1470,7 @@ func (q *Queries) SetHost(ctx context.Context, arg SetHostParams) (Node, error) 
 		&i.HeldBy,
 		&i.TaintedAt,
 		&i.CleanAt,
+		&i.HeldUnclean,
 	)
 	return i, err
 }
@@ -1435,7 +1493,7 @@ func (q *Queries) SetInspection(ctx context.Context, arg SetInspectionParams) er
 const setReport = `-- name: SetReport :one
 UPDATE nodes SET reported_agent_version = $2, reported_agent_commit = $3, verifier_version = $4, capabilities = $5,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean
 `
 
 type SetReportParams struct {
@@ -1491,6 +1549,7 @@ func (q *Queries) SetReport(ctx context.Context, arg SetReportParams) (Node, err
 		&i.HeldBy,
 		&i.TaintedAt,
 		&i.CleanAt,
+		&i.HeldUnclean,
 	)
 	return i, err
 }
@@ -1517,10 +1576,10 @@ func (q *Queries) SetSession(ctx context.Context, arg SetSessionParams) error {
 }
 
 const setStatus = `-- name: SetStatus :one
-UPDATE nodes SET status = $2, schedulable = $3, generation = $4, hold_reason = $5, status_changed_at = clock_timestamp(),
+UPDATE nodes SET status = $2, schedulable = $3, generation = $4, hold_reason = $5, held_unclean = $6, status_changed_at = clock_timestamp(),
     first_poll_at = CASE WHEN generation = $4 THEN first_poll_at END,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean
 `
 
 type SetStatusParams struct {
@@ -1529,6 +1588,7 @@ type SetStatusParams struct {
 	Schedulable bool
 	Generation  int64
 	HoldReason  string
+	HeldUnclean bool
 }
 
 func (q *Queries) SetStatus(ctx context.Context, arg SetStatusParams) (Node, error) {
@@ -1538,6 +1598,7 @@ func (q *Queries) SetStatus(ctx context.Context, arg SetStatusParams) (Node, err
 		arg.Schedulable,
 		arg.Generation,
 		arg.HoldReason,
+		arg.HeldUnclean,
 	)
 	var i Node
 	err := row.Scan(
@@ -1576,13 +1637,14 @@ func (q *Queries) SetStatus(ctx context.Context, arg SetStatusParams) (Node, err
 		&i.HeldBy,
 		&i.TaintedAt,
 		&i.CleanAt,
+		&i.HeldUnclean,
 	)
 	return i, err
 }
 
 const setTainted = `-- name: SetTainted :one
 UPDATE nodes SET tainted_at = clock_timestamp(), version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean
 `
 
 func (q *Queries) SetTainted(ctx context.Context, argID id.Node) (Node, error) {
@@ -1624,6 +1686,7 @@ func (q *Queries) SetTainted(ctx context.Context, argID id.Node) (Node, error) {
 		&i.HeldBy,
 		&i.TaintedAt,
 		&i.CleanAt,
+		&i.HeldUnclean,
 	)
 	return i, err
 }
@@ -1643,7 +1706,7 @@ func (q *Queries) SetVerifiers(ctx context.Context, arg SetVerifiersParams) erro
 }
 
 const shareNode = `-- name: ShareNode :one
-SELECT id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at FROM nodes WHERE id = $1 FOR SHARE
+SELECT id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean FROM nodes WHERE id = $1 FOR SHARE
 `
 
 func (q *Queries) ShareNode(ctx context.Context, argID id.Node) (Node, error) {
@@ -1685,6 +1748,7 @@ func (q *Queries) ShareNode(ctx context.Context, argID id.Node) (Node, error) {
 		&i.HeldBy,
 		&i.TaintedAt,
 		&i.CleanAt,
+		&i.HeldUnclean,
 	)
 	return i, err
 }

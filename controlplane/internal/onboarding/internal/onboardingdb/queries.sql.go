@@ -511,8 +511,8 @@ func (q *Queries) CancelPendingOfBatch(ctx context.Context, arg CancelPendingOfB
 }
 
 const claimedMachines = `-- name: ClaimedMachines :many
-SELECT id, maas_system_id FROM node_onboardings
-WHERE site_id = $1 AND completed_at IS NULL AND maas_system_id <> '' AND id <> $2
+SELECT o.id, o.maas_system_id FROM node_onboardings o JOIN maas_sites s ON s.id = o.site_id JOIN maas_sites here ON here.id = $1
+WHERE s.api_base_url = here.api_base_url AND o.completed_at IS NULL AND o.maas_system_id <> '' AND o.id <> $2
 `
 
 type ClaimedMachinesParams struct {
@@ -525,6 +525,7 @@ type ClaimedMachinesRow struct {
 	MaasSystemID string
 }
 
+// A machine is known by its MAAS, which more than one site may be of.
 func (q *Queries) ClaimedMachines(ctx context.Context, arg ClaimedMachinesParams) ([]ClaimedMachinesRow, error) {
 	rows, err := q.db.Query(ctx, claimedMachines, arg.SiteID, arg.Asking)
 	if err != nil {

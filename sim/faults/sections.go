@@ -1,0 +1,106 @@
+package faults
+
+// Family is a sort of job.
+type Family string
+
+// The families.
+const (
+	Onboarding   Family = "onboarding"
+	Decommission Family = "decommission"
+)
+
+// Families lists them in the order of the report.
+var Families = []Family{Onboarding, Decommission}
+
+// Section is a stage of a family, or of one mode of it, as the report has it.
+type Section struct {
+	Family Family
+	Mode   string // of a decommission
+	Stage  string
+}
+
+// Title is what the section is called.
+func (s Section) Title() string {
+	if s.Mode == "" {
+		return s.Stage
+	}
+	return s.Mode + "/" + s.Stage
+}
+
+// The stages of decommissions that onboardings do not have.
+const (
+	disable      = "disable_node"
+	forceRelease = "force_release_allocations"
+	drain        = "drain_node"
+	cleanup      = "cleanup_storage"
+	scrub        = "scrub_gpu"
+	validate     = "validate_clean_node"
+	certify      = "issue_certificate"
+	enable       = "enable_node"
+	release      = "release_maas_node"
+	powerOff     = "power_off_maas_node"
+	retire       = "retire_gpuaas_node"
+	remove       = "remove_gpuaas_node_record"
+	secrets      = "cleanup_secrets"
+	removeRecord = "remove_maas_record"
+	reactivate   = "reactivate_node"
+)
+
+// The modes of decommissions.
+const (
+	softReset        = "soft_reset"
+	reimage          = "reimage"
+	fullDecommission = "full_decommission"
+	retireMode       = "retire"
+	reactivateMode   = "reactivate"
+	removeMode       = "remove"
+)
+
+// Sections are every stage of an onboarding and every stage of a decommission,
+// in the mode in which it has most to do; those that do something else in another
+// mode are there for both.
+var Sections = laidOut([]plan{
+	{Onboarding, "", []string{
+		loadSite, resolvePower, findMachine, commission, waitReady, storage, roce, pxeLink, render, deploy, waitDeployed, classify, recoverRetry,
+		seedSync, waitSync, waitAgent,
+	}},
+	{Decommission, softReset, []string{disable, drain, cleanup, scrub, validate, certify, enable}},
+	{Decommission, reimage, []string{
+		release, storage, roce, pxeLink, render, deploy, waitDeployed, classify, recoverRetry, seedSync, waitSync, waitAgent, validate,
+	}},
+	{Decommission, fullDecommission, []string{disable, forceRelease, loadSite, powerOff, retire, remove, secrets, removeRecord, certify}},
+	{Decommission, retireMode, []string{validate}},
+	{Decommission, reactivateMode, []string{reactivate}},
+	{Decommission, removeMode, []string{remove}},
+})
+
+// plan is the stages of a mode.
+type plan struct {
+	family Family
+	mode   string
+	stages []string
+}
+
+func laidOut(plans []plan) []Section {
+	var out []Section
+	for _, p := range plans {
+		for _, stage := range p.stages {
+			out = append(out, Section{p.family, p.mode, stage})
+		}
+	}
+	return out
+}
+
+// own is what the section has of its own; a zero case goes wrong as usual.
+func (s Section) own(kind Kind) Case {
+	if s.Family == Onboarding {
+		return cases[s.Stage][kind]
+	}
+	if own, ok := decommissionCases[s.Mode+"/"+s.Stage]; ok {
+		return own[kind]
+	}
+	if own, ok := decommissionCases[s.Stage]; ok {
+		return own[kind]
+	}
+	return cases[s.Stage][kind]
+}
