@@ -28,7 +28,7 @@ var decommissionCases = map[string]map[Kind]Case{
 
 // visited and rebooted are what others do to a node meanwhile.
 var (
-	visited  = Case{What: "somebody lets a tenant in once more, in spite of it all", set: func(r *run) { r.first(r.tenant) }}
+	visited  = Case{What: "somebody tries to let a tenant in once more, and is refused", set: func(r *run) { r.first(r.lockedOut) }}
 	rebooted = Case{
 		What: "the machine is switched off and on",
 		set: func(r *run) {
