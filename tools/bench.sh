@@ -104,4 +104,8 @@ GOMAXPROCS=1 go test -run '^$' -bench 'BenchmarkSimulatorRead' -benchtime 3s ./c
 go test -run '^$' -bench 'BenchmarkThousandWaits' -benchtime 1x ./controlplane/internal/maas | grep Benchmark
 go test -run '^$' -bench 'BenchmarkChunkOfFifty' ./sim/maas | grep Benchmark
 echo
+echo "== disk verification, against dd on the same loop device"
+go test -run '^$' -bench 'BenchmarkVerifyRead' -benchtime 5x ./agent/internal/sanitize | grep Benchmark
+echo
 tools/bench-onboarding.sh
+tools/bench-decommission.sh
