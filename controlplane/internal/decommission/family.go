@@ -55,20 +55,18 @@ var firstOf = map[string]durable.JobEvent{
 }
 
 var causes = map[string]string{
-	"agent_unreachable":    "The machine is off, cut off from the network, or its agent does not run.",
-	"agent_lost":           "The machine went down in the middle of the task, or its agent was stopped.",
-	codeResidue:            "A process, an account or files of a tenant survived the cleaning.",
-	codeDevice:             "The disk does not carry out what it says, is failing, or has no method that the policy accepts.",
-	codeStorage:            "Files are held open, immutable, or lie on a file system that cannot be written.",
-	codeGPU:                "A process uses a GPU, or its driver does not answer.",
-	codeUnfounded:          "The agent is of another version than the control plane, or not ours.",
-	"drain_incomplete":     "Processes of the accounts cannot be ended, or their homes cannot be removed.",
-	"release_erase_failed": "A disk refused the erase, or the ephemeral system that erases did not boot.",
-	"released_elsewhere":   "Somebody released the machine in MAAS.",
-	"uninstall_failed":     "Files of the agent are held or protected on the machine.",
-	"node_tainted":         "A tenant got access to the node after it was validated.",
-	"evidence_missing":     "A stage was passed over without evidence.",
-	"allocations_remain":   "An allocation could not be ended.",
+	"agent_unreachable":  "The machine is off, cut off from the network, or its agent does not run.",
+	"agent_lost":         "The machine went down in the middle of the task, or its agent was stopped.",
+	codeResidue:          "A process, an account or files of a tenant survived the cleaning.",
+	codeDevice:           "The disk does not carry out what it says, is failing, or has no method that the policy accepts.",
+	codeStorage:          "Files are held open, immutable, or lie on a file system that cannot be written.",
+	codeGPU:              "A process uses a GPU, or its driver does not answer.",
+	codeUnfounded:        "The agent is of another version than the control plane, or not ours.",
+	"drain_incomplete":   "Processes of the accounts cannot be ended, or their homes cannot be removed.",
+	"uninstall_failed":   "Files of the agent are held or protected on the machine.",
+	"node_tainted":       "A tenant got access to the node after it was validated.",
+	"evidence_missing":   "A stage was passed over without evidence.",
+	"allocations_remain": "An allocation could not be ended.",
 }
 
 // endings are the actions that make nothing of a node that is deleted: there is

@@ -246,7 +246,7 @@ var hitches = []hitch{
 	{
 		name: "RemoveGPUaaSNodeRecord_agent_gone", mode: decommission.Remove, from: node.Retired, arrange: silent,
 		stage: decommission.StageRemove, code: "agent_unreachable", class: durable.NodeAgentUnreachable, tries: 2, stands: "retired held",
-		then: overrides(decommission.StageRemove), ends: durable.JobCompleted, after: "deleted held", check: left("uninstall the agent"),
+		then: overrides(decommission.StageRemove), ends: durable.JobCompleted, after: "deleted held", check: left("stop the agent"),
 	},
 	{
 		name: "RemoveGPUaaSNodeRecord_cancelled", mode: decommission.Remove, from: node.Retired, arrange: silent,

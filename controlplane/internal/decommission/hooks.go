@@ -208,7 +208,7 @@ func (h hooks) removeOrOverride(ctx context.Context, d Decommission, w *bringup.
 		return bringup.Result{}, err
 	}
 	return gone(d, "the agent was not uninstalled, by decision of "+o.Actor, []bringup.Evidence{
-		{Kind: EvidenceOverride, Value: o}, followUp("uninstall the agent on "+d.Hostname, o.Reason, "gpuaas-agent uninstall"),
+		{Kind: EvidenceOverride, Value: o}, followUp("stop the agent on "+d.Hostname+" and remove it, if the machine ever runs again", o.Reason, "systemctl disable --now gpuaas-node-agent"),
 	}), nil
 }
 

@@ -50,7 +50,7 @@ func golden(t *testing.T, name string, got []byte) {
 func TestEveryParkedOperationOffersALegalAction(t *testing.T) {
 	codes := []string{
 		"", "validation_residue", "released_elsewhere", "machine_gone", "nothing_to_adopt", "evidence_missing", "node_tainted", "agent_unreachable",
-		"release_erase_failed", "adopted_erase_unknown", "uninstall_failed", job.CodeMarked,
+		"release_erase_failed", "uninstall_failed", job.CodeMarked,
 	}
 	then := time.Now()
 	for _, mode := range decommission.Modes() {

@@ -202,7 +202,7 @@ var machineStages = []job.Stage{
 		Name: stageRelease, Title: "Release in MAAS", Attempts: 2, Limit: site.StageRelease, Resume: stageRelease, Overridable: true,
 		Looks: "the machine, and whether it is provably that of the node", Does: "releases it with the erase that was asked for; DESTROYS what is on it",
 		Expects: "MAAS shows the machine as Ready", Again: "a release that is under way is waited for", OnCancel: notBack,
-		Fails: []job.FailureMode{maasAway, outOfBand, {Class: durable.SanitizationFailure, When: "erasing failed, and the policy allows nothing less"}},
+		Fails: []job.FailureMode{maasAway, outOfBand, {Class: durable.StateAmbiguity, When: "erasing failed, and the policy allows nothing less"}},
 	},
 	{
 		Name: stagePowerOff, Title: "Switch it off", Attempts: 2, Resume: stagePowerOff, Overridable: true, Looks: "the power state", Does: "switches it off through MAAS",

@@ -26,14 +26,14 @@ type errand struct {
 
 // ask gives the node of an operation a task and looks whether it has ended. One
 // that is under way is waited for: await says until when, and the stage is to
-// return it. What an earlier pass left is stopped first. A task that failed is the failure of the stage.
+// return it. What an earlier pass left is stopped first. A task that failed is
+// the failure of the stage.
 func (s *Service) ask(ctx context.Context, d Decommission, w *bringup.Work, stage string, e errand) (t agenttask.Task, await *bringup.Await, err error) {
-	var other *agenttask.Task
+	var same, other *agenttask.Task
 	err = s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		if err := w.FenceIn(ctx, tx); err != nil {
 			return err
 		}
-		var same *agenttask.Task
 		if same, other, err = e.givenAlready(ctx, tx, d); err != nil || same == nil && other != nil {
 			return err
 		}
@@ -59,7 +59,7 @@ func (s *Service) ask(ctx context.Context, d Decommission, w *bringup.Work, stag
 		await, err := s.giveUp(ctx, *other)
 		return t, await, err
 	}
-	if t, err = s.linger(ctx, d, t); err != nil {
+	if t, err = s.linger(ctx, d, t, same == nil); err != nil {
 		return t, nil, err
 	}
 	if !t.Status.Ended() {
@@ -72,9 +72,10 @@ func (s *Service) ask(ctx context.Context, d Decommission, w *bringup.Work, stag
 // linger waits a moment for a task that was just given: an agent that is there
 // is quick, and every signal to a workflow costs more than a few looks. The
 // workflow is told of the end of one that takes longer.
-func (s *Service) linger(ctx context.Context, d Decommission, t agenttask.Task) (agenttask.Task, error) {
+func (s *Service) linger(ctx context.Context, d Decommission, t agenttask.Task, given bool) (agenttask.Task, error) {
 	const first, longest = 10 * time.Millisecond, 100 * time.Millisecond
-	for pause := first; !t.Status.Ended() && s.now().Sub(t.CreatedAt) < s.lingers; pause = min(2*pause, longest) {
+	began := time.Now()
+	for pause := first; given && !t.Status.Ended() && time.Since(began) < s.lingers; pause = min(2*pause, longest) {
 		timer := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
