@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	lookAgain = time.Hour
+	lookAgain       = time.Hour
+	lookAtAddresses = time.Minute
 	// glance bounds sleeping until a renewal.
 	glance = 10 * time.Minute
 	// firstGlance is for the time before the clock of the control plane is known.

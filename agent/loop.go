@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"gpuaas/agent/internal/transport"
@@ -138,10 +139,13 @@ func (a *Agent) beginTrial(ctx context.Context) (reached func(), err error) {
 }
 
 // keepReported tells the control plane what this agent and its machine are,
-// at the start and whenever that changes.
+// at the start and whenever that changes. Who has another address all of a sudden
+// may be another machine, which cannot wait for the next inspection.
 func (a *Agent) keepReported(ctx context.Context) {
 	look := time.NewTicker(lookAgain + rand.N(lookAgain/10)) //nolint:gosec // spreads load
 	defer look.Stop()
+	roam := time.NewTicker(lookAtAddresses)
+	defer roam.Stop()
 	capabilities := a.machine.Capabilities(ctx)
 	told, refused := "", ""
 	wait := transport.Backoff{First: 2 * time.Second, Most: 5 * time.Minute}
@@ -161,13 +165,31 @@ func (a *Agent) keepReported(ctx context.Context) {
 				retry = time.After(wait.Next(0))
 			}
 		}
+		if !a.awaitNews(ctx, retry, look.C, roam.C, &capabilities) {
+			return
+		}
+	}
+}
+
+// awaitNews waits until there is something to report, or to report again, and
+// keeps what is known of the machine new meanwhile. Without news it is over.
+func (a *Agent) awaitNews(ctx context.Context, retry, look, roam <-chan time.Time, known *agentwire.Capabilities) bool {
+	for {
 		select {
 		case <-ctx.Done():
-			return
+			return false
 		case <-retry:
+			return true
 		case <-a.news:
-		case <-look.C:
-			capabilities = a.machine.Capabilities(ctx)
+			return true
+		case <-look:
+			*known = a.machine.Capabilities(ctx)
+			return true
+		case <-roam:
+			if now := a.machine.Addresses(); !slices.Equal(now, known.Addresses) {
+				known.Addresses = now
+				return true
+			}
 		}
 	}
 }

@@ -15,7 +15,7 @@ var rungs = map[string]int{
 
 	"identity": 2, "node": 2, "site": 2, "sku": 2, "signer": 2, "agenttask": 2, "binding": 2, "certificate": 2,
 
-	"selfcheck": 3, "system": 3, "agentgateway": 3, "terminal": 3, "bringup": 3, "job": 3, "onboarding": 3, "decommission": 3,
+	"selfcheck": 3, "system": 3, "agentgateway": 3, "terminal": 3, "bringup": 3, "job": 3, "onboarding": 3, "decommission": 3, "reconciliation": 3,
 }
 
 // sameRung lists the imports that are allowed between packages of one rung.

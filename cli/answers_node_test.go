@@ -18,8 +18,15 @@ const (
 	inspectionJSON = `{"facts":{},"cpu_model":"x","cpus":192,"memory_bytes":2199023255552,"numa_nodes":2,"disks":[],"nics":[],` +
 		`"gpus":[{"index":0,"uuid":"GPU-1","name":"NVIDIA H200","memory_bytes":1}],"kernel":"6.1","os":"Debian 12"}`
 	nodeJSON    = `{` + nodePart + `}`
-	historyJSON = `{"seq":12,"occurred_at":"2026-03-04T05:06:07Z","kind":"state_changed","event":"enrolled","from_status":"enrolling","to_status":"active","cause":"first poll of the agent",` +
+	historyJSON = `{"seq":12,"occurred_at":"2026-03-04T05:06:07Z","kind":"state_changed","event":"enrolled","from_status":"enrolling","to_status":"active","source":"agent","cause":"first poll of the agent",` +
 		`"actor_kind":"system","actor_id":"node","correlation_id":"0190-corr"}`
+	observedJSON = `{"provider":"maas","status":"Ready","power":"off","addresses":["10.20.0.31","10.20.1.31"],"findings":["released"],"seen_at":"2026-03-04T05:08:07Z"}`
+	driftJSON    = `{"seq":14,"occurred_at":"2026-03-04T05:08:07Z","kind":"state_changed","event":"quarantine","from_status":"active","to_status":"quarantined","source":"drift",` +
+		`"cause":"MAAS shows the machine as Ready","actor_kind":"system","actor_id":"system:reconciliation","correlation_id":"0190-corr"},` +
+		`{"seq":13,"occurred_at":"2026-03-04T05:07:07Z","kind":"observed","event":"drift_detected","source":"drift",` +
+		`"cause":"released: MAAS shows the machine as Ready","actor_kind":"system","actor_id":"system:reconciliation","correlation_id":"0190-corr"},` +
+		`{"seq":13,"occurred_at":"2026-03-04T05:07:01Z","kind":"updated","source":"operator","cause":"changed by an operator",` +
+		`"actor_kind":"user","actor_id":"0190b2f4-7c1e-7d3a-8f5b-000000000001","correlation_id":"0190-corr"}`
 	bootstrapJSON = `{"ca_fingerprint":"9f86d081884c","expires_at":"2026-03-04T05:21:07Z","command":"curl -fsSk https://cp.example:8443/internal/v1/bootstrap/ca.pem | sh"}`
 	taskPart      = `"task_id":"` + taskID + `","node_id":"` + nodeID + `","type":"node.validate_clean","concurrency_class":"exclusive","attempt":1,"max_attempts":3,"cancel_requested":false,` +
 		`"requested_by":"Ada","reason":"before the next tenant","correlation_id":"0190-corr","created_at":"2026-03-04T05:06:07Z","deadline_at":"2026-03-04T06:06:07Z"`
@@ -37,8 +44,8 @@ func nodeAnswers(into map[string]http.HandlerFunc) map[string]http.HandlerFunc {
 	nothing := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
 	maps.Copy(into, map[string]http.HandlerFunc{
 		"create-node": answer(201, `{"node":`+nodeJSON+`,"bootstrap":`+bootstrapJSON+`}`), "list-nodes": pageOf(nodeJSON),
-		"get-node": answer(200, `{`+nodePart+`,"inspection":`+inspectionJSON+`,"history":[`+historyJSON+`]}`), "update-node": answer(200, nodeJSON),
-		"get-node-history": answer(200, `{"items":[`+historyJSON+`],"as_of":`+nodeJSON+`}`),
+		"get-node": answer(200, `{`+nodePart+`,"inspection":`+inspectionJSON+`,"observed":`+observedJSON+`,"history":[`+historyJSON+`]}`), "update-node": answer(200, nodeJSON),
+		"get-node-history": answer(200, `{"items":[`+driftJSON+`,`+historyJSON+`],"as_of":{`+nodePart+`,"inspection":`+inspectionJSON+`,"observed":`+observedJSON+`}}`),
 		"quarantine-node":  answer(200, nodeJSON), "return-node-to-service": answer(200, nodeJSON),
 		"get-node-agent-lifecycle": answer(200, agentJSON), "issue-node-bootstrap": answer(201, bootstrapJSON), "revoke-node-identity": nothing,
 		"create-node-task": answer(202, taskQueued), "list-node-tasks": pageOf(taskDone), "list-all-node-tasks": pageOf(taskDone, taskFailed),

@@ -42,7 +42,7 @@ const (
 		`"pxe_iface":"","pxe_vlan_vid":-1,"node_pxe_iface":"","strict_pxe_preflight":true,"enable_phase2_roce":true,"require_hw_sync":true,"hardware_sync_interval":"15m","release_fallback_no_erase":true,` +
 		`"enable_deploy_retry_on_datasource_failure":true,"max_deploy_retry_attempts":1,"auto_claim_single_new_machine":false,"batch_max_parallel":10,"site_bootstrap_bundle_ref":"",` +
 		`"enrollment_token_ttl_seconds":7200,"discovery_timeout_seconds":1800,"commission_timeout_seconds":3600,"deploy_timeout_seconds":5400,"hw_sync_seed_timeout_seconds":900,` +
-		`"hw_sync_health_timeout_seconds":3600,"enrollment_timeout_seconds":1800,"release_timeout_seconds":14400,"minimum_erase":"none","minimum_sanitization":"clear","remove_maas_record":false,` + times + `}`
+		`"hw_sync_health_timeout_seconds":3600,"enrollment_timeout_seconds":1800,"release_timeout_seconds":14400,"minimum_erase":"none","minimum_sanitization":"clear","remove_maas_record":false,"release_retired_machines":false,"return_healed_nodes":false,` + times + `}`
 	overrideJSON = `{"power_override_id":"` + overrideID + `","site_id":"` + siteID + `","selector_type":"hostname","selector_value":"c07u31","status":"active","credentials":` + someSecret + `,` + times + `}`
 	roceJSON     = `{"assignment_id":"` + assignmentID + `","site_id":"` + siteID + `","hostname":"c07u31","interface":"enp28s0np0","ipv4_cidr":"172.30.9.61/31","mtu":9000,"created_at":"2026-03-04T05:06:07Z","updated_at":"2026-03-04T05:06:07Z"}`
 	probeJSON    = `{"ok":false,"checks":[{"name":"reachable","ok":true,"detail":"http://maas.example:5240/MAAS answers as MAAS"},{"name":"version","ok":true,"detail":"MAAS 3.7.3"},` +
@@ -69,7 +69,7 @@ func cannedAnswers() map[string]http.HandlerFunc {
 		}
 	}
 	shown := answer(http.StatusCreated, `{"token":"`+newToken+`",`+tokenPart+`}`)
-	return decommissionAnswers(certificateAnswers(onboardingAnswers(terminalAnswers(nodeAnswers(map[string]http.HandlerFunc{
+	return reconciliationAnswers(decommissionAnswers(certificateAnswers(onboardingAnswers(terminalAnswers(nodeAnswers(map[string]http.HandlerFunc{
 		"create-tenant": answer(201, tenantJSON), "list-tenants": pageOf(tenantJSON), "get-tenant": answer(200, tenantJSON), "update-tenant": answer(200, tenantJSON),
 		"create-project": answer(201, projectJSON), "list-projects": pageOf(projectJSON), "get-project": answer(200, projectJSON), "update-project": answer(200, projectJSON),
 		"list-tenant-members": pageOf(memberJSON), "put-tenant-member": answer(200, memberJSON), "remove-tenant-member": nothing,
@@ -94,5 +94,5 @@ func cannedAnswers() map[string]http.HandlerFunc {
 		"upsert-roce-assignments": answer(200, `{"created":1,"updated":1,"unchanged":0}`), "list-roce-assignments": pageOf(roceJSON), "delete-roce-assignment": nothing,
 		"list-auth-methods":  answer(200, `{"methods":["token","oidc"],"issuer":"https://id.example.com"}`),
 		"start-oidc-sign-in": answer(500, `{}`), "finish-oidc-sign-in": answer(200, `{"token":"`+canary+`","expires_at":"2026-03-05T05:06:07Z"}`),
-	})))))
+	}))))))
 }

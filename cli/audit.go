@@ -55,25 +55,13 @@ func (f *auditFilter) params(s *session) (apiclient.ListAuditLogsParams, error) 
 		if !s.cmd.Flags().Changed(bound.flag) {
 			continue
 		}
-		t, err := parseMoment(bound.text, s.now())
+		t, err := s.moment(bound.text)
 		if err != nil {
 			return p, usage(s.cmd, "--%s: %v", bound.flag, err)
 		}
 		*bound.into = &t
 	}
 	return p, nil
-}
-
-// parseMoment is a time, or one that lies so long before now.
-func parseMoment(text string, now time.Time) (time.Time, error) {
-	if t, err := time.Parse(time.RFC3339, text); err == nil {
-		return t, nil
-	}
-	d, err := parseLife(text)
-	if err != nil {
-		return time.Time{}, fail(exitUsage, "usage", "", "%q is neither a time such as 2006-01-02T15:04:05Z nor a duration such as 90m, 12h or 7d", text)
-	}
-	return now.Add(-d).UTC(), nil
 }
 
 func (a *app) auditCommand() *cobra.Command {

@@ -78,7 +78,7 @@ func TestMisuse(t *testing.T) {
 		"tenant list --limit -1", "tenant list --limit x", "tenant update acme", "project list", "project create x", "project get training",
 		"project get acme/training --tenant other", "member list", "member set ada@example.com --tenant acme", "member set ada --tenant acme --role x",
 		"user update " + userID, "user update " + userID + " --enable --disable", "token revoke x", "token list --project acme/training",
-		"token create x --expires-in soon", "token create x --expires-in 99999999999d", "token create x --expires-in -1h", "audit list --since yesterday",
+		"token create x --expires-in soon", "token create x --expires-in 99999999999d", "token create x --expires-in -1h", "audit list --since tomorrow", "node show c07u31 --at tomorrow",
 		"outbox discard " + eventID, "self-check cancel " + checkID, "self-check get x", "system status --watch --interval 1ms",
 		"context use nowhere", "context set x", "context set ../x --url http://h", "context set x --url ftp://h", "context show nowhere",
 		"login", "logout --revoke --local", "tenant list --token-file /nonexistent/token", "tenant list --context nowhere",

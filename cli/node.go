@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -60,10 +61,12 @@ func facts(of map[string]string) string {
 	return strings.Join(parts, " ")
 }
 
-// inspected is a node with what its agent found on the machine.
+// inspected is a node with what was found on its machine, by its agent and from
+// outside.
 type inspected struct {
 	apiclient.NodeView
 	Inspection *apiclient.AgentwireCapabilities `json:"inspection"`
+	Observed   *apiclient.NodeObserved          `json:"observed"`
 }
 
 func (a *app) inspectedColumns() []column[inspected] {
@@ -71,7 +74,26 @@ func (a *app) inspectedColumns() []column[inspected] {
 	for _, c := range a.nodeColumns() {
 		columns = append(columns, column[inspected]{title: c.title, detail: c.detail, text: func(v inspected) string { return c.text(v.NodeView) }})
 	}
-	return append(columns, column[inspected]{title: "MACHINE", detail: true, text: func(v inspected) string { return machine(v.Inspection) }})
+	columns = append(columns, column[inspected]{title: "MACHINE", detail: true, text: func(v inspected) string { return machine(v.Inspection) }})
+	observed := func(title string, text func(apiclient.NodeObserved) string) {
+		columns = append(columns, column[inspected]{title: title, detail: true, text: func(v inspected) string {
+			if v.Observed == nil {
+				return ""
+			}
+			return text(*v.Observed)
+		}})
+	}
+	type seen = apiclient.NodeObserved
+	observed("OBSERVED", func(v seen) string {
+		if v.Status == "" {
+			return v.Provider + " does not know it"
+		}
+		return v.Provider + ": " + v.Status + ", power " + cmp.Or(v.Power, "unknown")
+	})
+	observed("OBSERVED ADDRESSES", func(v seen) string { return strings.Join(v.Addresses, " ") })
+	observed("FINDINGS", func(v seen) string { return strings.Join(v.Findings, " ") })
+	observed("OBSERVED SO SINCE", func(v seen) string { return a.when(v.SeenAt) })
+	return columns
 }
 
 func machine(c *apiclient.AgentwireCapabilities) string {
@@ -89,12 +111,31 @@ func (a *app) historyColumns() []column[apiclient.NodeHistoryView] {
 	type entry = apiclient.NodeHistoryView
 	return []column[entry]{
 		{title: "WHEN", text: func(v entry) string { return a.when(v.OccurredAt) }},
-		{title: "WHAT", text: func(v entry) string { return string(v.Kind) }},
-		{title: "FROM", text: func(v entry) string { return text(v.FromStatus) }},
-		{title: "TO", text: func(v entry) string { return text(v.ToStatus) }},
+		{title: "WHAT", text: changed},
+		{title: "SOURCE", text: func(v entry) string { return string(v.Source) }},
+		{title: "WHO", text: who},
 		{title: "CAUSE", text: func(v entry) string { return v.Cause }},
-		{title: "BY", text: func(v entry) string { return string(v.ActorKind) + " " + v.ActorId }},
 	}
+}
+
+// who names the actor of an entry. Parts of the control plane say themselves what
+// they are.
+func who(v apiclient.NodeHistoryView) string {
+	if v.ActorKind == apiclient.NodeHistoryViewActorKindSystem {
+		return v.ActorId
+	}
+	return string(v.ActorKind) + " " + v.ActorId
+}
+
+// changed says what an entry of the history is about.
+func changed(v apiclient.NodeHistoryView) string {
+	switch {
+	case text(v.ToStatus) != "":
+		return text(v.FromStatus) + " → " + text(v.ToStatus)
+	case text(v.Event) != "":
+		return string(v.Kind) + ": " + *v.Event
+	}
+	return string(v.Kind)
 }
 
 func (a *app) nodeCommand() *cobra.Command {
@@ -208,9 +249,10 @@ func (a *app) nodeShowCommand() *cobra.Command {
 	return a.verb(verb{
 		use: "show NODE", short: "Show a node and its newest history", aliases: []string{"get"}, args: exactly("NODE"),
 		operations: []string{"get-node", "get-node-history"},
-		long:       "With --at it shows the node as it was known then.",
+		long:       "With --at it shows the node as it was known then, and how its machine was seen from outside. TIME is\n" + momentForms + ".",
+		example:    "  gpuaas node show c07u31 --at 10m\n  gpuaas node show c07u31 --at 'yesterday 14:00'",
 		flags: func(cmd *cobra.Command) action {
-			at := cmd.Flags().String("at", "", "as it was then: a time such as 2026-03-04T05:06:07Z, or 2h for two hours ago")
+			at := cmd.Flags().String("at", "", "as it was then: a `TIME`, or 2h for two hours ago")
 			return nodeVerb(func(s *session, id types.UUID) error {
 				if s.cmd.Flags().Changed("at") {
 					return s.showNodeAt(id, *at)
@@ -233,7 +275,7 @@ func (a *app) nodeShowCommand() *cobra.Command {
 }
 
 func (s *session) showNodeAt(id types.UUID, at string) error {
-	when, err := parseMoment(at, s.now())
+	when, err := s.moment(at)
 	if err != nil {
 		return usage(s.cmd, "--at: %v", err)
 	}
@@ -246,12 +288,14 @@ func (s *session) showNodeAt(id types.UUID, at string) error {
 	if body.AsOf == nil {
 		return notFound("see its history: gpuaas node history "+id.String(), "the node was not known at %s", when.Format(time.RFC3339))
 	}
-	return printOne(s.app, s.nodeColumns(), body.AsOf)
+	return printOne(s.app, s.inspectedColumns(), body.AsOf)
 }
 
 func (a *app) nodeHistoryCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "history NODE", short: "Show every change of a node: what, why and by whom", args: exactly("NODE"), operations: []string{"get-node-history"},
+		use: "history NODE", short: "Show every change of a node: what, by whom and why", args: exactly("NODE"), operations: []string{"get-node-history"},
+		long: "SOURCE says what sort of thing caused a change: an operator, a workflow such as an onboarding, drift that\n" +
+			"reconciliation found, the agent of the node, or the system by itself.",
 		flags: func(cmd *cobra.Command) action {
 			f := addListFlags(cmd, 50)
 			return nodeVerb(func(s *session, id types.UUID) error {

@@ -48,6 +48,8 @@ type Config struct {
 	OIDC     OIDCConfig     `koanf:"oidc"`
 	Limits   LimitsConfig   `koanf:"limits"`
 	Nodes    NodesConfig    `koanf:"nodes"`
+
+	Reconciliation ReconciliationConfig `koanf:"reconciliation"`
 }
 
 // TLSConfig is the certificate of the API.
@@ -139,7 +141,7 @@ func Defaults() Config {
 			RequestsPerSecond: 300, Burst: 600, MaxBodyBytes: 1 << 20,
 			RequestTimeout: 30 * time.Second, ShutdownTimeout: 20 * time.Second,
 		},
-		Nodes: defaultNodes(),
+		Nodes: defaultNodes(), Reconciliation: defaultReconciliation(),
 	}
 }
 
@@ -186,6 +188,7 @@ func (c Config) Validate() []error {
 		badURL(bad, "otlp.endpoint", c.OTLP.Endpoint, "http", "https")
 	}
 	c.Nodes.check(bad)
+	c.Reconciliation.check(bad)
 	return append(errs, append(c.badFiles(), c.badNumbers()...)...)
 }
 

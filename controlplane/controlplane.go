@@ -82,6 +82,7 @@ func (p *parts) run(ctx context.Context, listener net.Listener) error {
 		if p.has(RoleWorker) {
 			group.Go(func() error { return p.keepFleet(ctx) })
 			group.Go(func() error { p.keepPlaces(ctx); return nil })
+			group.Go(func() error { p.keepReconciling(ctx); return nil })
 			group.Go(func() error {
 				return p.temporal.RunWorker(ctx, p.cfg.Limits.ShutdownTimeout, p.workflows()...)
 			})
@@ -231,6 +232,7 @@ func (p *parts) workflows() []durable.Registration {
 		agenttask.Register(&agenttask.Activities{Commands: p.fleet.tasks}),
 		p.onboardings.RegisterWorker,
 		p.decommissions.RegisterWorker,
+		p.reconciliations.RegisterWorker,
 	}
 }
 

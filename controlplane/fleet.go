@@ -36,6 +36,8 @@ type fleet struct {
 	gateway   *agentgateway.Gateway
 	terminals *terminal.Service
 	renderer  *agentgateway.Renderer
+	// doubt has the machine of a node looked at; it is known once the rest is.
+	doubt func(ctx context.Context, tx pgx.Tx, n id.Node, reason string) error
 }
 
 func newFleet(
@@ -50,6 +52,9 @@ func newFleet(
 	f.nodes = node.New(node.Config{
 		DB: db, PKI: engine, Bootstrap: f.renderer, Logger: logger, Settings: node.Settings{OfflineAfter: cfg.Nodes.OfflineAfter},
 		Listening: trust.Ready, OnRevoked: f.revoked,
+		OnDoubt: func(ctx context.Context, tx pgx.Tx, n id.Node, reason string) error {
+			return f.doubt(ctx, tx, n, reason)
+		},
 	})
 	f.signers = signer.New(signer.Config{DB: db, Keys: engine, Fleet: f.nodes, Distribute: f.distribute})
 	packages := agentgateway.NewPackages(cfg.Nodes.AgentFolder, cfg.Nodes.AgentVersion, trust, f.signers)

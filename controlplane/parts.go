@@ -26,6 +26,7 @@ import (
 	"gpuaas/controlplane/internal/onboarding"
 	"gpuaas/controlplane/internal/outbox"
 	"gpuaas/controlplane/internal/postgres"
+	"gpuaas/controlplane/internal/reconciliation"
 	"gpuaas/controlplane/internal/secrets"
 	"gpuaas/controlplane/internal/selfcheck"
 	"gpuaas/controlplane/internal/signer"
@@ -37,25 +38,26 @@ import (
 
 // parts is everything a process is made of. None of it connects when made.
 type parts struct {
-	cfg           Config
-	opts          Options
-	logger        *slog.Logger
-	telemetry     *telemetry.Telemetry
-	db            *postgres.DB
-	temporal      *durable.Client
-	nats          *outbox.NATS
-	secrets       *secrets.Engine
-	identity      *identity.Service
-	regions       *site.MAAS
-	sites         *site.Service
-	fleet         *fleet
-	bringup       *bringup.Bringup
-	onboardings   *onboarding.Service
-	certificates  *certificate.Service
-	decommissions *decommission.Service
-	monitor       *health.Monitor
-	api           *httpapi.API
-	prepared      atomic.Bool
+	cfg             Config
+	opts            Options
+	logger          *slog.Logger
+	telemetry       *telemetry.Telemetry
+	db              *postgres.DB
+	temporal        *durable.Client
+	nats            *outbox.NATS
+	secrets         *secrets.Engine
+	identity        *identity.Service
+	regions         *site.MAAS
+	sites           *site.Service
+	fleet           *fleet
+	bringup         *bringup.Bringup
+	onboardings     *onboarding.Service
+	certificates    *certificate.Service
+	decommissions   *decommission.Service
+	reconciliations *reconciliation.Service
+	monitor         *health.Monitor
+	api             *httpapi.API
+	prepared        atomic.Bool
 }
 
 func newParts(cfg Config, opts Options, tel *telemetry.Telemetry) (*parts, error) {
@@ -88,6 +90,7 @@ func newParts(cfg Config, opts Options, tel *telemetry.Telemetry) (*parts, error
 		return nil, err
 	}
 	p.newDecommission()
+	p.newReconciliation()
 	p.monitor = health.NewMonitor(p.dependencies()...)
 	proxies, err := cfg.proxies()
 	if err != nil {
@@ -97,7 +100,7 @@ func newParts(cfg Config, opts Options, tel *telemetry.Telemetry) (*parts, error
 	if _, err := outbox.ObserveStats(p.db); err != nil {
 		return nil, fmt.Errorf("observe the outbox: %w", err)
 	}
-	if err := errors.Join(node.ObserveStats(p.db), agenttask.ObserveStats(p.db)); err != nil {
+	if err := errors.Join(node.ObserveStats(p.db), agenttask.ObserveStats(p.db), p.reconciliations.ObserveStats()); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -140,6 +143,7 @@ func lifecycles() []lifecycle.Description {
 	return []lifecycle.Description{
 		node.Lifecycle.Describe(), durable.JobLifecycle.Describe(), selfcheck.Lifecycle.Describe(), outbox.Lifecycle.Describe(),
 		identity.ServiceAccountLifecycle.Describe(), signer.Lifecycle.Describe(), agenttask.Lifecycle.Describe(), terminal.Lifecycle.Describe(),
+		reconciliation.Lifecycle.Describe(),
 	}
 }
 
@@ -192,6 +196,7 @@ func (p *parts) registerSlices(api *httpapi.API) {
 	p.onboardings.Register(api, outbox.NewFeed(p.nats))
 	p.decommissions.Register(api, outbox.NewFeed(p.nats))
 	p.certificates.Register(api)
+	p.reconciliations.Register(api)
 }
 
 func (p *parts) selfChecks() selfcheck.Commands {

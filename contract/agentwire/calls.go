@@ -127,9 +127,13 @@ type Capabilities struct {
 	NUMANodes   int               `json:"numa_nodes"`
 	Disks       []Disk            `json:"disks"`
 	NICs        []NIC             `json:"nics"`
-	GPUs        []GPU             `json:"gpus"`
-	Kernel      string            `json:"kernel"`
-	OS          string            `json:"os"`
+	// Addresses are those by which others reach the machine, in order and without
+	// the size of the network. They may be on bonds, VLANs and bridges, which are
+	// no NICs. None: the agent does not know.
+	Addresses []string `json:"addresses,omitempty"`
+	GPUs      []GPU    `json:"gpus"`
+	Kernel    string   `json:"kernel"`
+	OS        string   `json:"os"`
 }
 
 // Disk is one block device.

@@ -636,6 +636,7 @@ const (
 	DecommissionEventViewStatusCompensated DecommissionEventViewStatus = "compensated"
 	DecommissionEventViewStatusFailed      DecommissionEventViewStatus = "failed"
 	DecommissionEventViewStatusNote        DecommissionEventViewStatus = "note"
+	DecommissionEventViewStatusObserved    DecommissionEventViewStatus = "observed"
 	DecommissionEventViewStatusSkipped     DecommissionEventViewStatus = "skipped"
 	DecommissionEventViewStatusStarted     DecommissionEventViewStatus = "started"
 	DecommissionEventViewStatusSucceeded   DecommissionEventViewStatus = "succeeded"
@@ -651,6 +652,8 @@ func (e DecommissionEventViewStatus) Valid() bool {
 	case DecommissionEventViewStatusFailed:
 		return true
 	case DecommissionEventViewStatusNote:
+		return true
+	case DecommissionEventViewStatusObserved:
 		return true
 	case DecommissionEventViewStatusSkipped:
 		return true
@@ -2036,34 +2039,139 @@ func (e NodeHistoryViewActorKind) Valid() bool {
 
 // Defines values for NodeHistoryViewKind.
 const (
-	AgentReported      NodeHistoryViewKind = "agent_reported"
-	CertificateRenewed NodeHistoryViewKind = "certificate_renewed"
-	CertificateRevoked NodeHistoryViewKind = "certificate_revoked"
-	Created            NodeHistoryViewKind = "created"
-	Enrolled           NodeHistoryViewKind = "enrolled"
-	IdentityConflict   NodeHistoryViewKind = "identity_conflict"
-	StateChanged       NodeHistoryViewKind = "state_changed"
-	Updated            NodeHistoryViewKind = "updated"
+	NodeHistoryViewKindAgentReported      NodeHistoryViewKind = "agent_reported"
+	NodeHistoryViewKindCertificateRenewed NodeHistoryViewKind = "certificate_renewed"
+	NodeHistoryViewKindCertificateRevoked NodeHistoryViewKind = "certificate_revoked"
+	NodeHistoryViewKindCreated            NodeHistoryViewKind = "created"
+	NodeHistoryViewKindEnrolled           NodeHistoryViewKind = "enrolled"
+	NodeHistoryViewKindIdentityConflict   NodeHistoryViewKind = "identity_conflict"
+	NodeHistoryViewKindObserved           NodeHistoryViewKind = "observed"
+	NodeHistoryViewKindStateChanged       NodeHistoryViewKind = "state_changed"
+	NodeHistoryViewKindUpdated            NodeHistoryViewKind = "updated"
 )
 
 // Valid indicates whether the value is a known member of the NodeHistoryViewKind enum.
 func (e NodeHistoryViewKind) Valid() bool {
 	switch e {
-	case AgentReported:
+	case NodeHistoryViewKindAgentReported:
 		return true
-	case CertificateRenewed:
+	case NodeHistoryViewKindCertificateRenewed:
 		return true
-	case CertificateRevoked:
+	case NodeHistoryViewKindCertificateRevoked:
 		return true
-	case Created:
+	case NodeHistoryViewKindCreated:
 		return true
-	case Enrolled:
+	case NodeHistoryViewKindEnrolled:
 		return true
-	case IdentityConflict:
+	case NodeHistoryViewKindIdentityConflict:
 		return true
-	case StateChanged:
+	case NodeHistoryViewKindObserved:
 		return true
-	case Updated:
+	case NodeHistoryViewKindStateChanged:
+		return true
+	case NodeHistoryViewKindUpdated:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NodeHistoryViewSource.
+const (
+	NodeHistoryViewSourceAgent    NodeHistoryViewSource = "agent"
+	NodeHistoryViewSourceDrift    NodeHistoryViewSource = "drift"
+	NodeHistoryViewSourceOperator NodeHistoryViewSource = "operator"
+	NodeHistoryViewSourceSystem   NodeHistoryViewSource = "system"
+	NodeHistoryViewSourceWorkflow NodeHistoryViewSource = "workflow"
+)
+
+// Valid indicates whether the value is a known member of the NodeHistoryViewSource enum.
+func (e NodeHistoryViewSource) Valid() bool {
+	switch e {
+	case NodeHistoryViewSourceAgent:
+		return true
+	case NodeHistoryViewSourceDrift:
+		return true
+	case NodeHistoryViewSourceOperator:
+		return true
+	case NodeHistoryViewSourceSystem:
+		return true
+	case NodeHistoryViewSourceWorkflow:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NodeKnownViewAccessMethod.
+const (
+	NodeKnownViewAccessMethodAgent NodeKnownViewAccessMethod = "agent"
+	NodeKnownViewAccessMethodSsh   NodeKnownViewAccessMethod = "ssh"
+)
+
+// Valid indicates whether the value is a known member of the NodeKnownViewAccessMethod enum.
+func (e NodeKnownViewAccessMethod) Valid() bool {
+	switch e {
+	case NodeKnownViewAccessMethodAgent:
+		return true
+	case NodeKnownViewAccessMethodSsh:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NodeKnownViewOnboardingMode.
+const (
+	NodeKnownViewOnboardingModeMaas   NodeKnownViewOnboardingMode = "maas"
+	NodeKnownViewOnboardingModeManual NodeKnownViewOnboardingMode = "manual"
+)
+
+// Valid indicates whether the value is a known member of the NodeKnownViewOnboardingMode enum.
+func (e NodeKnownViewOnboardingMode) Valid() bool {
+	switch e {
+	case NodeKnownViewOnboardingModeMaas:
+		return true
+	case NodeKnownViewOnboardingModeManual:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NodeKnownViewStatus.
+const (
+	NodeKnownViewStatusActive          NodeKnownViewStatus = "active"
+	NodeKnownViewStatusBootstrapIssued NodeKnownViewStatus = "bootstrap_issued"
+	NodeKnownViewStatusDeleted         NodeKnownViewStatus = "deleted"
+	NodeKnownViewStatusDraining        NodeKnownViewStatus = "draining"
+	NodeKnownViewStatusEnrolling       NodeKnownViewStatus = "enrolling"
+	NodeKnownViewStatusOffline         NodeKnownViewStatus = "offline"
+	NodeKnownViewStatusQuarantined     NodeKnownViewStatus = "quarantined"
+	NodeKnownViewStatusRemoving        NodeKnownViewStatus = "removing"
+	NodeKnownViewStatusRetired         NodeKnownViewStatus = "retired"
+)
+
+// Valid indicates whether the value is a known member of the NodeKnownViewStatus enum.
+func (e NodeKnownViewStatus) Valid() bool {
+	switch e {
+	case NodeKnownViewStatusActive:
+		return true
+	case NodeKnownViewStatusBootstrapIssued:
+		return true
+	case NodeKnownViewStatusDeleted:
+		return true
+	case NodeKnownViewStatusDraining:
+		return true
+	case NodeKnownViewStatusEnrolling:
+		return true
+	case NodeKnownViewStatusOffline:
+		return true
+	case NodeKnownViewStatusQuarantined:
+		return true
+	case NodeKnownViewStatusRemoving:
+		return true
+	case NodeKnownViewStatusRetired:
 		return true
 	default:
 		return false
@@ -2313,6 +2421,7 @@ const (
 	OnboardingEventViewStatusCompensated OnboardingEventViewStatus = "compensated"
 	OnboardingEventViewStatusFailed      OnboardingEventViewStatus = "failed"
 	OnboardingEventViewStatusNote        OnboardingEventViewStatus = "note"
+	OnboardingEventViewStatusObserved    OnboardingEventViewStatus = "observed"
 	OnboardingEventViewStatusSkipped     OnboardingEventViewStatus = "skipped"
 	OnboardingEventViewStatusStarted     OnboardingEventViewStatus = "started"
 	OnboardingEventViewStatusSucceeded   OnboardingEventViewStatus = "succeeded"
@@ -2328,6 +2437,8 @@ func (e OnboardingEventViewStatus) Valid() bool {
 	case OnboardingEventViewStatusFailed:
 		return true
 	case OnboardingEventViewStatusNote:
+		return true
+	case OnboardingEventViewStatusObserved:
 		return true
 	case OnboardingEventViewStatusSkipped:
 		return true
@@ -2625,6 +2736,363 @@ func (e OutboxEventState) Valid() bool {
 	case OutboxEventStatePending:
 		return true
 	case OutboxEventStatePublished:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReconciliationBreakerBodyDecision.
+const (
+	Confirm ReconciliationBreakerBodyDecision = "confirm"
+	Dismiss ReconciliationBreakerBodyDecision = "dismiss"
+)
+
+// Valid indicates whether the value is a known member of the ReconciliationBreakerBodyDecision enum.
+func (e ReconciliationBreakerBodyDecision) Valid() bool {
+	switch e {
+	case Confirm:
+		return true
+	case Dismiss:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReconciliationDriftDetailViewNodeStatus.
+const (
+	ReconciliationDriftDetailViewNodeStatusActive          ReconciliationDriftDetailViewNodeStatus = "active"
+	ReconciliationDriftDetailViewNodeStatusBootstrapIssued ReconciliationDriftDetailViewNodeStatus = "bootstrap_issued"
+	ReconciliationDriftDetailViewNodeStatusDeleted         ReconciliationDriftDetailViewNodeStatus = "deleted"
+	ReconciliationDriftDetailViewNodeStatusDraining        ReconciliationDriftDetailViewNodeStatus = "draining"
+	ReconciliationDriftDetailViewNodeStatusEnrolling       ReconciliationDriftDetailViewNodeStatus = "enrolling"
+	ReconciliationDriftDetailViewNodeStatusOffline         ReconciliationDriftDetailViewNodeStatus = "offline"
+	ReconciliationDriftDetailViewNodeStatusQuarantined     ReconciliationDriftDetailViewNodeStatus = "quarantined"
+	ReconciliationDriftDetailViewNodeStatusRemoving        ReconciliationDriftDetailViewNodeStatus = "removing"
+	ReconciliationDriftDetailViewNodeStatusRetired         ReconciliationDriftDetailViewNodeStatus = "retired"
+)
+
+// Valid indicates whether the value is a known member of the ReconciliationDriftDetailViewNodeStatus enum.
+func (e ReconciliationDriftDetailViewNodeStatus) Valid() bool {
+	switch e {
+	case ReconciliationDriftDetailViewNodeStatusActive:
+		return true
+	case ReconciliationDriftDetailViewNodeStatusBootstrapIssued:
+		return true
+	case ReconciliationDriftDetailViewNodeStatusDeleted:
+		return true
+	case ReconciliationDriftDetailViewNodeStatusDraining:
+		return true
+	case ReconciliationDriftDetailViewNodeStatusEnrolling:
+		return true
+	case ReconciliationDriftDetailViewNodeStatusOffline:
+		return true
+	case ReconciliationDriftDetailViewNodeStatusQuarantined:
+		return true
+	case ReconciliationDriftDetailViewNodeStatusRemoving:
+		return true
+	case ReconciliationDriftDetailViewNodeStatusRetired:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReconciliationDriftDetailViewSeverity.
+const (
+	ReconciliationDriftDetailViewSeverityCritical ReconciliationDriftDetailViewSeverity = "critical"
+	ReconciliationDriftDetailViewSeverityDebug    ReconciliationDriftDetailViewSeverity = "debug"
+	ReconciliationDriftDetailViewSeverityInfo     ReconciliationDriftDetailViewSeverity = "info"
+	ReconciliationDriftDetailViewSeverityWarning  ReconciliationDriftDetailViewSeverity = "warning"
+)
+
+// Valid indicates whether the value is a known member of the ReconciliationDriftDetailViewSeverity enum.
+func (e ReconciliationDriftDetailViewSeverity) Valid() bool {
+	switch e {
+	case ReconciliationDriftDetailViewSeverityCritical:
+		return true
+	case ReconciliationDriftDetailViewSeverityDebug:
+		return true
+	case ReconciliationDriftDetailViewSeverityInfo:
+		return true
+	case ReconciliationDriftDetailViewSeverityWarning:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReconciliationDriftViewNodeStatus.
+const (
+	ReconciliationDriftViewNodeStatusActive          ReconciliationDriftViewNodeStatus = "active"
+	ReconciliationDriftViewNodeStatusBootstrapIssued ReconciliationDriftViewNodeStatus = "bootstrap_issued"
+	ReconciliationDriftViewNodeStatusDeleted         ReconciliationDriftViewNodeStatus = "deleted"
+	ReconciliationDriftViewNodeStatusDraining        ReconciliationDriftViewNodeStatus = "draining"
+	ReconciliationDriftViewNodeStatusEnrolling       ReconciliationDriftViewNodeStatus = "enrolling"
+	ReconciliationDriftViewNodeStatusOffline         ReconciliationDriftViewNodeStatus = "offline"
+	ReconciliationDriftViewNodeStatusQuarantined     ReconciliationDriftViewNodeStatus = "quarantined"
+	ReconciliationDriftViewNodeStatusRemoving        ReconciliationDriftViewNodeStatus = "removing"
+	ReconciliationDriftViewNodeStatusRetired         ReconciliationDriftViewNodeStatus = "retired"
+)
+
+// Valid indicates whether the value is a known member of the ReconciliationDriftViewNodeStatus enum.
+func (e ReconciliationDriftViewNodeStatus) Valid() bool {
+	switch e {
+	case ReconciliationDriftViewNodeStatusActive:
+		return true
+	case ReconciliationDriftViewNodeStatusBootstrapIssued:
+		return true
+	case ReconciliationDriftViewNodeStatusDeleted:
+		return true
+	case ReconciliationDriftViewNodeStatusDraining:
+		return true
+	case ReconciliationDriftViewNodeStatusEnrolling:
+		return true
+	case ReconciliationDriftViewNodeStatusOffline:
+		return true
+	case ReconciliationDriftViewNodeStatusQuarantined:
+		return true
+	case ReconciliationDriftViewNodeStatusRemoving:
+		return true
+	case ReconciliationDriftViewNodeStatusRetired:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReconciliationDriftViewSeverity.
+const (
+	ReconciliationDriftViewSeverityCritical ReconciliationDriftViewSeverity = "critical"
+	ReconciliationDriftViewSeverityDebug    ReconciliationDriftViewSeverity = "debug"
+	ReconciliationDriftViewSeverityInfo     ReconciliationDriftViewSeverity = "info"
+	ReconciliationDriftViewSeverityWarning  ReconciliationDriftViewSeverity = "warning"
+)
+
+// Valid indicates whether the value is a known member of the ReconciliationDriftViewSeverity enum.
+func (e ReconciliationDriftViewSeverity) Valid() bool {
+	switch e {
+	case ReconciliationDriftViewSeverityCritical:
+		return true
+	case ReconciliationDriftViewSeverityDebug:
+		return true
+	case ReconciliationDriftViewSeverityInfo:
+		return true
+	case ReconciliationDriftViewSeverityWarning:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReconciliationFindingViewAction.
+const (
+	ReconciliationFindingViewActionMarkOffline    ReconciliationFindingViewAction = "mark_offline"
+	ReconciliationFindingViewActionQuarantine     ReconciliationFindingViewAction = "quarantine"
+	ReconciliationFindingViewActionReleaseMachine ReconciliationFindingViewAction = "release_machine"
+	ReconciliationFindingViewActionReseedHwSync   ReconciliationFindingViewAction = "reseed_hw_sync"
+	ReconciliationFindingViewActionUpdateHost     ReconciliationFindingViewAction = "update_host"
+)
+
+// Valid indicates whether the value is a known member of the ReconciliationFindingViewAction enum.
+func (e ReconciliationFindingViewAction) Valid() bool {
+	switch e {
+	case ReconciliationFindingViewActionMarkOffline:
+		return true
+	case ReconciliationFindingViewActionQuarantine:
+		return true
+	case ReconciliationFindingViewActionReleaseMachine:
+		return true
+	case ReconciliationFindingViewActionReseedHwSync:
+		return true
+	case ReconciliationFindingViewActionUpdateHost:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReconciliationFindingViewSeverity.
+const (
+	ReconciliationFindingViewSeverityCritical ReconciliationFindingViewSeverity = "critical"
+	ReconciliationFindingViewSeverityDebug    ReconciliationFindingViewSeverity = "debug"
+	ReconciliationFindingViewSeverityInfo     ReconciliationFindingViewSeverity = "info"
+	ReconciliationFindingViewSeverityWarning  ReconciliationFindingViewSeverity = "warning"
+)
+
+// Valid indicates whether the value is a known member of the ReconciliationFindingViewSeverity enum.
+func (e ReconciliationFindingViewSeverity) Valid() bool {
+	switch e {
+	case ReconciliationFindingViewSeverityCritical:
+		return true
+	case ReconciliationFindingViewSeverityDebug:
+		return true
+	case ReconciliationFindingViewSeverityInfo:
+		return true
+	case ReconciliationFindingViewSeverityWarning:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReconciliationFindingViewStatus.
+const (
+	ReconciliationFindingViewStatusActed     ReconciliationFindingViewStatus = "acted"
+	ReconciliationFindingViewStatusClosed    ReconciliationFindingViewStatus = "closed"
+	ReconciliationFindingViewStatusConfirmed ReconciliationFindingViewStatus = "confirmed"
+	ReconciliationFindingViewStatusOpen      ReconciliationFindingViewStatus = "open"
+)
+
+// Valid indicates whether the value is a known member of the ReconciliationFindingViewStatus enum.
+func (e ReconciliationFindingViewStatus) Valid() bool {
+	switch e {
+	case ReconciliationFindingViewStatusActed:
+		return true
+	case ReconciliationFindingViewStatusClosed:
+		return true
+	case ReconciliationFindingViewStatusConfirmed:
+		return true
+	case ReconciliationFindingViewStatusOpen:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReconciliationResolveBodyResolution.
+const (
+	ReconciliationResolveBodyResolutionAcknowledge     ReconciliationResolveBodyResolution = "acknowledge"
+	ReconciliationResolveBodyResolutionAdoptObserved   ReconciliationResolveBodyResolution = "adopt_observed"
+	ReconciliationResolveBodyResolutionQuarantine      ReconciliationResolveBodyResolution = "quarantine"
+	ReconciliationResolveBodyResolutionReimage         ReconciliationResolveBodyResolution = "reimage"
+	ReconciliationResolveBodyResolutionReturnToService ReconciliationResolveBodyResolution = "return_to_service"
+)
+
+// Valid indicates whether the value is a known member of the ReconciliationResolveBodyResolution enum.
+func (e ReconciliationResolveBodyResolution) Valid() bool {
+	switch e {
+	case ReconciliationResolveBodyResolutionAcknowledge:
+		return true
+	case ReconciliationResolveBodyResolutionAdoptObserved:
+		return true
+	case ReconciliationResolveBodyResolutionQuarantine:
+		return true
+	case ReconciliationResolveBodyResolutionReimage:
+		return true
+	case ReconciliationResolveBodyResolutionReturnToService:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReconciliationRunViewOutcome.
+const (
+	ReconciliationRunViewOutcomeBreakerOpen   ReconciliationRunViewOutcome = "breaker_open"
+	ReconciliationRunViewOutcomeInformed      ReconciliationRunViewOutcome = "informed"
+	ReconciliationRunViewOutcomeNoInformation ReconciliationRunViewOutcome = "no_information"
+	ReconciliationRunViewOutcomePartly        ReconciliationRunViewOutcome = "partly"
+	ReconciliationRunViewOutcomeRefused       ReconciliationRunViewOutcome = "refused"
+	ReconciliationRunViewOutcomeSkipped       ReconciliationRunViewOutcome = "skipped"
+)
+
+// Valid indicates whether the value is a known member of the ReconciliationRunViewOutcome enum.
+func (e ReconciliationRunViewOutcome) Valid() bool {
+	switch e {
+	case ReconciliationRunViewOutcomeBreakerOpen:
+		return true
+	case ReconciliationRunViewOutcomeInformed:
+		return true
+	case ReconciliationRunViewOutcomeNoInformation:
+		return true
+	case ReconciliationRunViewOutcomePartly:
+		return true
+	case ReconciliationRunViewOutcomeRefused:
+		return true
+	case ReconciliationRunViewOutcomeSkipped:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReconciliationRunViewResolution.
+const (
+	ReconciliationRunViewResolutionAcknowledge     ReconciliationRunViewResolution = "acknowledge"
+	ReconciliationRunViewResolutionAdoptObserved   ReconciliationRunViewResolution = "adopt_observed"
+	ReconciliationRunViewResolutionQuarantine      ReconciliationRunViewResolution = "quarantine"
+	ReconciliationRunViewResolutionReimage         ReconciliationRunViewResolution = "reimage"
+	ReconciliationRunViewResolutionReturnToService ReconciliationRunViewResolution = "return_to_service"
+)
+
+// Valid indicates whether the value is a known member of the ReconciliationRunViewResolution enum.
+func (e ReconciliationRunViewResolution) Valid() bool {
+	switch e {
+	case ReconciliationRunViewResolutionAcknowledge:
+		return true
+	case ReconciliationRunViewResolutionAdoptObserved:
+		return true
+	case ReconciliationRunViewResolutionQuarantine:
+		return true
+	case ReconciliationRunViewResolutionReimage:
+		return true
+	case ReconciliationRunViewResolutionReturnToService:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReconciliationRunViewTrigger.
+const (
+	ReconciliationRunViewTriggerOperator   ReconciliationRunViewTrigger = "operator"
+	ReconciliationRunViewTriggerResolution ReconciliationRunViewTrigger = "resolution"
+	ReconciliationRunViewTriggerSchedule   ReconciliationRunViewTrigger = "schedule"
+	ReconciliationRunViewTriggerSuspicion  ReconciliationRunViewTrigger = "suspicion"
+)
+
+// Valid indicates whether the value is a known member of the ReconciliationRunViewTrigger enum.
+func (e ReconciliationRunViewTrigger) Valid() bool {
+	switch e {
+	case ReconciliationRunViewTriggerOperator:
+		return true
+	case ReconciliationRunViewTriggerResolution:
+		return true
+	case ReconciliationRunViewTriggerSchedule:
+		return true
+	case ReconciliationRunViewTriggerSuspicion:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReconciliationSiteOverviewState.
+const (
+	ReconciliationSiteOverviewStateBreakerOpen   ReconciliationSiteOverviewState = "breaker_open"
+	ReconciliationSiteOverviewStateNever         ReconciliationSiteOverviewState = "never"
+	ReconciliationSiteOverviewStateNoInformation ReconciliationSiteOverviewState = "no_information"
+	ReconciliationSiteOverviewStateOk            ReconciliationSiteOverviewState = "ok"
+	ReconciliationSiteOverviewStatePaused        ReconciliationSiteOverviewState = "paused"
+	ReconciliationSiteOverviewStateStale         ReconciliationSiteOverviewState = "stale"
+)
+
+// Valid indicates whether the value is a known member of the ReconciliationSiteOverviewState enum.
+func (e ReconciliationSiteOverviewState) Valid() bool {
+	switch e {
+	case ReconciliationSiteOverviewStateBreakerOpen:
+		return true
+	case ReconciliationSiteOverviewStateNever:
+		return true
+	case ReconciliationSiteOverviewStateNoInformation:
+		return true
+	case ReconciliationSiteOverviewStateOk:
+		return true
+	case ReconciliationSiteOverviewStatePaused:
+		return true
+	case ReconciliationSiteOverviewStateStale:
 		return true
 	default:
 		return false
@@ -3621,6 +4089,105 @@ func (e ListNodeTasksParamsStatus) Valid() bool {
 	}
 }
 
+// Defines values for ListDriftParamsSeverity.
+const (
+	ListDriftParamsSeverityCritical ListDriftParamsSeverity = "critical"
+	ListDriftParamsSeverityDebug    ListDriftParamsSeverity = "debug"
+	ListDriftParamsSeverityInfo     ListDriftParamsSeverity = "info"
+	ListDriftParamsSeverityWarning  ListDriftParamsSeverity = "warning"
+)
+
+// Valid indicates whether the value is a known member of the ListDriftParamsSeverity enum.
+func (e ListDriftParamsSeverity) Valid() bool {
+	switch e {
+	case ListDriftParamsSeverityCritical:
+		return true
+	case ListDriftParamsSeverityDebug:
+		return true
+	case ListDriftParamsSeverityInfo:
+		return true
+	case ListDriftParamsSeverityWarning:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListFindingsParamsSeverity.
+const (
+	ListFindingsParamsSeverityCritical ListFindingsParamsSeverity = "critical"
+	ListFindingsParamsSeverityDebug    ListFindingsParamsSeverity = "debug"
+	ListFindingsParamsSeverityInfo     ListFindingsParamsSeverity = "info"
+	ListFindingsParamsSeverityWarning  ListFindingsParamsSeverity = "warning"
+)
+
+// Valid indicates whether the value is a known member of the ListFindingsParamsSeverity enum.
+func (e ListFindingsParamsSeverity) Valid() bool {
+	switch e {
+	case ListFindingsParamsSeverityCritical:
+		return true
+	case ListFindingsParamsSeverityDebug:
+		return true
+	case ListFindingsParamsSeverityInfo:
+		return true
+	case ListFindingsParamsSeverityWarning:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListFindingsParamsStatus.
+const (
+	ListFindingsParamsStatusActed     ListFindingsParamsStatus = "acted"
+	ListFindingsParamsStatusClosed    ListFindingsParamsStatus = "closed"
+	ListFindingsParamsStatusConfirmed ListFindingsParamsStatus = "confirmed"
+	ListFindingsParamsStatusOpen      ListFindingsParamsStatus = "open"
+	ListFindingsParamsStatusPresent   ListFindingsParamsStatus = "present"
+)
+
+// Valid indicates whether the value is a known member of the ListFindingsParamsStatus enum.
+func (e ListFindingsParamsStatus) Valid() bool {
+	switch e {
+	case ListFindingsParamsStatusActed:
+		return true
+	case ListFindingsParamsStatusClosed:
+		return true
+	case ListFindingsParamsStatusConfirmed:
+		return true
+	case ListFindingsParamsStatusOpen:
+		return true
+	case ListFindingsParamsStatusPresent:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListReconciliationRunsParamsTrigger.
+const (
+	ListReconciliationRunsParamsTriggerOperator   ListReconciliationRunsParamsTrigger = "operator"
+	ListReconciliationRunsParamsTriggerResolution ListReconciliationRunsParamsTrigger = "resolution"
+	ListReconciliationRunsParamsTriggerSchedule   ListReconciliationRunsParamsTrigger = "schedule"
+	ListReconciliationRunsParamsTriggerSuspicion  ListReconciliationRunsParamsTrigger = "suspicion"
+)
+
+// Valid indicates whether the value is a known member of the ListReconciliationRunsParamsTrigger enum.
+func (e ListReconciliationRunsParamsTrigger) Valid() bool {
+	switch e {
+	case ListReconciliationRunsParamsTriggerOperator:
+		return true
+	case ListReconciliationRunsParamsTriggerResolution:
+		return true
+	case ListReconciliationRunsParamsTriggerSchedule:
+		return true
+	case ListReconciliationRunsParamsTriggerSuspicion:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ListSelfChecksParamsStatus.
 const (
 	ListSelfChecksParamsStatusCancelled ListSelfChecksParamsStatus = "cancelled"
@@ -3849,6 +4416,7 @@ type AgenttaskViewList struct {
 
 // AgentwireCapabilities defines model for AgentwireCapabilities.
 type AgentwireCapabilities struct {
+	Addresses   *[]string         `json:"addresses,omitempty"`
 	CpuModel    string            `json:"cpu_model"`
 	Cpus        int64             `json:"cpus"`
 	Disks       *[]AgentwireDisk  `json:"disks"`
@@ -4545,11 +5113,11 @@ type DecommissionEventView struct {
 	Seq   int64  `json:"seq"`
 	Stage string `json:"stage"`
 
-	// Status What the entry is about; action is something an operator did, note something worth knowing about a stage that goes on.
+	// Status What the entry is about; action is something an operator did, note something worth knowing about a stage that goes on, observed what reconciliation saw.
 	Status DecommissionEventViewStatus `json:"status"`
 }
 
-// DecommissionEventViewStatus What the entry is about; action is something an operator did, note something worth knowing about a stage that goes on.
+// DecommissionEventViewStatus What the entry is about; action is something an operator did, note something worth knowing about a stage that goes on, observed what reconciliation saw.
 type DecommissionEventViewStatus string
 
 // DecommissionEventViewList defines model for DecommissionEventViewList.
@@ -6052,7 +6620,10 @@ type NodeDetailView struct {
 	// NodeId Id of the node.
 	//
 	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
-	NodeId         openapi_types.UUID           `json:"node_id"`
+	NodeId openapi_types.UUID `json:"node_id"`
+
+	// Observed How the machine was last seen from outside; absent until it was.
+	Observed       *NodeObserved                `json:"observed,omitempty"`
 	OnboardingMode NodeDetailViewOnboardingMode `json:"onboarding_mode"`
 
 	// Port Port of its SSH server.
@@ -6099,7 +6670,7 @@ type NodeDetailViewStatus string
 // NodeHistoryBody defines model for NodeHistoryBody.
 type NodeHistoryBody struct {
 	// AsOf The node as it was at the time asked for; absent without at. When it was last heard of is not known for the past.
-	AsOf *NodeView `json:"as_of,omitempty"`
+	AsOf *NodeKnownView `json:"as_of,omitempty"`
 
 	// Items The changes, newest first; with at, those until then.
 	Items []NodeHistoryView `json:"items"`
@@ -6120,7 +6691,7 @@ type NodeHistoryView struct {
 	Cause         string `json:"cause"`
 	CorrelationId string `json:"correlation_id"`
 
-	// Event The event of the lifecycle, or what was noted: hold, unhold, keep_out, taint or clean; of a conflict, what it was about.
+	// Event The event of the lifecycle, or what was noted: hold, unhold, keep_out, taint or clean; of a conflict, what it was about; of an observation, what was found.
 	//
 	// Examples: lose_contact
 	Event *string `json:"event,omitempty"`
@@ -6133,6 +6704,9 @@ type NodeHistoryView struct {
 	// Seq Grows with every change of any node.
 	Seq int64 `json:"seq"`
 
+	// Source What sort of thing caused it: a person or a service account, a job, a disagreement that reconciliation found, the agent of the node, or the control plane by itself.
+	Source NodeHistoryViewSource `json:"source"`
+
 	// ToStatus The state after; absent when it did not change.
 	ToStatus *string `json:"to_status,omitempty"`
 }
@@ -6142,6 +6716,104 @@ type NodeHistoryViewActorKind string
 
 // NodeHistoryViewKind defines model for NodeHistoryView.Kind.
 type NodeHistoryViewKind string
+
+// NodeHistoryViewSource What sort of thing caused it: a person or a service account, a job, a disagreement that reconciliation found, the agent of the node, or the control plane by itself.
+type NodeHistoryViewSource string
+
+// NodeKnownView defines model for NodeKnownView.
+type NodeKnownView struct {
+	// AccessMethod How the control plane acts on it.
+	AccessMethod NodeKnownViewAccessMethod `json:"access_method"`
+
+	// Agent Its agent.
+	Agent NodeAgentView `json:"agent"`
+
+	// Capabilities What the scheduler goes by, such as gpu.vendor; empty until the agent has enrolled.
+	Capabilities map[string]string `json:"capabilities"`
+
+	// CleanAt When the last validation looked that found nothing left behind; absent: none did.
+	CleanAt   *time.Time `json:"clean_at,omitempty"`
+	CreatedAt time.Time  `json:"created_at"`
+
+	// Generation Grows when the node is taken over; tasks of an older generation are void.
+	Generation int64 `json:"generation"`
+
+	// GpusTotal Examples: 8
+	GpusTotal int32 `json:"gpus_total"`
+
+	// HeldBy The operation that keeps it out of scheduling; empty: none does.
+	//
+	// Examples: decommission 0198c5f0-6f0a-7c3e-9d53-0a5f5be1c1aa
+	HeldBy string `json:"held_by"`
+
+	// HoldReason Why it must not be scheduled although it may be active; empty: there is no reason.
+	HoldReason string `json:"hold_reason"`
+
+	// Host Where it is reached.
+	//
+	// Examples: 10.20.0.31
+	Host string `json:"host"`
+
+	// Hostname Its name, once in a region.
+	//
+	// Examples: c07u31
+	Hostname string `json:"hostname"`
+
+	// Inspection What the agent found on the machine; absent until it has enrolled.
+	Inspection *AgentwireCapabilities `json:"inspection,omitempty"`
+
+	// LastAgentContactAt When its agent was last heard of, to a few seconds; absent when never.
+	LastAgentContactAt *time.Time `json:"last_agent_contact_at,omitempty"`
+
+	// NodeId Id of the node.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	NodeId openapi_types.UUID `json:"node_id"`
+
+	// Observed How the machine was last seen from outside; absent until it was.
+	Observed       *NodeObserved               `json:"observed,omitempty"`
+	OnboardingMode NodeKnownViewOnboardingMode `json:"onboarding_mode"`
+
+	// Port Port of its SSH server.
+	//
+	// Examples: 22
+	Port int32 `json:"port"`
+
+	// RegionCode Examples: eu-1
+	RegionCode string `json:"region_code"`
+
+	// Schedulable Whether new work may be placed on it: it is active and nothing holds it.
+	Schedulable bool `json:"schedulable"`
+
+	// Sku Which kind of machine it is.
+	//
+	// Examples: h200-sxm-baremetal-8g
+	Sku         string `json:"sku"`
+	SshUsername string `json:"ssh_username"`
+
+	// Status Its coarse state.
+	Status          NodeKnownViewStatus `json:"status"`
+	StatusChangedAt time.Time           `json:"status_changed_at"`
+
+	// Tainted Whether a tenant had access, or it was found unclean, since it was last proven clean.
+	Tainted bool `json:"tainted"`
+
+	// TaintedAt When a tenant last got access, or it was found unclean; absent: never.
+	TaintedAt *time.Time `json:"tainted_at,omitempty"`
+	UpdatedAt time.Time  `json:"updated_at"`
+
+	// Version Grows with every change.
+	Version int64 `json:"version"`
+}
+
+// NodeKnownViewAccessMethod How the control plane acts on it.
+type NodeKnownViewAccessMethod string
+
+// NodeKnownViewOnboardingMode defines model for NodeKnownView.OnboardingMode.
+type NodeKnownViewOnboardingMode string
+
+// NodeKnownViewStatus Its coarse state.
+type NodeKnownViewStatus string
 
 // NodeNewBody defines model for NodeNewBody.
 type NodeNewBody struct {
@@ -6189,6 +6861,35 @@ type NodeNewBodyOnboardingMode string
 type NodeNewView struct {
 	Bootstrap NodeBootstrapView `json:"bootstrap"`
 	Node      NodeView          `json:"node"`
+}
+
+// NodeObserved defines model for NodeObserved.
+type NodeObserved struct {
+	// Addresses The addresses that the provider had for it.
+	Addresses []string `json:"addresses"`
+
+	// Findings In what it disagreed with the inventory, by type of finding; empty: in nothing.
+	//
+	// Examples: ["machine_released"]
+	Findings []string `json:"findings"`
+
+	// Power Whether it was on, as far as the provider knew.
+	//
+	// Examples: on
+	Power string `json:"power"`
+
+	// Provider Who showed it.
+	//
+	// Examples: maas
+	Provider string `json:"provider"`
+
+	// SeenAt When it was seen so first.
+	SeenAt time.Time `json:"seen_at"`
+
+	// Status What the provider called its state; empty: it did not know the machine.
+	//
+	// Examples: Deployed
+	Status string `json:"status"`
 }
 
 // NodeRevokeBody defines model for NodeRevokeBody.
@@ -6555,11 +7256,11 @@ type OnboardingEventView struct {
 	Seq   int64  `json:"seq"`
 	Stage string `json:"stage"`
 
-	// Status What the entry is about; action is something an operator did, note something worth knowing about a stage that goes on.
+	// Status What the entry is about; action is something an operator did, note something worth knowing about a stage that goes on, observed what reconciliation saw.
 	Status OnboardingEventViewStatus `json:"status"`
 }
 
-// OnboardingEventViewStatus What the entry is about; action is something an operator did, note something worth knowing about a stage that goes on.
+// OnboardingEventViewStatus What the entry is about; action is something an operator did, note something worth knowing about a stage that goes on, observed what reconciliation saw.
 type OnboardingEventViewStatus string
 
 // OnboardingEventViewList defines model for OnboardingEventViewList.
@@ -7134,6 +7835,525 @@ type Problem struct {
 	Type string `json:"type"`
 }
 
+// ReconciliationAcknowledgeBody defines model for ReconciliationAcknowledgeBody.
+type ReconciliationAcknowledgeBody struct {
+	// Reason What is known about it; it goes into the audit log.
+	//
+	// Examples: the vendor was called
+	Reason string `json:"reason"`
+}
+
+// ReconciliationAdvice defines model for ReconciliationAdvice.
+type ReconciliationAdvice struct {
+	// Command Absent: it is not done with a command.
+	//
+	// Examples: gpuaas drift show c07u43
+	Command *string `json:"command,omitempty"`
+
+	// What What that is good for, or what to do.
+	What string `json:"what"`
+}
+
+// ReconciliationBreakerBody defines model for ReconciliationBreakerBody.
+type ReconciliationBreakerBody struct {
+	Decision ReconciliationBreakerBodyDecision `json:"decision"`
+
+	// Reason Why; it goes into the audit log.
+	//
+	// Examples: rack 7 lost power, they are down indeed
+	Reason string `json:"reason"`
+}
+
+// ReconciliationBreakerBodyDecision defines model for ReconciliationBreakerBody.Decision.
+type ReconciliationBreakerBodyDecision string
+
+// ReconciliationBreakerNode defines model for ReconciliationBreakerNode.
+type ReconciliationBreakerNode struct {
+	Hostname string `json:"hostname"`
+
+	// NodeId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	NodeId openapi_types.UUID `json:"node_id"`
+}
+
+// ReconciliationBreakerOverview defines model for ReconciliationBreakerOverview.
+type ReconciliationBreakerOverview struct {
+	// ConfirmedAt When an operator said that they are to be; absent: nobody did.
+	ConfirmedAt *time.Time `json:"confirmed_at,omitempty"`
+
+	// Nodes The nodes that would have been quarantined.
+	Nodes []ReconciliationBreakerNode `json:"nodes"`
+	Since time.Time                   `json:"since"`
+}
+
+// ReconciliationDriftDetailView defines model for ReconciliationDriftDetailView.
+type ReconciliationDriftDetailView struct {
+	// Advice What an operator does best now, the best first.
+	Advice []ReconciliationAdvice `json:"advice"`
+
+	// Drifted Whether it is not as it should be.
+	Drifted bool `json:"drifted"`
+
+	// Findings What is not as it should be, the worst first.
+	Findings []ReconciliationFindingView `json:"findings"`
+
+	// HeldBy The job that works on it; what is found is left to that.
+	HeldBy *string `json:"held_by,omitempty"`
+
+	// History The newest findings about it that are over, the newest first.
+	History []ReconciliationFindingView `json:"history"`
+
+	// HoldReason Why nothing is scheduled on it.
+	HoldReason *string `json:"hold_reason,omitempty"`
+
+	// Hostname Examples: c07u43
+	Hostname string `json:"hostname"`
+
+	// LastReconciledAt When its machine was last looked at; absent: never.
+	LastReconciledAt *time.Time `json:"last_reconciled_at,omitempty"`
+
+	// MaasPowerState Likewise.
+	//
+	// Examples: off
+	MaasPowerState *string `json:"maas_power_state,omitempty"`
+
+	// MaasStatus As MAAS last showed it.
+	//
+	// Examples: Ready
+	MaasStatus *string `json:"maas_status,omitempty"`
+
+	// MaasSystemId The machine of MAAS.
+	MaasSystemId string `json:"maas_system_id"`
+
+	// NodeId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	NodeId      openapi_types.UUID                      `json:"node_id"`
+	NodeStatus  ReconciliationDriftDetailViewNodeStatus `json:"node_status"`
+	Schedulable bool                                    `json:"schedulable"`
+
+	// Severity Of the worst finding; absent: there is none.
+	Severity *ReconciliationDriftDetailViewSeverity `json:"severity,omitempty"`
+
+	// SiteId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	SiteId openapi_types.UUID `json:"site_id"`
+
+	// SiteName Examples: dc1
+	SiteName string `json:"site_name"`
+}
+
+// ReconciliationDriftDetailViewNodeStatus defines model for ReconciliationDriftDetailView.NodeStatus.
+type ReconciliationDriftDetailViewNodeStatus string
+
+// ReconciliationDriftDetailViewSeverity Of the worst finding; absent: there is none.
+type ReconciliationDriftDetailViewSeverity string
+
+// ReconciliationDriftView defines model for ReconciliationDriftView.
+type ReconciliationDriftView struct {
+	// Advice What an operator does best now, the best first.
+	Advice []ReconciliationAdvice `json:"advice"`
+
+	// Drifted Whether it is not as it should be.
+	Drifted bool `json:"drifted"`
+
+	// Findings What is not as it should be, the worst first.
+	Findings []ReconciliationFindingView `json:"findings"`
+
+	// HeldBy The job that works on it; what is found is left to that.
+	HeldBy *string `json:"held_by,omitempty"`
+
+	// HoldReason Why nothing is scheduled on it.
+	HoldReason *string `json:"hold_reason,omitempty"`
+
+	// Hostname Examples: c07u43
+	Hostname string `json:"hostname"`
+
+	// LastReconciledAt When its machine was last looked at; absent: never.
+	LastReconciledAt *time.Time `json:"last_reconciled_at,omitempty"`
+
+	// MaasPowerState Likewise.
+	//
+	// Examples: off
+	MaasPowerState *string `json:"maas_power_state,omitempty"`
+
+	// MaasStatus As MAAS last showed it.
+	//
+	// Examples: Ready
+	MaasStatus *string `json:"maas_status,omitempty"`
+
+	// MaasSystemId The machine of MAAS.
+	MaasSystemId string `json:"maas_system_id"`
+
+	// NodeId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	NodeId      openapi_types.UUID                `json:"node_id"`
+	NodeStatus  ReconciliationDriftViewNodeStatus `json:"node_status"`
+	Schedulable bool                              `json:"schedulable"`
+
+	// Severity Of the worst finding; absent: there is none.
+	Severity *ReconciliationDriftViewSeverity `json:"severity,omitempty"`
+
+	// SiteId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	SiteId openapi_types.UUID `json:"site_id"`
+
+	// SiteName Examples: dc1
+	SiteName string `json:"site_name"`
+}
+
+// ReconciliationDriftViewNodeStatus defines model for ReconciliationDriftView.NodeStatus.
+type ReconciliationDriftViewNodeStatus string
+
+// ReconciliationDriftViewSeverity Of the worst finding; absent: there is none.
+type ReconciliationDriftViewSeverity string
+
+// ReconciliationDriftViewList defines model for ReconciliationDriftViewList.
+type ReconciliationDriftViewList struct {
+	// Items The items of this page.
+	Items []ReconciliationDriftView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// ReconciliationFindingCounts defines model for ReconciliationFindingCounts.
+type ReconciliationFindingCounts struct {
+	Critical int64 `json:"critical"`
+	Debug    int64 `json:"debug"`
+	Info     int64 `json:"info"`
+	Warning  int64 `json:"warning"`
+}
+
+// ReconciliationFindingView defines model for ReconciliationFindingView.
+type ReconciliationFindingView struct {
+	// AcknowledgedAt When somebody said that it is known; absent: nobody did.
+	AcknowledgedAt *time.Time `json:"acknowledged_at,omitempty"`
+	AcknowledgedBy *string    `json:"acknowledged_by,omitempty"`
+
+	// Acknowledgement What they said.
+	Acknowledgement *string    `json:"acknowledgement,omitempty"`
+	ActedAt         *time.Time `json:"acted_at,omitempty"`
+
+	// Action What reconciliation does about it by itself; absent: nothing.
+	Action *ReconciliationFindingViewAction `json:"action,omitempty"`
+
+	// ActionNote What came of it.
+	ActionNote *string `json:"action_note,omitempty"`
+
+	// Advice What an operator does best now, the best first.
+	Advice        []ReconciliationAdvice `json:"advice"`
+	ClosedAt      *time.Time             `json:"closed_at,omitempty"`
+	ClosedBecause *string                `json:"closed_because,omitempty"`
+	ConfirmedAt   *time.Time             `json:"confirmed_at,omitempty"`
+
+	// Details What was seen. Fields come and go with the kinds.
+	Details *map[string]interface{} `json:"details,omitempty"`
+
+	// Expected Examples: Deployed
+	Expected string `json:"expected"`
+
+	// FindingId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	FindingId openapi_types.UUID `json:"finding_id"`
+
+	// Hostname Of the node, or else of the machine.
+	Hostname   *string   `json:"hostname,omitempty"`
+	LastSeenAt time.Time `json:"last_seen_at"`
+
+	// Looks How many looks have shown it.
+	Looks int32 `json:"looks"`
+
+	// MaasSystemId The machine of MAAS; absent: it is not about a machine.
+	MaasSystemId *string `json:"maas_system_id,omitempty"`
+
+	// Means What it means to those on the node.
+	Means string `json:"means"`
+
+	// Message What happened, for people.
+	Message string `json:"message"`
+
+	// NodeId Absent: it is not about a node.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	NodeId *openapi_types.UUID `json:"node_id,omitempty"`
+
+	// Observed Examples: Ready
+	Observed string `json:"observed"`
+
+	// Occurrence The how manieth of its kind this is for its subject, within a month.
+	Occurrence int32                             `json:"occurrence"`
+	OpenedAt   time.Time                         `json:"opened_at"`
+	Severity   ReconciliationFindingViewSeverity `json:"severity"`
+
+	// SiteId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	SiteId openapi_types.UUID `json:"site_id"`
+
+	// SiteName Examples: dc1
+	SiteName string `json:"site_name"`
+
+	// Status open: one look has shown it; confirmed: it is believed; acted: reconciliation did what it does about it; closed: it is over.
+	Status ReconciliationFindingViewStatus `json:"status"`
+
+	// Title What kind that is, in a few words.
+	Title string `json:"title"`
+
+	// Type What kind of finding it is. Kinds are added with releases.
+	//
+	// Examples: machine_released
+	Type string `json:"type"`
+
+	// Withheld Why it does not; absent: nothing is in the way.
+	Withheld *string `json:"withheld,omitempty"`
+}
+
+// ReconciliationFindingViewAction What reconciliation does about it by itself; absent: nothing.
+type ReconciliationFindingViewAction string
+
+// ReconciliationFindingViewSeverity defines model for ReconciliationFindingView.Severity.
+type ReconciliationFindingViewSeverity string
+
+// ReconciliationFindingViewStatus open: one look has shown it; confirmed: it is believed; acted: reconciliation did what it does about it; closed: it is over.
+type ReconciliationFindingViewStatus string
+
+// ReconciliationFindingViewList defines model for ReconciliationFindingViewList.
+type ReconciliationFindingViewList struct {
+	// Items The items of this page.
+	Items []ReconciliationFindingView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// ReconciliationIntended defines model for ReconciliationIntended.
+type ReconciliationIntended struct {
+	Action   string `json:"action"`
+	Done     bool   `json:"done"`
+	Finding  string `json:"finding"`
+	Hostname string `json:"hostname"`
+
+	// NodeId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	NodeId openapi_types.UUID `json:"node_id"`
+
+	// Withheld Why it was not done.
+	Withheld *string `json:"withheld,omitempty"`
+}
+
+// ReconciliationLeftTo defines model for ReconciliationLeftTo.
+type ReconciliationLeftTo struct {
+	Hostname string `json:"hostname"`
+
+	// Job Such as onboarding <id>.
+	Job string `json:"job"`
+
+	// NodeId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	NodeId openapi_types.UUID `json:"node_id"`
+	Seen   string             `json:"seen"`
+}
+
+// ReconciliationNewRunBody defines model for ReconciliationNewRunBody.
+type ReconciliationNewRunBody struct {
+	// DryRun Say what would be done, and do nothing.
+	DryRun *bool `json:"dry_run,omitempty"`
+
+	// Full Read all machines of the site, not only what changed; a minute per 1,000 or so.
+	Full *bool `json:"full,omitempty"`
+
+	// Reason Why; it goes into the audit log.
+	Reason *string `json:"reason,omitempty"`
+
+	// SiteId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	SiteId openapi_types.UUID `json:"site_id"`
+}
+
+// ReconciliationOverview defines model for ReconciliationOverview.
+type ReconciliationOverview struct {
+	Sites  []ReconciliationSiteOverview `json:"sites"`
+	Totals ReconciliationTotals         `json:"totals"`
+}
+
+// ReconciliationReport defines model for ReconciliationReport.
+type ReconciliationReport struct {
+	ActionsTaken int64 `json:"actions_taken"`
+
+	// ControlPlaneMs Time of the control plane, without waiting for MAAS.
+	ControlPlaneMs int64 `json:"control_plane_ms"`
+
+	// Events Events of MAAS that were read.
+	Events            int64                    `json:"events"`
+	FindingsClosed    int64                    `json:"findings_closed"`
+	FindingsConfirmed int64                    `json:"findings_confirmed"`
+	FindingsOpened    int64                    `json:"findings_opened"`
+	IntendedActions   []ReconciliationIntended `json:"intended_actions"`
+	JobsReconciled    []ReconciliationLeftTo   `json:"jobs_reconciled"`
+	LeftToJobs        []ReconciliationLeftTo   `json:"left_to_jobs"`
+
+	// MachineRecords Machine records that MAAS rendered for it.
+	MachineRecords int64 `json:"machine_records"`
+
+	// MachinesLookedAt Machines that were looked at, of nodes.
+	MachinesLookedAt int64 `json:"machines_looked_at"`
+
+	// MachinesSwept Those of them that the sweep chose.
+	MachinesSwept int64 `json:"machines_swept"`
+
+	// Requests Requests to MAAS.
+	Requests int64 `json:"requests"`
+
+	// RowsWritten Rows of the database that were changed for nodes and findings.
+	RowsWritten int64 `json:"rows_written"`
+
+	// UnmanagedMachines Machines of MAAS that are no nodes, as far as they were seen.
+	UnmanagedMachines int64 `json:"unmanaged_machines"`
+}
+
+// ReconciliationResolveBody defines model for ReconciliationResolveBody.
+type ReconciliationResolveBody struct {
+	// Reason Why; it goes into the audit log and the history of the node.
+	//
+	// Examples: board was replaced
+	Reason string `json:"reason"`
+
+	// Resolution acknowledge: it is known, and nothing changes; adopt_observed: what is there is right; quarantine: out of scheduling; return_to_service: after a look that proves it healthy; reimage: release the machine and install it anew.
+	Resolution ReconciliationResolveBodyResolution `json:"resolution"`
+}
+
+// ReconciliationResolveBodyResolution acknowledge: it is known, and nothing changes; adopt_observed: what is there is right; quarantine: out of scheduling; return_to_service: after a look that proves it healthy; reimage: release the machine and install it anew.
+type ReconciliationResolveBodyResolution string
+
+// ReconciliationRunError defines model for ReconciliationRunError.
+type ReconciliationRunError struct {
+	Code    string  `json:"code"`
+	Message string  `json:"message"`
+	Remedy  *string `json:"remedy,omitempty"`
+}
+
+// ReconciliationRunView defines model for ReconciliationRunView.
+type ReconciliationRunView struct {
+	BeganAt *time.Time `json:"began_at,omitempty"`
+
+	// CorrelationId Ties it to log lines, events and audit entries.
+	CorrelationId *string `json:"correlation_id,omitempty"`
+
+	// DryRun Whether nothing is done, only said.
+	DryRun  bool       `json:"dry_run"`
+	EndedAt *time.Time `json:"ended_at,omitempty"`
+
+	// Error What was in the way; absent: nothing was.
+	Error *ReconciliationRunError `json:"error,omitempty"`
+
+	// Full Whether all machines are read.
+	Full bool `json:"full"`
+
+	// Hostname Of that node.
+	Hostname *string `json:"hostname,omitempty"`
+
+	// NodeId The node that is settled; absent: it is a look at the site.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	NodeId *openapi_types.UUID `json:"node_id,omitempty"`
+
+	// Outcome How it ended; absent: it has not. Only informed means that MAAS answered all that was asked.
+	Outcome *ReconciliationRunViewOutcome `json:"outcome,omitempty"`
+	Reason  *string                       `json:"reason,omitempty"`
+
+	// Report What was asked of MAAS, what was found, and what was done or would have been.
+	Report      ReconciliationReport `json:"report"`
+	RequestedAt time.Time            `json:"requested_at"`
+
+	// RequestedBy Id of the principal who asked for it.
+	RequestedBy *string `json:"requested_by,omitempty"`
+
+	// Resolution How that node is settled.
+	Resolution *ReconciliationRunViewResolution `json:"resolution,omitempty"`
+
+	// RunId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	RunId openapi_types.UUID `json:"run_id"`
+
+	// SiteId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	SiteId openapi_types.UUID `json:"site_id"`
+
+	// SiteName Examples: dc1
+	SiteName string `json:"site_name"`
+
+	// Trigger Why it happens.
+	Trigger ReconciliationRunViewTrigger `json:"trigger"`
+}
+
+// ReconciliationRunViewOutcome How it ended; absent: it has not. Only informed means that MAAS answered all that was asked.
+type ReconciliationRunViewOutcome string
+
+// ReconciliationRunViewResolution How that node is settled.
+type ReconciliationRunViewResolution string
+
+// ReconciliationRunViewTrigger Why it happens.
+type ReconciliationRunViewTrigger string
+
+// ReconciliationRunViewList defines model for ReconciliationRunViewList.
+type ReconciliationRunViewList struct {
+	// Items The items of this page.
+	Items []ReconciliationRunView `json:"items"`
+
+	// NextCursor Where the next page starts; absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// ReconciliationSiteOverview defines model for ReconciliationSiteOverview.
+type ReconciliationSiteOverview struct {
+	// Breaker Absent: it is closed, and nodes are quarantined where that is due.
+	Breaker *ReconciliationBreakerOverview `json:"breaker,omitempty"`
+	Drifted int64                          `json:"drifted"`
+
+	// Findings Findings that are not over, those that are not about nodes included.
+	Findings ReconciliationFindingCounts `json:"findings"`
+
+	// LastCycleAt Absent: there was none yet.
+	LastCycleAt *time.Time `json:"last_cycle_at,omitempty"`
+
+	// LastError Why the last cycle did not learn all; absent: it did.
+	LastError *ReconciliationRunError `json:"last_error,omitempty"`
+
+	// LastInformedAt When MAAS last answered all that a cycle asked; absent: never.
+	LastInformedAt *time.Time `json:"last_informed_at,omitempty"`
+
+	// Name Examples: dc1
+	Name string `json:"name"`
+
+	// Nodes Nodes that have a machine of it.
+	Nodes int64 `json:"nodes"`
+	Ok    int64 `json:"ok"`
+
+	// Remedy What an operator does best now; absent when there is nothing to do.
+	//
+	// Examples: gpuaas drift --site dc1
+	Remedy *string `json:"remedy,omitempty"`
+
+	// SiteId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	SiteId openapi_types.UUID `json:"site_id"`
+
+	// Stale Whether MAAS has not told all that was asked for long, whatever else is the matter.
+	Stale bool                            `json:"stale"`
+	State ReconciliationSiteOverviewState `json:"state"`
+
+	// SweepEndedAt When every machine had last been read; absent: that was not yet.
+	SweepEndedAt *time.Time `json:"sweep_ended_at,omitempty"`
+	Unreconciled int64      `json:"unreconciled"`
+}
+
+// ReconciliationSiteOverviewState defines model for ReconciliationSiteOverview.State.
+type ReconciliationSiteOverviewState string
+
+// ReconciliationTotals defines model for ReconciliationTotals.
+type ReconciliationTotals struct {
+	// Drifted Those that are not as they should be.
+	Drifted int64 `json:"drifted"`
+
+	// Nodes Nodes that have a machine of MAAS.
+	Nodes int64 `json:"nodes"`
+
+	// Ok Those of them that MAAS showed as they should be, not long ago.
+	Ok int64 `json:"ok"`
+
+	// StaleSites Active sites whose MAAS has not told all that was asked for long.
+	StaleSites int64 `json:"stale_sites"`
+
+	// Unreconciled Those that were never looked at, or not for long.
+	Unreconciled int64 `json:"unreconciled"`
+}
+
 // SelfCheck defines model for SelfCheck.
 type SelfCheck struct {
 	CorrelationId string     `json:"correlation_id"`
@@ -7567,6 +8787,9 @@ type SiteNewProfileBody struct {
 	// ReleaseFallbackNoErase Release without erasing when releasing with erasing fails.
 	ReleaseFallbackNoErase *bool `json:"release_fallback_no_erase,omitempty"`
 
+	// ReleaseRetiredMachines Let reconciliation release, and so power off, the machine of a retired node that MAAS still shows as deployed.
+	ReleaseRetiredMachines *bool `json:"release_retired_machines,omitempty"`
+
 	// ReleaseTimeoutSeconds How long releasing may take, erasing included.
 	ReleaseTimeoutSeconds *int32 `json:"release_timeout_seconds,omitempty"`
 
@@ -7575,6 +8798,9 @@ type SiteNewProfileBody struct {
 
 	// RequireHwSync A node is active only while its hardware sync is healthy.
 	RequireHwSync *bool `json:"require_hw_sync,omitempty"`
+
+	// ReturnHealedNodes Let reconciliation return a node to service that it had quarantined itself, once the node is proven healthy.
+	ReturnHealedNodes *bool `json:"return_healed_nodes,omitempty"`
 
 	// SiteBootstrapBundleRef Versioned bundle of the site that runs at first boot, before the bootstrap of the node; empty: none.
 	SiteBootstrapBundleRef *string `json:"site_bootstrap_bundle_ref,omitempty"`
@@ -7758,6 +8984,9 @@ type SiteProfileChangeBody struct {
 	// ReleaseFallbackNoErase Release without erasing when releasing with erasing fails.
 	ReleaseFallbackNoErase *bool `json:"release_fallback_no_erase,omitempty"`
 
+	// ReleaseRetiredMachines Let reconciliation release, and so power off, the machine of a retired node that MAAS still shows as deployed.
+	ReleaseRetiredMachines *bool `json:"release_retired_machines,omitempty"`
+
 	// ReleaseTimeoutSeconds How long releasing may take, erasing included.
 	ReleaseTimeoutSeconds *int32 `json:"release_timeout_seconds,omitempty"`
 
@@ -7766,6 +8995,9 @@ type SiteProfileChangeBody struct {
 
 	// RequireHwSync A node is active only while its hardware sync is healthy.
 	RequireHwSync *bool `json:"require_hw_sync,omitempty"`
+
+	// ReturnHealedNodes Let reconciliation return a node to service that it had quarantined itself, once the node is proven healthy.
+	ReturnHealedNodes *bool `json:"return_healed_nodes,omitempty"`
 
 	// SiteBootstrapBundleRef Versioned bundle of the site that runs at first boot, before the bootstrap of the node; empty: none.
 	SiteBootstrapBundleRef *string `json:"site_bootstrap_bundle_ref,omitempty"`
@@ -7863,6 +9095,9 @@ type SiteProfileView struct {
 	// ReleaseFallbackNoErase Release without erasing when releasing with erasing fails.
 	ReleaseFallbackNoErase bool `json:"release_fallback_no_erase"`
 
+	// ReleaseRetiredMachines Let reconciliation release, and so power off, the machine of a retired node that MAAS still shows as deployed.
+	ReleaseRetiredMachines bool `json:"release_retired_machines"`
+
 	// ReleaseTimeoutSeconds How long releasing may take, erasing included.
 	ReleaseTimeoutSeconds int32 `json:"release_timeout_seconds"`
 
@@ -7871,6 +9106,9 @@ type SiteProfileView struct {
 
 	// RequireHwSync A node is active only while its hardware sync is healthy.
 	RequireHwSync bool `json:"require_hw_sync"`
+
+	// ReturnHealedNodes Let reconciliation return a node to service that it had quarantined itself, once the node is proven healthy.
+	ReturnHealedNodes bool `json:"return_healed_nodes"`
 
 	// SiteBootstrapBundleRef Versioned bundle of the site that runs at first boot, before the bootstrap of the node; empty: none.
 	SiteBootstrapBundleRef string `json:"site_bootstrap_bundle_ref"`
@@ -8922,6 +10160,105 @@ type RequeueOutboxEventParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// ListDriftParams defines parameters for ListDrift.
+type ListDriftParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+
+	// SiteId Only nodes of this site.
+	SiteId *openapi_types.UUID `form:"site_id,omitempty" json:"site_id,omitempty"`
+
+	// Severity Only nodes with a finding that matters so much.
+	Severity *ListDriftParamsSeverity `form:"severity,omitempty" json:"severity,omitempty"`
+
+	// Type Only nodes with a finding of this kind.
+	Type *string `form:"type,omitempty" json:"type,omitempty"`
+
+	// Repeated Only nodes with a finding that came back three times or more within a month.
+	Repeated *bool `form:"repeated,omitempty" json:"repeated,omitempty"`
+}
+
+// ListDriftParamsSeverity defines parameters for ListDrift.
+type ListDriftParamsSeverity string
+
+// ResolveNodeDriftParams defines parameters for ResolveNodeDrift.
+type ResolveNodeDriftParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ListFindingsParams defines parameters for ListFindings.
+type ListFindingsParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+
+	// SiteId Only those of this site.
+	SiteId *openapi_types.UUID `form:"site_id,omitempty" json:"site_id,omitempty"`
+
+	// NodeId Only those about this node.
+	NodeId *openapi_types.UUID `form:"node_id,omitempty" json:"node_id,omitempty"`
+
+	// Type Only those of this kind.
+	Type *string `form:"type,omitempty" json:"type,omitempty"`
+
+	// Severity Only those that matter so much.
+	Severity *ListFindingsParamsSeverity `form:"severity,omitempty" json:"severity,omitempty"`
+
+	// Status Only those that stand so; present: all that are not over.
+	Status *ListFindingsParamsStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// Since Only those that were found at or after this time.
+	Since *time.Time `form:"since,omitempty" json:"since,omitempty"`
+}
+
+// ListFindingsParamsSeverity defines parameters for ListFindings.
+type ListFindingsParamsSeverity string
+
+// ListFindingsParamsStatus defines parameters for ListFindings.
+type ListFindingsParamsStatus string
+
+// AcknowledgeFindingParams defines parameters for AcknowledgeFinding.
+type AcknowledgeFindingParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// RunReconciliationParams defines parameters for RunReconciliation.
+type RunReconciliationParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ListReconciliationRunsParams defines parameters for ListReconciliationRuns.
+type ListReconciliationRunsParams struct {
+	// Cursor Where to continue: next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// PageSize How many items at most.
+	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
+
+	// SiteId Only those of this site.
+	SiteId *openapi_types.UUID `form:"site_id,omitempty" json:"site_id,omitempty"`
+
+	// Trigger Only those that happened for this reason.
+	Trigger *ListReconciliationRunsParamsTrigger `form:"trigger,omitempty" json:"trigger,omitempty"`
+}
+
+// ListReconciliationRunsParamsTrigger defines parameters for ListReconciliationRuns.
+type ListReconciliationRunsParamsTrigger string
+
+// DecideReconciliationBreakerParams defines parameters for DecideReconciliationBreaker.
+type DecideReconciliationBreakerParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // ListSelfChecksParams defines parameters for ListSelfChecks.
 type ListSelfChecksParams struct {
 	// Cursor Where to continue: next_cursor of the page before.
@@ -9389,6 +10726,18 @@ type RetryOnboardingJSONRequestBody = OnboardingActionBody
 
 // DiscardOutboxEventJSONRequestBody defines body for DiscardOutboxEvent for application/json ContentType.
 type DiscardOutboxEventJSONRequestBody = OutboxDiscarding
+
+// ResolveNodeDriftJSONRequestBody defines body for ResolveNodeDrift for application/json ContentType.
+type ResolveNodeDriftJSONRequestBody = ReconciliationResolveBody
+
+// AcknowledgeFindingJSONRequestBody defines body for AcknowledgeFinding for application/json ContentType.
+type AcknowledgeFindingJSONRequestBody = ReconciliationAcknowledgeBody
+
+// RunReconciliationJSONRequestBody defines body for RunReconciliation for application/json ContentType.
+type RunReconciliationJSONRequestBody = ReconciliationNewRunBody
+
+// DecideReconciliationBreakerJSONRequestBody defines body for DecideReconciliationBreaker for application/json ContentType.
+type DecideReconciliationBreakerJSONRequestBody = ReconciliationBreakerBody
 
 // CancelSelfCheckJSONRequestBody defines body for CancelSelfCheck for application/json ContentType.
 type CancelSelfCheckJSONRequestBody = SelfcheckCancellation
@@ -10632,6 +11981,112 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/admin/outbox/{event_id}/requeue (the `RequeueOutboxEvent` operationId).
 	RequeueOutboxEvent(ctx context.Context, eventId openapi_types.UUID, params *RequeueOutboxEventParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListDrift List the nodes that are not as they should be, the worst first
+	//
+	// Corresponds with GET /api/v1/admin/reconciliation/drift (the `ListDrift` operationId).
+	ListDrift(ctx context.Context, params *ListDriftParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetNodeDrift Say what is not as it should be about a node, and what was
+	//
+	// Corresponds with GET /api/v1/admin/reconciliation/drift/{node_id} (the `GetNodeDrift` operationId).
+	GetNodeDrift(ctx context.Context, nodeId openapi_types.UUID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResolveNodeDriftWithBody Settle what is not as it should be about a node
+	//
+	// acknowledge and quarantine have ended when this answers. The others look at the machine first: read the run that is answered until it has an outcome.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/reconciliation/drift/{node_id}/resolve (the `ResolveNodeDrift` operationId).
+	ResolveNodeDriftWithBody(ctx context.Context, nodeId openapi_types.UUID, params *ResolveNodeDriftParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResolveNodeDrift Settle what is not as it should be about a node
+	//
+	// acknowledge and quarantine have ended when this answers. The others look at the machine first: read the run that is answered until it has an outcome.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/reconciliation/drift/{node_id}/resolve (the `ResolveNodeDrift` operationId).
+	ResolveNodeDrift(ctx context.Context, nodeId openapi_types.UUID, params *ResolveNodeDriftParams, body ResolveNodeDriftJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListFindings List what was found, newest first
+	//
+	// All findings, also those that are over and those that are not about nodes.
+	//
+	// Corresponds with GET /api/v1/admin/reconciliation/findings (the `ListFindings` operationId).
+	ListFindings(ctx context.Context, params *ListFindingsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AcknowledgeFindingWithBody Say that a finding is known
+	//
+	// Nothing else changes: it stays until it is over.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/reconciliation/findings/{finding_id}/acknowledge (the `AcknowledgeFinding` operationId).
+	AcknowledgeFindingWithBody(ctx context.Context, findingId openapi_types.UUID, params *AcknowledgeFindingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AcknowledgeFinding Say that a finding is known
+	//
+	// Nothing else changes: it stays until it is over.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/reconciliation/findings/{finding_id}/acknowledge (the `AcknowledgeFinding` operationId).
+	AcknowledgeFinding(ctx context.Context, findingId openapi_types.UUID, params *AcknowledgeFindingParams, body AcknowledgeFindingJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RunReconciliationWithBody Compare a site with the inventory now
+	//
+	// Records the wish and returns; a workflow carries it out. Read the run until it has an outcome.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/reconciliation/run (the `RunReconciliation` operationId).
+	RunReconciliationWithBody(ctx context.Context, params *RunReconciliationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RunReconciliation Compare a site with the inventory now
+	//
+	// Records the wish and returns; a workflow carries it out. Read the run until it has an outcome.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/reconciliation/run (the `RunReconciliation` operationId).
+	RunReconciliation(ctx context.Context, params *RunReconciliationParams, body RunReconciliationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListReconciliationRuns List runs, newest first
+	//
+	// They are kept for a while.
+	//
+	// Corresponds with GET /api/v1/admin/reconciliation/runs (the `ListReconciliationRuns` operationId).
+	ListReconciliationRuns(ctx context.Context, params *ListReconciliationRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetReconciliationRun Read a run and its report
+	//
+	// Corresponds with GET /api/v1/admin/reconciliation/runs/{run_id} (the `GetReconciliationRun` operationId).
+	GetReconciliationRun(ctx context.Context, runId openapi_types.UUID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DecideReconciliationBreakerWithBody Decide about nodes that were not quarantined because they are too many
+	//
+	// confirm quarantines exactly the nodes that the status of the site lists; dismiss lets them be and closes the breaker, which opens again if that many are found again.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/reconciliation/sites/{site_id}/breaker (the `DecideReconciliationBreaker` operationId).
+	DecideReconciliationBreakerWithBody(ctx context.Context, siteId openapi_types.UUID, params *DecideReconciliationBreakerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DecideReconciliationBreaker Decide about nodes that were not quarantined because they are too many
+	//
+	// confirm quarantines exactly the nodes that the status of the site lists; dismiss lets them be and closes the breaker, which opens again if that many are found again.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/reconciliation/sites/{site_id}/breaker (the `DecideReconciliationBreaker` operationId).
+	DecideReconciliationBreaker(ctx context.Context, siteId openapi_types.UUID, params *DecideReconciliationBreakerParams, body DecideReconciliationBreakerJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetReconciliationStatus Say how well MAAS, the agents and the inventory agree, site by site
+	//
+	// Corresponds with GET /api/v1/admin/reconciliation/status (the `GetReconciliationStatus` operationId).
+	GetReconciliationStatus(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListSelfChecks List self-checks, newest first
 	//
@@ -13671,6 +15126,252 @@ func (c *Client) DiscardOutboxEvent(ctx context.Context, eventId openapi_types.U
 // Corresponds with POST /api/v1/admin/outbox/{event_id}/requeue (the `RequeueOutboxEvent` operationId).
 func (c *Client) RequeueOutboxEvent(ctx context.Context, eventId openapi_types.UUID, params *RequeueOutboxEventParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewRequeueOutboxEventRequest(c.Server, eventId, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListDrift List the nodes that are not as they should be, the worst first
+//
+// Corresponds with GET /api/v1/admin/reconciliation/drift (the `ListDrift` operationId).
+func (c *Client) ListDrift(ctx context.Context, params *ListDriftParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListDriftRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetNodeDrift Say what is not as it should be about a node, and what was
+//
+// Corresponds with GET /api/v1/admin/reconciliation/drift/{node_id} (the `GetNodeDrift` operationId).
+func (c *Client) GetNodeDrift(ctx context.Context, nodeId openapi_types.UUID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetNodeDriftRequest(c.Server, nodeId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResolveNodeDriftWithBody Settle what is not as it should be about a node
+//
+// acknowledge and quarantine have ended when this answers. The others look at the machine first: read the run that is answered until it has an outcome.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/reconciliation/drift/{node_id}/resolve (the `ResolveNodeDrift` operationId).
+func (c *Client) ResolveNodeDriftWithBody(ctx context.Context, nodeId openapi_types.UUID, params *ResolveNodeDriftParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResolveNodeDriftRequestWithBody(c.Server, nodeId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResolveNodeDrift Settle what is not as it should be about a node
+//
+// acknowledge and quarantine have ended when this answers. The others look at the machine first: read the run that is answered until it has an outcome.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/reconciliation/drift/{node_id}/resolve (the `ResolveNodeDrift` operationId).
+func (c *Client) ResolveNodeDrift(ctx context.Context, nodeId openapi_types.UUID, params *ResolveNodeDriftParams, body ResolveNodeDriftJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResolveNodeDriftRequest(c.Server, nodeId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListFindings List what was found, newest first
+//
+// All findings, also those that are over and those that are not about nodes.
+//
+// Corresponds with GET /api/v1/admin/reconciliation/findings (the `ListFindings` operationId).
+func (c *Client) ListFindings(ctx context.Context, params *ListFindingsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListFindingsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AcknowledgeFindingWithBody Say that a finding is known
+//
+// Nothing else changes: it stays until it is over.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/reconciliation/findings/{finding_id}/acknowledge (the `AcknowledgeFinding` operationId).
+func (c *Client) AcknowledgeFindingWithBody(ctx context.Context, findingId openapi_types.UUID, params *AcknowledgeFindingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAcknowledgeFindingRequestWithBody(c.Server, findingId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AcknowledgeFinding Say that a finding is known
+//
+// Nothing else changes: it stays until it is over.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/reconciliation/findings/{finding_id}/acknowledge (the `AcknowledgeFinding` operationId).
+func (c *Client) AcknowledgeFinding(ctx context.Context, findingId openapi_types.UUID, params *AcknowledgeFindingParams, body AcknowledgeFindingJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAcknowledgeFindingRequest(c.Server, findingId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RunReconciliationWithBody Compare a site with the inventory now
+//
+// Records the wish and returns; a workflow carries it out. Read the run until it has an outcome.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/reconciliation/run (the `RunReconciliation` operationId).
+func (c *Client) RunReconciliationWithBody(ctx context.Context, params *RunReconciliationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRunReconciliationRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RunReconciliation Compare a site with the inventory now
+//
+// Records the wish and returns; a workflow carries it out. Read the run until it has an outcome.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/reconciliation/run (the `RunReconciliation` operationId).
+func (c *Client) RunReconciliation(ctx context.Context, params *RunReconciliationParams, body RunReconciliationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRunReconciliationRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListReconciliationRuns List runs, newest first
+//
+// They are kept for a while.
+//
+// Corresponds with GET /api/v1/admin/reconciliation/runs (the `ListReconciliationRuns` operationId).
+func (c *Client) ListReconciliationRuns(ctx context.Context, params *ListReconciliationRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListReconciliationRunsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetReconciliationRun Read a run and its report
+//
+// Corresponds with GET /api/v1/admin/reconciliation/runs/{run_id} (the `GetReconciliationRun` operationId).
+func (c *Client) GetReconciliationRun(ctx context.Context, runId openapi_types.UUID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetReconciliationRunRequest(c.Server, runId)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DecideReconciliationBreakerWithBody Decide about nodes that were not quarantined because they are too many
+//
+// confirm quarantines exactly the nodes that the status of the site lists; dismiss lets them be and closes the breaker, which opens again if that many are found again.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/reconciliation/sites/{site_id}/breaker (the `DecideReconciliationBreaker` operationId).
+func (c *Client) DecideReconciliationBreakerWithBody(ctx context.Context, siteId openapi_types.UUID, params *DecideReconciliationBreakerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDecideReconciliationBreakerRequestWithBody(c.Server, siteId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DecideReconciliationBreaker Decide about nodes that were not quarantined because they are too many
+//
+// confirm quarantines exactly the nodes that the status of the site lists; dismiss lets them be and closes the breaker, which opens again if that many are found again.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/reconciliation/sites/{site_id}/breaker (the `DecideReconciliationBreaker` operationId).
+func (c *Client) DecideReconciliationBreaker(ctx context.Context, siteId openapi_types.UUID, params *DecideReconciliationBreakerParams, body DecideReconciliationBreakerJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDecideReconciliationBreakerRequest(c.Server, siteId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetReconciliationStatus Say how well MAAS, the agents and the inventory agree, site by site
+//
+// Corresponds with GET /api/v1/admin/reconciliation/status (the `GetReconciliationStatus` operationId).
+func (c *Client) GetReconciliationStatus(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetReconciliationStatusRequest(c.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -20843,6 +22544,684 @@ func NewRequeueOutboxEventRequest(server string, eventId openapi_types.UUID, par
 	return req, nil
 }
 
+// NewListDriftRequest constructs an http.Request for the ListDrift method
+func NewListDriftRequest(server string, params *ListDriftParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/reconciliation/drift")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageSize != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "page_size", *params.PageSize, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SiteId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "site_id", *params.SiteId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Severity != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "severity", *params.Severity, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Type != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "type", *params.Type, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Repeated != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "repeated", *params.Repeated, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetNodeDriftRequest constructs an http.Request for the GetNodeDrift method
+func NewGetNodeDriftRequest(server string, nodeId openapi_types.UUID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "node_id", nodeId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/reconciliation/drift/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewResolveNodeDriftRequest calls the generic ResolveNodeDrift builder with application/json body
+func NewResolveNodeDriftRequest(server string, nodeId openapi_types.UUID, params *ResolveNodeDriftParams, body ResolveNodeDriftJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewResolveNodeDriftRequestWithBody(server, nodeId, params, "application/json", bodyReader)
+}
+
+// NewResolveNodeDriftRequestWithBody constructs an http.Request for the ResolveNodeDrift method, with any body, and a specified content type
+func NewResolveNodeDriftRequestWithBody(server string, nodeId openapi_types.UUID, params *ResolveNodeDriftParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "node_id", nodeId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/reconciliation/drift/%s/resolve", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewListFindingsRequest constructs an http.Request for the ListFindings method
+func NewListFindingsRequest(server string, params *ListFindingsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/reconciliation/findings")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageSize != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "page_size", *params.PageSize, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SiteId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "site_id", *params.SiteId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.NodeId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "node_id", *params.NodeId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Type != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "type", *params.Type, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Severity != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "severity", *params.Severity, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Since != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "since", *params.Since, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewAcknowledgeFindingRequest calls the generic AcknowledgeFinding builder with application/json body
+func NewAcknowledgeFindingRequest(server string, findingId openapi_types.UUID, params *AcknowledgeFindingParams, body AcknowledgeFindingJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewAcknowledgeFindingRequestWithBody(server, findingId, params, "application/json", bodyReader)
+}
+
+// NewAcknowledgeFindingRequestWithBody constructs an http.Request for the AcknowledgeFinding method, with any body, and a specified content type
+func NewAcknowledgeFindingRequestWithBody(server string, findingId openapi_types.UUID, params *AcknowledgeFindingParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "finding_id", findingId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/reconciliation/findings/%s/acknowledge", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewRunReconciliationRequest calls the generic RunReconciliation builder with application/json body
+func NewRunReconciliationRequest(server string, params *RunReconciliationParams, body RunReconciliationJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRunReconciliationRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewRunReconciliationRequestWithBody constructs an http.Request for the RunReconciliation method, with any body, and a specified content type
+func NewRunReconciliationRequestWithBody(server string, params *RunReconciliationParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/reconciliation/run")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewListReconciliationRunsRequest constructs an http.Request for the ListReconciliationRuns method
+func NewListReconciliationRunsRequest(server string, params *ListReconciliationRunsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/reconciliation/runs")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageSize != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "page_size", *params.PageSize, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SiteId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "site_id", *params.SiteId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Trigger != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "trigger", *params.Trigger, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetReconciliationRunRequest constructs an http.Request for the GetReconciliationRun method
+func NewGetReconciliationRunRequest(server string, runId openapi_types.UUID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "run_id", runId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/reconciliation/runs/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDecideReconciliationBreakerRequest calls the generic DecideReconciliationBreaker builder with application/json body
+func NewDecideReconciliationBreakerRequest(server string, siteId openapi_types.UUID, params *DecideReconciliationBreakerParams, body DecideReconciliationBreakerJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewDecideReconciliationBreakerRequestWithBody(server, siteId, params, "application/json", bodyReader)
+}
+
+// NewDecideReconciliationBreakerRequestWithBody constructs an http.Request for the DecideReconciliationBreaker method, with any body, and a specified content type
+func NewDecideReconciliationBreakerRequestWithBody(server string, siteId openapi_types.UUID, params *DecideReconciliationBreakerParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "site_id", siteId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/reconciliation/sites/%s/breaker", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetReconciliationStatusRequest constructs an http.Request for the GetReconciliationStatus method
+func NewGetReconciliationStatusRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/reconciliation/status")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListSelfChecksRequest constructs an http.Request for the ListSelfChecks method
 func NewListSelfChecksRequest(server string, params *ListSelfChecksParams) (*http.Request, error) {
 	var err error
@@ -25130,6 +27509,124 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/admin/outbox/{event_id}/requeue (the `RequeueOutboxEvent` operationId).
 	RequeueOutboxEventWithResponse(ctx context.Context, eventId openapi_types.UUID, params *RequeueOutboxEventParams, reqEditors ...RequestEditorFn) (*RequeueOutboxEventResponse, error)
+
+	// ListDriftWithResponse List the nodes that are not as they should be, the worst first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/reconciliation/drift (the `ListDrift` operationId).
+	ListDriftWithResponse(ctx context.Context, params *ListDriftParams, reqEditors ...RequestEditorFn) (*ListDriftResponse, error)
+
+	// GetNodeDriftWithResponse Say what is not as it should be about a node, and what was
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/reconciliation/drift/{node_id} (the `GetNodeDrift` operationId).
+	GetNodeDriftWithResponse(ctx context.Context, nodeId openapi_types.UUID, reqEditors ...RequestEditorFn) (*GetNodeDriftResponse, error)
+
+	// ResolveNodeDriftWithBodyWithResponse Settle what is not as it should be about a node
+	//
+	// acknowledge and quarantine have ended when this answers. The others look at the machine first: read the run that is answered until it has an outcome.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/reconciliation/drift/{node_id}/resolve (the `ResolveNodeDrift` operationId).
+	ResolveNodeDriftWithBodyWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *ResolveNodeDriftParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ResolveNodeDriftResponse, error)
+
+	// ResolveNodeDriftWithResponse Settle what is not as it should be about a node
+	//
+	// acknowledge and quarantine have ended when this answers. The others look at the machine first: read the run that is answered until it has an outcome.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/reconciliation/drift/{node_id}/resolve (the `ResolveNodeDrift` operationId).
+	ResolveNodeDriftWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *ResolveNodeDriftParams, body ResolveNodeDriftJSONRequestBody, reqEditors ...RequestEditorFn) (*ResolveNodeDriftResponse, error)
+
+	// ListFindingsWithResponse List what was found, newest first
+	//
+	// All findings, also those that are over and those that are not about nodes.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/reconciliation/findings (the `ListFindings` operationId).
+	ListFindingsWithResponse(ctx context.Context, params *ListFindingsParams, reqEditors ...RequestEditorFn) (*ListFindingsResponse, error)
+
+	// AcknowledgeFindingWithBodyWithResponse Say that a finding is known
+	//
+	// Nothing else changes: it stays until it is over.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/reconciliation/findings/{finding_id}/acknowledge (the `AcknowledgeFinding` operationId).
+	AcknowledgeFindingWithBodyWithResponse(ctx context.Context, findingId openapi_types.UUID, params *AcknowledgeFindingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AcknowledgeFindingResponse, error)
+
+	// AcknowledgeFindingWithResponse Say that a finding is known
+	//
+	// Nothing else changes: it stays until it is over.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/reconciliation/findings/{finding_id}/acknowledge (the `AcknowledgeFinding` operationId).
+	AcknowledgeFindingWithResponse(ctx context.Context, findingId openapi_types.UUID, params *AcknowledgeFindingParams, body AcknowledgeFindingJSONRequestBody, reqEditors ...RequestEditorFn) (*AcknowledgeFindingResponse, error)
+
+	// RunReconciliationWithBodyWithResponse Compare a site with the inventory now
+	//
+	// Records the wish and returns; a workflow carries it out. Read the run until it has an outcome.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/reconciliation/run (the `RunReconciliation` operationId).
+	RunReconciliationWithBodyWithResponse(ctx context.Context, params *RunReconciliationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RunReconciliationResponse, error)
+
+	// RunReconciliationWithResponse Compare a site with the inventory now
+	//
+	// Records the wish and returns; a workflow carries it out. Read the run until it has an outcome.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/reconciliation/run (the `RunReconciliation` operationId).
+	RunReconciliationWithResponse(ctx context.Context, params *RunReconciliationParams, body RunReconciliationJSONRequestBody, reqEditors ...RequestEditorFn) (*RunReconciliationResponse, error)
+
+	// ListReconciliationRunsWithResponse List runs, newest first
+	//
+	// They are kept for a while.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/reconciliation/runs (the `ListReconciliationRuns` operationId).
+	ListReconciliationRunsWithResponse(ctx context.Context, params *ListReconciliationRunsParams, reqEditors ...RequestEditorFn) (*ListReconciliationRunsResponse, error)
+
+	// GetReconciliationRunWithResponse Read a run and its report
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/reconciliation/runs/{run_id} (the `GetReconciliationRun` operationId).
+	GetReconciliationRunWithResponse(ctx context.Context, runId openapi_types.UUID, reqEditors ...RequestEditorFn) (*GetReconciliationRunResponse, error)
+
+	// DecideReconciliationBreakerWithBodyWithResponse Decide about nodes that were not quarantined because they are too many
+	//
+	// confirm quarantines exactly the nodes that the status of the site lists; dismiss lets them be and closes the breaker, which opens again if that many are found again.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/reconciliation/sites/{site_id}/breaker (the `DecideReconciliationBreaker` operationId).
+	DecideReconciliationBreakerWithBodyWithResponse(ctx context.Context, siteId openapi_types.UUID, params *DecideReconciliationBreakerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DecideReconciliationBreakerResponse, error)
+
+	// DecideReconciliationBreakerWithResponse Decide about nodes that were not quarantined because they are too many
+	//
+	// confirm quarantines exactly the nodes that the status of the site lists; dismiss lets them be and closes the breaker, which opens again if that many are found again.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/reconciliation/sites/{site_id}/breaker (the `DecideReconciliationBreaker` operationId).
+	DecideReconciliationBreakerWithResponse(ctx context.Context, siteId openapi_types.UUID, params *DecideReconciliationBreakerParams, body DecideReconciliationBreakerJSONRequestBody, reqEditors ...RequestEditorFn) (*DecideReconciliationBreakerResponse, error)
+
+	// GetReconciliationStatusWithResponse Say how well MAAS, the agents and the inventory agree, site by site
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/reconciliation/status (the `GetReconciliationStatus` operationId).
+	GetReconciliationStatusWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetReconciliationStatusResponse, error)
 
 	// ListSelfChecksWithResponse List self-checks, newest first
 	//
@@ -36497,6 +38994,1095 @@ func (r RequeueOutboxEventResponse) ContentType() string {
 	return ""
 }
 
+type ListDriftResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReconciliationDriftViewList
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListDriftResponse) GetJSON200() *ReconciliationDriftViewList {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ListDriftResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ListDriftResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ListDriftResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r ListDriftResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ListDriftResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ListDriftResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ListDriftResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r ListDriftResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r ListDriftResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListDriftResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListDriftResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListDriftResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetNodeDriftResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReconciliationDriftDetailView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetNodeDriftResponse) GetJSON200() *ReconciliationDriftDetailView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r GetNodeDriftResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r GetNodeDriftResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r GetNodeDriftResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r GetNodeDriftResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r GetNodeDriftResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r GetNodeDriftResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r GetNodeDriftResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r GetNodeDriftResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r GetNodeDriftResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r GetNodeDriftResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetNodeDriftResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetNodeDriftResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetNodeDriftResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ResolveNodeDriftResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *ReconciliationRunView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r ResolveNodeDriftResponse) GetJSON202() *ReconciliationRunView {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ResolveNodeDriftResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ResolveNodeDriftResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ResolveNodeDriftResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r ResolveNodeDriftResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r ResolveNodeDriftResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r ResolveNodeDriftResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r ResolveNodeDriftResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r ResolveNodeDriftResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ResolveNodeDriftResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ResolveNodeDriftResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ResolveNodeDriftResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r ResolveNodeDriftResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r ResolveNodeDriftResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ResolveNodeDriftResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ResolveNodeDriftResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ResolveNodeDriftResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListFindingsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReconciliationFindingViewList
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListFindingsResponse) GetJSON200() *ReconciliationFindingViewList {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ListFindingsResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ListFindingsResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ListFindingsResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r ListFindingsResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ListFindingsResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ListFindingsResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ListFindingsResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r ListFindingsResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r ListFindingsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListFindingsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListFindingsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListFindingsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type AcknowledgeFindingResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReconciliationFindingView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r AcknowledgeFindingResponse) GetJSON200() *ReconciliationFindingView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r AcknowledgeFindingResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r AcknowledgeFindingResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r AcknowledgeFindingResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r AcknowledgeFindingResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r AcknowledgeFindingResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r AcknowledgeFindingResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r AcknowledgeFindingResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r AcknowledgeFindingResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r AcknowledgeFindingResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r AcknowledgeFindingResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r AcknowledgeFindingResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r AcknowledgeFindingResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r AcknowledgeFindingResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r AcknowledgeFindingResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r AcknowledgeFindingResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r AcknowledgeFindingResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RunReconciliationResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *ReconciliationRunView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r RunReconciliationResponse) GetJSON202() *ReconciliationRunView {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r RunReconciliationResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r RunReconciliationResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r RunReconciliationResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r RunReconciliationResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r RunReconciliationResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r RunReconciliationResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r RunReconciliationResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r RunReconciliationResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r RunReconciliationResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r RunReconciliationResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r RunReconciliationResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r RunReconciliationResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RunReconciliationResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RunReconciliationResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RunReconciliationResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListReconciliationRunsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReconciliationRunViewList
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListReconciliationRunsResponse) GetJSON200() *ReconciliationRunViewList {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ListReconciliationRunsResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ListReconciliationRunsResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ListReconciliationRunsResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r ListReconciliationRunsResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ListReconciliationRunsResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ListReconciliationRunsResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ListReconciliationRunsResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r ListReconciliationRunsResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r ListReconciliationRunsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListReconciliationRunsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListReconciliationRunsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListReconciliationRunsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetReconciliationRunResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReconciliationRunView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetReconciliationRunResponse) GetJSON200() *ReconciliationRunView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r GetReconciliationRunResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r GetReconciliationRunResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r GetReconciliationRunResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r GetReconciliationRunResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r GetReconciliationRunResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r GetReconciliationRunResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r GetReconciliationRunResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r GetReconciliationRunResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r GetReconciliationRunResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r GetReconciliationRunResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetReconciliationRunResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetReconciliationRunResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetReconciliationRunResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DecideReconciliationBreakerResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReconciliationSiteOverview
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DecideReconciliationBreakerResponse) GetJSON200() *ReconciliationSiteOverview {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r DecideReconciliationBreakerResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r DecideReconciliationBreakerResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r DecideReconciliationBreakerResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r DecideReconciliationBreakerResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r DecideReconciliationBreakerResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r DecideReconciliationBreakerResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r DecideReconciliationBreakerResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r DecideReconciliationBreakerResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r DecideReconciliationBreakerResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r DecideReconciliationBreakerResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r DecideReconciliationBreakerResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r DecideReconciliationBreakerResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r DecideReconciliationBreakerResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DecideReconciliationBreakerResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DecideReconciliationBreakerResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DecideReconciliationBreakerResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetReconciliationStatusResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReconciliationOverview
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetReconciliationStatusResponse) GetJSON200() *ReconciliationOverview {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r GetReconciliationStatusResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r GetReconciliationStatusResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r GetReconciliationStatusResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r GetReconciliationStatusResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r GetReconciliationStatusResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r GetReconciliationStatusResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r GetReconciliationStatusResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r GetReconciliationStatusResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r GetReconciliationStatusResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetReconciliationStatusResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetReconciliationStatusResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetReconciliationStatusResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListSelfChecksResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -44619,6 +48205,208 @@ func (c *ClientWithResponses) RequeueOutboxEventWithResponse(ctx context.Context
 		return nil, err
 	}
 	return ParseRequeueOutboxEventResponse(rsp)
+}
+
+// ListDriftWithResponse List the nodes that are not as they should be, the worst first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/reconciliation/drift (the `ListDrift` operationId).
+func (c *ClientWithResponses) ListDriftWithResponse(ctx context.Context, params *ListDriftParams, reqEditors ...RequestEditorFn) (*ListDriftResponse, error) {
+	rsp, err := c.ListDrift(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListDriftResponse(rsp)
+}
+
+// GetNodeDriftWithResponse Say what is not as it should be about a node, and what was
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/reconciliation/drift/{node_id} (the `GetNodeDrift` operationId).
+func (c *ClientWithResponses) GetNodeDriftWithResponse(ctx context.Context, nodeId openapi_types.UUID, reqEditors ...RequestEditorFn) (*GetNodeDriftResponse, error) {
+	rsp, err := c.GetNodeDrift(ctx, nodeId, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetNodeDriftResponse(rsp)
+}
+
+// ResolveNodeDriftWithBodyWithResponse Settle what is not as it should be about a node
+//
+// acknowledge and quarantine have ended when this answers. The others look at the machine first: read the run that is answered until it has an outcome.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/reconciliation/drift/{node_id}/resolve (the `ResolveNodeDrift` operationId).
+func (c *ClientWithResponses) ResolveNodeDriftWithBodyWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *ResolveNodeDriftParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ResolveNodeDriftResponse, error) {
+	rsp, err := c.ResolveNodeDriftWithBody(ctx, nodeId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResolveNodeDriftResponse(rsp)
+}
+
+// ResolveNodeDriftWithResponse Settle what is not as it should be about a node
+//
+// acknowledge and quarantine have ended when this answers. The others look at the machine first: read the run that is answered until it has an outcome.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/reconciliation/drift/{node_id}/resolve (the `ResolveNodeDrift` operationId).
+func (c *ClientWithResponses) ResolveNodeDriftWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *ResolveNodeDriftParams, body ResolveNodeDriftJSONRequestBody, reqEditors ...RequestEditorFn) (*ResolveNodeDriftResponse, error) {
+	rsp, err := c.ResolveNodeDrift(ctx, nodeId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResolveNodeDriftResponse(rsp)
+}
+
+// ListFindingsWithResponse List what was found, newest first
+//
+// All findings, also those that are over and those that are not about nodes.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/reconciliation/findings (the `ListFindings` operationId).
+func (c *ClientWithResponses) ListFindingsWithResponse(ctx context.Context, params *ListFindingsParams, reqEditors ...RequestEditorFn) (*ListFindingsResponse, error) {
+	rsp, err := c.ListFindings(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListFindingsResponse(rsp)
+}
+
+// AcknowledgeFindingWithBodyWithResponse Say that a finding is known
+//
+// Nothing else changes: it stays until it is over.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/reconciliation/findings/{finding_id}/acknowledge (the `AcknowledgeFinding` operationId).
+func (c *ClientWithResponses) AcknowledgeFindingWithBodyWithResponse(ctx context.Context, findingId openapi_types.UUID, params *AcknowledgeFindingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AcknowledgeFindingResponse, error) {
+	rsp, err := c.AcknowledgeFindingWithBody(ctx, findingId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAcknowledgeFindingResponse(rsp)
+}
+
+// AcknowledgeFindingWithResponse Say that a finding is known
+//
+// Nothing else changes: it stays until it is over.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/reconciliation/findings/{finding_id}/acknowledge (the `AcknowledgeFinding` operationId).
+func (c *ClientWithResponses) AcknowledgeFindingWithResponse(ctx context.Context, findingId openapi_types.UUID, params *AcknowledgeFindingParams, body AcknowledgeFindingJSONRequestBody, reqEditors ...RequestEditorFn) (*AcknowledgeFindingResponse, error) {
+	rsp, err := c.AcknowledgeFinding(ctx, findingId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAcknowledgeFindingResponse(rsp)
+}
+
+// RunReconciliationWithBodyWithResponse Compare a site with the inventory now
+//
+// Records the wish and returns; a workflow carries it out. Read the run until it has an outcome.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/reconciliation/run (the `RunReconciliation` operationId).
+func (c *ClientWithResponses) RunReconciliationWithBodyWithResponse(ctx context.Context, params *RunReconciliationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RunReconciliationResponse, error) {
+	rsp, err := c.RunReconciliationWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRunReconciliationResponse(rsp)
+}
+
+// RunReconciliationWithResponse Compare a site with the inventory now
+//
+// Records the wish and returns; a workflow carries it out. Read the run until it has an outcome.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/reconciliation/run (the `RunReconciliation` operationId).
+func (c *ClientWithResponses) RunReconciliationWithResponse(ctx context.Context, params *RunReconciliationParams, body RunReconciliationJSONRequestBody, reqEditors ...RequestEditorFn) (*RunReconciliationResponse, error) {
+	rsp, err := c.RunReconciliation(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRunReconciliationResponse(rsp)
+}
+
+// ListReconciliationRunsWithResponse List runs, newest first
+//
+// They are kept for a while.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/reconciliation/runs (the `ListReconciliationRuns` operationId).
+func (c *ClientWithResponses) ListReconciliationRunsWithResponse(ctx context.Context, params *ListReconciliationRunsParams, reqEditors ...RequestEditorFn) (*ListReconciliationRunsResponse, error) {
+	rsp, err := c.ListReconciliationRuns(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListReconciliationRunsResponse(rsp)
+}
+
+// GetReconciliationRunWithResponse Read a run and its report
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/reconciliation/runs/{run_id} (the `GetReconciliationRun` operationId).
+func (c *ClientWithResponses) GetReconciliationRunWithResponse(ctx context.Context, runId openapi_types.UUID, reqEditors ...RequestEditorFn) (*GetReconciliationRunResponse, error) {
+	rsp, err := c.GetReconciliationRun(ctx, runId, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetReconciliationRunResponse(rsp)
+}
+
+// DecideReconciliationBreakerWithBodyWithResponse Decide about nodes that were not quarantined because they are too many
+//
+// confirm quarantines exactly the nodes that the status of the site lists; dismiss lets them be and closes the breaker, which opens again if that many are found again.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/reconciliation/sites/{site_id}/breaker (the `DecideReconciliationBreaker` operationId).
+func (c *ClientWithResponses) DecideReconciliationBreakerWithBodyWithResponse(ctx context.Context, siteId openapi_types.UUID, params *DecideReconciliationBreakerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DecideReconciliationBreakerResponse, error) {
+	rsp, err := c.DecideReconciliationBreakerWithBody(ctx, siteId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDecideReconciliationBreakerResponse(rsp)
+}
+
+// DecideReconciliationBreakerWithResponse Decide about nodes that were not quarantined because they are too many
+//
+// confirm quarantines exactly the nodes that the status of the site lists; dismiss lets them be and closes the breaker, which opens again if that many are found again.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/reconciliation/sites/{site_id}/breaker (the `DecideReconciliationBreaker` operationId).
+func (c *ClientWithResponses) DecideReconciliationBreakerWithResponse(ctx context.Context, siteId openapi_types.UUID, params *DecideReconciliationBreakerParams, body DecideReconciliationBreakerJSONRequestBody, reqEditors ...RequestEditorFn) (*DecideReconciliationBreakerResponse, error) {
+	rsp, err := c.DecideReconciliationBreaker(ctx, siteId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDecideReconciliationBreakerResponse(rsp)
+}
+
+// GetReconciliationStatusWithResponse Say how well MAAS, the agents and the inventory agree, site by site
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/reconciliation/status (the `GetReconciliationStatus` operationId).
+func (c *ClientWithResponses) GetReconciliationStatusWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetReconciliationStatusResponse, error) {
+	rsp, err := c.GetReconciliationStatus(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetReconciliationStatusResponse(rsp)
 }
 
 // ListSelfChecksWithResponse List self-checks, newest first
@@ -55105,6 +58893,945 @@ func ParseRequeueOutboxEventResponse(rsp *http.Response) (*RequeueOutboxEventRes
 			return nil, err
 		}
 		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListDriftResponse parses an HTTP response from a ListDriftWithResponse call
+func ParseListDriftResponse(rsp *http.Response) (*ListDriftResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListDriftResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReconciliationDriftViewList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetNodeDriftResponse parses an HTTP response from a GetNodeDriftWithResponse call
+func ParseGetNodeDriftResponse(rsp *http.Response) (*GetNodeDriftResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetNodeDriftResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReconciliationDriftDetailView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseResolveNodeDriftResponse parses an HTTP response from a ResolveNodeDriftWithResponse call
+func ParseResolveNodeDriftResponse(rsp *http.Response) (*ResolveNodeDriftResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ResolveNodeDriftResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest ReconciliationRunView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListFindingsResponse parses an HTTP response from a ListFindingsWithResponse call
+func ParseListFindingsResponse(rsp *http.Response) (*ListFindingsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListFindingsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReconciliationFindingViewList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseAcknowledgeFindingResponse parses an HTTP response from a AcknowledgeFindingWithResponse call
+func ParseAcknowledgeFindingResponse(rsp *http.Response) (*AcknowledgeFindingResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &AcknowledgeFindingResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReconciliationFindingView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRunReconciliationResponse parses an HTTP response from a RunReconciliationWithResponse call
+func ParseRunReconciliationResponse(rsp *http.Response) (*RunReconciliationResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RunReconciliationResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest ReconciliationRunView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListReconciliationRunsResponse parses an HTTP response from a ListReconciliationRunsWithResponse call
+func ParseListReconciliationRunsResponse(rsp *http.Response) (*ListReconciliationRunsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListReconciliationRunsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReconciliationRunViewList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetReconciliationRunResponse parses an HTTP response from a GetReconciliationRunWithResponse call
+func ParseGetReconciliationRunResponse(rsp *http.Response) (*GetReconciliationRunResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetReconciliationRunResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReconciliationRunView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDecideReconciliationBreakerResponse parses an HTTP response from a DecideReconciliationBreakerWithResponse call
+func ParseDecideReconciliationBreakerResponse(rsp *http.Response) (*DecideReconciliationBreakerResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DecideReconciliationBreakerResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReconciliationSiteOverview
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetReconciliationStatusResponse parses an HTTP response from a GetReconciliationStatusWithResponse call
+func ParseGetReconciliationStatusResponse(rsp *http.Response) (*GetReconciliationStatusResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetReconciliationStatusResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReconciliationOverview
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Problem

@@ -51,6 +51,14 @@ const (
 	NodeDecommissionCancelled Type = "node.decommission.cancelled"
 	NodeCertificateIssued     Type = "node.certificate.issued"
 
+	NodeDriftDetected           Type = "node.drift.detected"
+	NodeDriftActed              Type = "node.drift.acted"
+	NodeDriftResolved           Type = "node.drift.resolved"
+	ReconciliationBreakerOpened Type = "reconciliation.breaker_opened"
+	ReconciliationBreakerClosed Type = "reconciliation.breaker_closed"
+	ReconciliationSiteUnheard   Type = "reconciliation.site_unheard"
+	ReconciliationSiteHeard     Type = "reconciliation.site_heard"
+
 	SignerChanged Type = "signer.changed"
 
 	TerminalSessionOpened Type = "terminal_session.opened"
@@ -182,7 +190,7 @@ type Onboarding struct {
 	Status            string `json:"status" enum:"pending,running,completed,failed_retryable,failed_manual_intervention,cancelled,compensating,reconciled"`
 	Stage             string `json:"stage" doc:"the stage that the event is about"`
 	Attempt           int    `json:"attempt" doc:"which attempt at the stage it is"`
-	StageStatus       string `json:"stage_status,omitempty" enum:"started,succeeded,failed,skipped,compensated,action,note" doc:"how the stage is getting on"`
+	StageStatus       string `json:"stage_status,omitempty" enum:"started,succeeded,failed,skipped,compensated,action,note,observed" doc:"how the stage is getting on"`
 	FailureClass      string `json:"failure_class,omitempty" doc:"what sort of failure it is; absent when nothing failed"`
 	ErrorCode         string `json:"error_code,omitempty"`
 	Message           string `json:"message,omitempty" doc:"what happened, for people"`
@@ -200,7 +208,7 @@ type Decommission struct {
 	Status            string `json:"status" enum:"pending,running,completed,failed_retryable,failed_manual_intervention,cancelled,compensating,reconciled"`
 	Stage             string `json:"stage" doc:"the stage that the event is about"`
 	Attempt           int    `json:"attempt" doc:"which attempt at the stage it is"`
-	StageStatus       string `json:"stage_status,omitempty" enum:"started,succeeded,failed,skipped,compensated,action,note" doc:"how the stage is getting on"`
+	StageStatus       string `json:"stage_status,omitempty" enum:"started,succeeded,failed,skipped,compensated,action,note,observed" doc:"how the stage is getting on"`
 	FailureClass      string `json:"failure_class,omitempty" doc:"what sort of failure it is; absent when nothing failed"`
 	ErrorCode         string `json:"error_code,omitempty"`
 	Message           string `json:"message,omitempty" doc:"what happened, for people"`
@@ -215,6 +223,39 @@ type Certificate struct {
 	Kind           string `json:"kind" enum:"certificate,handover_receipt"`
 	Seq            int    `json:"seq" doc:"which one of the node it is, from 1"`
 	Digest         string `json:"digest" doc:"of the signed document; the next one of the node names it"`
+}
+
+// Drift is the payload of events about findings of reconciliation: where MAAS,
+// the agents and the inventory disagree. A finding need not be about a node.
+type Drift struct {
+	FindingID     string `json:"finding_id" format:"uuid"`
+	Finding       string `json:"finding" doc:"what kind of finding it is"`
+	Severity      string `json:"severity" enum:"debug,info,warning,critical"`
+	Status        string `json:"status" enum:"open,confirmed,acted,closed"`
+	SiteID        string `json:"site_id" format:"uuid"`
+	NodeID        string `json:"node_id,omitempty" format:"uuid" doc:"absent: it is not about a node"`
+	Hostname      string `json:"hostname,omitempty"`
+	MAASSystemID  string `json:"maas_system_id,omitempty" doc:"the machine of MAAS; absent: it is not about a machine"`
+	Expected      string `json:"expected"`
+	Observed      string `json:"observed"`
+	Message       string `json:"message" doc:"what happened, for people"`
+	Action        string `json:"action,omitempty" doc:"what reconciliation does about it by itself; absent: nothing"`
+	Withheld      string `json:"withheld,omitempty" doc:"why it does not; absent: nothing is in the way"`
+	Occurrence    int    `json:"occurrence" doc:"the how manieth of its kind this is for its subject, within a month"`
+	ClosedBecause string `json:"closed_because,omitempty" doc:"why it is over; absent: it is not"`
+	Remedy        string `json:"remedy,omitempty" doc:"the command that an operator does best now; absent when there is nothing to do"`
+}
+
+// SiteReconciliation is the payload of events about the reconciliation of a whole
+// site.
+type SiteReconciliation struct {
+	SiteID   string    `json:"site_id" format:"uuid"`
+	Name     string    `json:"name"`
+	Severity string    `json:"severity" enum:"debug,info,warning,critical"`
+	Since    time.Time `json:"since" doc:"since when it is so, or was"`
+	NodeIDs  []string  `json:"node_ids,omitempty" doc:"the nodes that would have been quarantined; absent: it is not about that"`
+	Message  string    `json:"message" doc:"what happened, for people"`
+	Remedy   string    `json:"remedy,omitempty" doc:"the command that an operator does best now; absent when there is nothing to do"`
 }
 
 // Signer is the payload of events about the keys that tasks are signed with.
@@ -285,6 +326,13 @@ func Events() []Definition {
 		{NodeDecommissionManual, "A decommission is parked; an operator must decide.", Decommission{}},
 		{NodeDecommissionCancelled, "A decommission was stopped on request.", Decommission{}},
 		{NodeCertificateIssued, "The evidence of a cleaning was signed and issued.", Certificate{}},
+		{NodeDriftDetected, "MAAS, the agents and the inventory disagree about a node, a machine or a setting, and that is believed.", Drift{}},
+		{NodeDriftActed, "Reconciliation did what it does by itself about a disagreement.", Drift{}},
+		{NodeDriftResolved, "A disagreement is over: a look did not show it any more, or somebody settled it.", Drift{}},
+		{ReconciliationBreakerOpened, "Too many nodes of a site would have been quarantined; none was, and an operator must decide.", SiteReconciliation{}},
+		{ReconciliationBreakerClosed, "Nodes of a site are quarantined again where that is due.", SiteReconciliation{}},
+		{ReconciliationSiteUnheard, "MAAS of a site has not answered for long; what happens there is not known.", SiteReconciliation{}},
+		{ReconciliationSiteHeard, "MAAS of a site answers again.", SiteReconciliation{}},
 		{SignerChanged, "A key that tasks are signed with moved to another state.", Signer{}},
 		{TerminalSessionOpened, "An interactive session on a node began.", TerminalSession{}},
 		{TerminalSessionClosed, "An interactive session on a node ended.", TerminalSession{}},

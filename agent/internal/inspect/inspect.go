@@ -38,7 +38,7 @@ func (m Machine) Capabilities(ctx context.Context) agentwire.Capabilities {
 		Facts:    m.facts(nics),
 		CPUModel: model, CPUs: cpus,
 		MemoryBytes: m.Memory()["MemTotal"], NUMANodes: m.numaNodes(),
-		Disks: m.disks(), NICs: nics, GPUs: []agentwire.GPU{},
+		Disks: m.disks(), NICs: nics, Addresses: m.Addresses(), GPUs: []agentwire.GPU{},
 		Kernel: m.line("/proc/sys/kernel/osrelease"), OS: m.os(),
 	}
 	if m.GPUs == nil {

@@ -26,6 +26,8 @@ const (
 	ProjectCreate        Permission = "project:create"
 	ProjectRead          Permission = "project:read"
 	ProjectUpdate        Permission = "project:update"
+	ReconciliationRead   Permission = "reconciliation:read"
+	ReconciliationManage Permission = "reconciliation:manage"
 	SelfCheckRead        Permission = "self_check:read"
 	SelfCheckRun         Permission = "self_check:run"
 	ServiceAccountRead   Permission = "service_account:read"
@@ -52,10 +54,10 @@ var (
 	tenantMay = slices.Concat(adminMay, []Permission{TenantUpdate, ProjectCreate, AuditRead})
 	auditMay  = []Permission{
 		AuditRead, CertificateRead, DecommissionRead, EventRead, LifecycleRead, MemberRead, NodeRead, OnboardingRead, OutboxRead, ProjectRead,
-		SelfCheckRead, ServiceAccountRead, SignerRead, SiteRead, SKURead, SystemRead, TenantRead, UserRead,
+		ReconciliationRead, SelfCheckRead, ServiceAccountRead, SignerRead, SiteRead, SKURead, SystemRead, TenantRead, UserRead,
 	}
 	platformMay = slices.Concat(tenantMay, auditMay, []Permission{
-		DecommissionManage, NodeManage, NodeTaskRun, OnboardingManage, OutboxManage, SelfCheckRun, SignerManage, SiteManage, SKUManage, TenantCreate, TerminalOpen, UserManage,
+		DecommissionManage, NodeManage, NodeTaskRun, OnboardingManage, OutboxManage, ReconciliationManage, SelfCheckRun, SignerManage, SiteManage, SKUManage, TenantCreate, TerminalOpen, UserManage,
 	})
 )
 

@@ -22,6 +22,9 @@ type Binding struct {
 	Power  string
 	IPs    []string
 	SeenAt *time.Time // nil: never
+	// Installation is the one of MAAS that the node is known to run on; 0: none was
+	// seen yet.
+	Installation int64
 
 	Drifted       bool
 	Drift         json.RawMessage // what differs, as an object
@@ -35,7 +38,7 @@ func notFound() error {
 		WithRemedy("a node is bound to its machine when its onboarding completes; one that was onboarded by hand never is")
 }
 
-func taken(b Binding) error {
-	return fault.New(fault.Conflict, "machine_bound", "machine %s is bound to another node already", b.SystemID).
+func taken(systemID string) error {
+	return fault.New(fault.Conflict, "machine_bound", "machine %s is bound to another node already", systemID).
 		WithRemedy("find that node by its machine, and decommission it first if the machine is to become another node")
 }

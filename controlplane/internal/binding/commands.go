@@ -28,7 +28,7 @@ func Bind(ctx context.Context, tx pgx.Tx, b Binding) error {
 		LastMaasStatus: b.Status, LastMaasPowerState: b.Power, LastMaasIps: b.IPs, LastReconciledAt: b.SeenAt,
 	})
 	if postgres.Violates(err, "node_maas_state_machine") {
-		return taken(b)
+		return taken(b.SystemID)
 	}
 	if err != nil {
 		return fmt.Errorf("bind node: %w", err)

@@ -355,7 +355,7 @@ func (h hooks) reenrolled(ctx context.Context, tx pgx.Tx, s job.Settled[Decommis
 	if len(s.Work.Facts.Addresses) == 0 {
 		return nil
 	}
-	return disagreeing(node.SetHost(ctx, tx, d.Node, s.Work.Facts.Addresses[0]))
+	return disagreeing(node.SetHost(ctx, tx, d.Node, s.Work.Facts.Addresses[0], "the address of the node became known"))
 }
 
 // complete lets go of the node. One that is not proven clean is not returned to

@@ -60,6 +60,15 @@ SELECT COALESCE((SELECT status = 'started' FROM node_decommission_events
 SELECT EXISTS (SELECT 1 FROM node_decommission_events
     WHERE decommission_id = sqlc.arg(decommission_id) AND stage = ANY(sqlc.arg(stages)::text[]) AND status = 'started');
 
+-- name: Sighting :one
+-- What was last observed about the decommission.
+SELECT * FROM node_decommission_events WHERE decommission_id = $1 AND status = 'observed' ORDER BY seq DESC LIMIT 1;
+
+-- name: Under :many
+-- Those of a site that have not ended.
+SELECT id, node_id, maas_system_id, hostname, status, mode FROM node_decommissions
+WHERE site_id = sqlc.arg(site_id)::uuid AND completed_at IS NULL ORDER BY id;
+
 -- name: InsertEvent :exec
 INSERT INTO node_decommission_events (decommission_id, epoch, stage, attempt, status, message, details, occurred_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8);

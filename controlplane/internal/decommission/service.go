@@ -22,6 +22,14 @@ type Bringup interface {
 	Stages() map[string]bringup.Stage
 	Adopt(ctx context.Context, w *bringup.Work) (bringup.Result, error)
 	Compensate(ctx context.Context, w *bringup.Work) error
+	// ProveInstalled looks, and only looks, whether the machine and its node are
+	// what the job was to make of them; missing says what is not shown.
+	ProveInstalled(ctx context.Context, w *bringup.Work) (p bringup.Proof, missing string, err error)
+	// ProveVacant looks, and only looks, whether the machine is free and off, or
+	// not known any more.
+	ProveVacant(ctx context.Context, w *bringup.Work) (missing string, err error)
+	// Forget removes the rendered first boot of a job that needs it no more.
+	Forget(ctx context.Context, w *bringup.Work) error
 }
 
 // Allocations ends what tenants have on a node. While nothing allocates nodes,

@@ -223,6 +223,23 @@ func (s rows) Act(ctx context.Context, tx pgx.Tx, a job.Acted) (Decommission, er
 	return expected(r, err)
 }
 
+// Sighting implements job.Store.
+func (s rows) Sighting(ctx context.Context, tx pgx.Tx, jobID string) (*job.Event, error) {
+	of, err := parse(jobID)
+	if err != nil {
+		return nil, err
+	}
+	r, err := decommissiondb.New(tx).Sighting(ctx, of)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	list, err := ledger([]decommissiondb.NodeDecommissionEvent{r}, err)
+	if err != nil {
+		return nil, err
+	}
+	return &list[0], nil
+}
+
 // Note implements job.Store.
 func (s rows) Note(ctx context.Context, tx pgx.Tx, jobID string, e job.Event) error {
 	of, err := parse(jobID)

@@ -53,6 +53,14 @@ func (correlation) Extract(ctx context.Context, r workflow.HeaderReader) (contex
 
 func (correlation) ExtractToWorkflow(ctx workflow.Context, r workflow.HeaderReader) (workflow.Context, error) {
 	id, err := extract(r)
+	if id == "" {
+		id, _ = ctx.Value(correlationKey{}).(string)
+	}
+	if id == "" {
+		// Nobody asked for a workflow that a schedule started: what it does is tied
+		// together by its own run.
+		id = workflow.GetInfo(ctx).WorkflowExecution.RunID
+	}
 	return workflow.WithValue(ctx, correlationKey{}, id), err
 }
 

@@ -41,10 +41,11 @@ type Config struct {
 
 // Client starts, signals and cancels workflows.
 type Client struct {
-	temporal client.Client
-	cfg      Config
-	logger   *slog.Logger
-	marked   atomic.Bool // Temporal knows our marks
+	temporal  client.Client
+	cfg       Config
+	logger    *slog.Logger
+	marked    atomic.Bool // Temporal knows our marks
+	schedules keeper
 }
 
 // Open prepares a client without connecting.
@@ -67,7 +68,7 @@ func Open(cfg Config, logger *slog.Logger) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prepare Temporal client: %w", err)
 	}
-	return &Client{temporal: c, cfg: cfg, logger: logger}, nil
+	return &Client{temporal: c, cfg: cfg, logger: logger, schedules: keeper{clock: time.Now, kept: map[string]kept{}}}, nil
 }
 
 func connection(cfg Config) (client.ConnectionOptions, error) {

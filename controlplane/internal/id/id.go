@@ -56,6 +56,10 @@ type (
 	DecommissionBatch = Of[decommissionBatchNoun]
 	// Certificate is the identifier of what was issued about the cleaning of a node.
 	Certificate = Of[certificateNoun]
+	// Finding is the identifier of a disagreement that reconciliation found.
+	Finding = Of[findingNoun]
+	// ReconciliationRun is the identifier of one look at a site.
+	ReconciliationRun = Of[reconciliationRunNoun]
 )
 
 type (
@@ -78,6 +82,8 @@ type (
 	decommissionNoun      struct{}
 	decommissionBatchNoun struct{}
 	certificateNoun       struct{}
+	findingNoun           struct{}
+	reconciliationRunNoun struct{}
 )
 
 // New makes an identifier: id.New[id.Project]().

@@ -89,7 +89,7 @@ type EventView struct {
 	Epoch      int64       `json:"epoch"`
 	Stage      string      `json:"stage"`
 	Attempt    int         `json:"attempt"`
-	Status     EventStatus `json:"status" enum:"started,succeeded,failed,skipped,compensated,action,note" doc:"What the entry is about; action is something an operator did, note something worth knowing about a stage that goes on."`
+	Status     EventStatus `json:"status" enum:"started,succeeded,failed,skipped,compensated,action,note,observed" doc:"What the entry is about; action is something an operator did, note something worth knowing about a stage that goes on, observed what reconciliation saw."`
 	Message    string      `json:"message,omitempty" doc:"What happened, for people."`
 	Details    Details     `json:"details,omitempty" doc:"What was found, by its name."`
 	OccurredAt time.Time   `json:"occurred_at"`

@@ -131,20 +131,25 @@ func (r *Runner[R]) equip(ctx context.Context, a attempt[R]) error {
 
 func (r *Runner[R]) workOf(a attempt[R]) (*bringup.Work, *token) {
 	j := a.before
-	w := &bringup.Work{
-		Kind: r.family.Noun, Job: j.ID, WorkflowID: j.WorkflowID, Epoch: j.Epoch, Attempt: j.Attempt, Since: r.now(),
-		Hostname: j.Hostname, IPMIIP: j.IPMIIP, Node: j.Node,
-		Reset:  a.stage.Name == StageCompensate && j.Action == durable.JobRestartClean,
-		PXEMAC: j.PXEMAC, SystemID: j.SystemID, Facts: j.Facts, Observed: j.Observed,
-	}
-	if j.StageStartedAt != nil {
-		w.Since = *j.StageStartedAt
-	}
+	w := r.work(j)
+	w.Reset = a.stage.Name == StageCompensate && j.Action == durable.JobRestartClean
 	mine := &token{of: j.UpdatedAt}
 	w.Fence = func(ctx context.Context) error { return r.fence(ctx, j, mine) }
 	w.FenceIn = func(ctx context.Context, tx pgx.Tx) error { return r.fenceIn(ctx, tx, j, mine) }
 	w.Save = func(ctx context.Context) error { return r.save(ctx, a.row, w, mine) }
 	return w, mine
+}
+
+// work is the work of a job, as its row has it.
+func (r *Runner[R]) work(j Job) *bringup.Work {
+	w := &bringup.Work{
+		Kind: r.family.Noun, Job: j.ID, WorkflowID: j.WorkflowID, Epoch: j.Epoch, Attempt: j.Attempt, Since: r.now(),
+		Hostname: j.Hostname, IPMIIP: j.IPMIIP, Node: j.Node, PXEMAC: j.PXEMAC, SystemID: j.SystemID, Facts: j.Facts, Observed: j.Observed,
+	}
+	if j.StageStartedAt != nil {
+		w.Since = *j.StageStartedAt
+	}
+	return w
 }
 
 // token is what an execution of a stage holds while nobody else has taken the

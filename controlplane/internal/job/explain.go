@@ -115,6 +115,9 @@ func (f *Family[R]) explainEnded(e *Standing, r R, events []Event) {
 		e.Summary = f.Reached(r, took)
 	case durable.JobReconciled:
 		e.Summary = f.Reached(r, took) + "; a state that was brought about outside was adopted on the way"
+		if !j.Adopted {
+			e.Summary = f.Reached(r, took) + "; it was parked, and what was observed later proved that"
+		}
 	default:
 		e.Summary = fmt.Sprintf("the %s of %s was cancelled%s", f.Noun, j.Hostname, took)
 		if d := newestDecision(events, durable.JobCancel); d != nil {
@@ -154,7 +157,10 @@ func (j Job) observed(events []Event) string {
 	}
 	if j.Parked() && j.ErrorMessage != "" {
 		parts = append(parts, j.whyParked(events))
-	} else if last := j.newest(events, StageFailed, StageNote, StageSucceeded, StageSkipped, StageCompensated); last != nil && last.Message != "" {
+		if last := j.newest(events, Observation); last != nil {
+			parts = append(parts, "seen since: "+last.Message)
+		}
+	} else if last := j.newest(events, StageFailed, StageNote, Observation, StageSucceeded, StageSkipped, StageCompensated); last != nil && last.Message != "" {
 		parts = append(parts, last.Message)
 	}
 	if len(parts) == 0 {

@@ -60,9 +60,7 @@ type Row interface {
 func (j Job) Common() Job { return j }
 
 // Parked says whether the job waits for an operator.
-func (j Job) Parked() bool {
-	return j.Status == durable.JobFailedRetryable || j.Status == durable.JobFailedManualIntervention
-}
+func (j Job) Parked() bool { return Parked(j.Status) }
 
 // HalfUndone says whether undoing the job began and could not be finished. Only
 // what undoes it, or looks at everything anew, makes sense then.
@@ -84,7 +82,7 @@ func (j Job) HoldsPlace() bool {
 type EventStatus string
 
 // The kinds of entries. Action is something an operator did, Note something
-// worth knowing about a stage that goes on.
+// worth knowing about a stage that goes on, Observation what reconciliation saw.
 const (
 	StageStarted     EventStatus = "started"
 	StageSucceeded   EventStatus = "succeeded"
@@ -93,6 +91,7 @@ const (
 	StageCompensated EventStatus = "compensated"
 	OperatorAction   EventStatus = "action"
 	StageNote        EventStatus = "note"
+	Observation      EventStatus = "observed"
 )
 
 // Event is one entry of the ledger of a job.

@@ -97,6 +97,15 @@ func (t Table) knows(name string) bool {
 // First is where every job begins.
 func (t Table) First() string { return t[0].Name }
 
+// last is the stage that reaches the goal.
+func (t Table) last() string {
+	name := t.First()
+	for next := t.Following(name); next != ""; next = t.Following(name) {
+		name = next
+	}
+	return name
+}
+
 // Following is the stage after another one; empty: that was the last. Detours
 // follow nothing.
 func (t Table) Following(name string) string {

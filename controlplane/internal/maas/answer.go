@@ -28,6 +28,7 @@ func (c *Client) judge(k call, a answer) error {
 func judge(k call, a answer, secrets []string) *fault.Error {
 	d := &AnswerError{
 		Operation: k.String(), Status: a.status, Snippet: sanitise(a.body, secrets...), Sent: true, RetryAfter: retryAfter(a.header),
+		genuine: a.header.Get("X-MAAS-API-Hash") != "" || bytes.HasSuffix(bytes.TrimSpace(a.body), []byte("matches the given query.")),
 	}
 	switch {
 	case a.status == http.StatusConflict && d.RetryAfter > 0:
@@ -196,4 +197,11 @@ func quoted(snippet string) string {
 		return ""
 	}
 	return ": " + snippet
+}
+
+// SaysAbsent reports whether a failure is the word of MAAS that it does not have
+// what was asked for. A proxy that answers 404 for itself does not say so.
+func SaysAbsent(err error) bool {
+	d, ok := DetailOf(err)
+	return ok && fault.CodeOf(err) == CodeNotFound && d.genuine
 }

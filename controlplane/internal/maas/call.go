@@ -137,9 +137,22 @@ func (c *Client) timeout(k call) time.Duration {
 }
 
 func (c *Client) try(ctx context.Context, k call) (answer, error) {
+	var a answer
+	err := c.exchange(ctx, k, func(resp *http.Response) (err error) {
+		a, err = c.read(k, resp)
+		return err
+	})
+	return a, err
+}
+
+// exchange sends a call and lets the answer be taken in, all within the time of
+// one try.
+func (c *Client) exchange(ctx context.Context, k call, take func(*http.Response) error) error {
+	began := time.Now()
 	release, err := c.cfg.Limiter.Acquire(ctx)
+	c.meter.waited(began)
 	if err != nil {
-		return answer{}, notSent(k, err)
+		return notSent(k, err)
 	}
 	defer release()
 	ctx, cancel := context.WithTimeout(ctx, c.timeout(k))
@@ -148,15 +161,18 @@ func (c *Client) try(ctx context.Context, k call) (answer, error) {
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
 	req, err := c.request(traced, k)
 	if err != nil {
-		return answer{}, err
+		return err
 	}
+	began = time.Now()
 	resp, err := c.http.Do(req)
+	c.meter.asked(began)
 	if err != nil {
-		return answer{}, broken(k, err, sent.Load())
+		return broken(k, err, sent.Load())
 	}
 	defer func() { _ = resp.Body.Close() }()
 	c.noteDate(resp.Header)
-	return c.read(k, resp)
+	resp.Body = c.meter.body(resp.Body)
+	return take(resp)
 }
 
 func (c *Client) request(ctx context.Context, k call) (*http.Request, error) {

@@ -43,11 +43,12 @@ type Config struct {
 
 // Client calls one region. It is safe for concurrent use.
 type Client struct {
-	cfg  Config
-	base *url.URL
-	key  apiKey
-	http *http.Client
-	skew atomic.Pointer[time.Duration]
+	cfg   Config
+	base  *url.URL
+	key   apiKey
+	http  *http.Client
+	dated *atomic.Pointer[dated] // shared by all views
+	meter *meter                 // nil: nobody counts
 }
 
 // New checks the configuration; it does not connect.
@@ -77,7 +78,7 @@ func New(cfg Config) (*Client, error) {
 	preset(&cfg.RetryWait, 250*time.Millisecond)
 	preset(&cfg.MaxAnswer, 128<<20)
 	return &Client{
-		cfg: cfg, base: base, key: key,
+		cfg: cfg, base: base, key: key, dated: new(atomic.Pointer[dated]),
 		http: &http.Client{
 			Transport:     rt,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -95,18 +96,31 @@ func preset[T comparable](field *T, value T) {
 // Close drops idle connections. Calls in progress are not disturbed.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
+// dated is a time that the region told, and when it did.
+type dated struct{ told, at time.Time }
+
 // Skew is how far the region's clock is ahead of ours, to about a second, as
 // its latest answer said. MAAS refuses signatures older than five minutes.
 func (c *Client) Skew() (ahead time.Duration, known bool) {
-	if p := c.skew.Load(); p != nil {
-		return *p, true
+	if d := c.dated.Load(); d != nil {
+		return d.told.Sub(d.at).Round(time.Second), true
 	}
 	return 0, false
 }
 
+// Now is the time by the region's clock, to about a second: what its latest
+// answer said, and what has passed since. Before the first it is ours. Times in
+// machine objects are compared with it.
+func (c *Client) Now() time.Time {
+	now := c.cfg.Clock.Now()
+	if d := c.dated.Load(); d != nil {
+		return d.told.Add(now.Sub(d.at))
+	}
+	return now
+}
+
 func (c *Client) noteDate(h http.Header) {
-	if at, err := http.ParseTime(h.Get("Date")); err == nil {
-		ahead := at.Sub(c.cfg.Clock.Now()).Round(time.Second)
-		c.skew.Store(&ahead)
+	if told, err := http.ParseTime(h.Get("Date")); err == nil {
+		c.dated.Store(&dated{told: told, at: c.cfg.Clock.Now()})
 	}
 }

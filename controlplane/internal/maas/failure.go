@@ -60,6 +60,7 @@ type AnswerError struct {
 	Snippet    string        // the beginning of the answer
 	RetryAfter time.Duration // what MAAS asked for; 0 when it did not
 	Sent       bool          // the request went out, so it may have had an effect
+	genuine    bool          // it bears a mark of the MAAS API
 	cause      error
 }
 

@@ -25,13 +25,14 @@ type Filter struct {
 	Zones     []string
 	Pools     []string
 	Owners    []string
+	Power     []PowerState
 }
 
 func (f Filter) query() url.Values {
 	q := url.Values{}
 	for name, values := range map[string][]string{
 		"id": f.IDs, "hostname": f.Hostnames, "mac_address": f.MACs, "zone": f.Zones, "pool": f.Pools, "owner": f.Owners,
-		"status": words(f.Status), "not_status": words(f.NotStatus),
+		"status": words(f.Status), "not_status": words(f.NotStatus), "power_state": words(f.Power),
 	} {
 		if len(values) > 0 {
 			q[name] = values
@@ -40,9 +41,9 @@ func (f Filter) query() url.Values {
 	return q
 }
 
-func words(statuses []Status) []string {
-	out := make([]string, len(statuses))
-	for i, s := range statuses {
+func words[T ~string](values []T) []string {
+	out := make([]string, len(values))
+	for i, s := range values {
 		out[i] = string(s)
 	}
 	return out
@@ -72,6 +73,7 @@ func (c *Client) machines(ctx context.Context, f Filter) ([]Machine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list MAAS machines: %w", err)
 	}
+	c.meter.rendered(len(list))
 	for _, m := range list {
 		if m.SystemID == "" || m.Status == "" {
 			return nil, fmt.Errorf("list MAAS machines: %w", invalidAnswer(k, answer{status: http.StatusOK}, nil))
@@ -87,6 +89,7 @@ func (c *Client) Machine(ctx context.Context, id string) (Machine, error) {
 	if err != nil {
 		return Machine{}, fmt.Errorf("read MAAS machine %s: %w", id, err)
 	}
+	c.meter.rendered(1)
 	m, err := machineOf(k, a)
 	if err != nil {
 		return Machine{}, fmt.Errorf("read MAAS machine %s: %w", id, err)

@@ -39,6 +39,7 @@ func (c *Client) operated(ctx context.Context, k call, id string) (Machine, erro
 		return Machine{}, fault.New(fault.Conflict, CodePowerUncontrolled, "MAAS cannot control the power of the machine").
 			WithRemedy("give the machine a power type that MAAS can drive, or switch it by hand")
 	}
+	c.meter.rendered(1)
 	m, err := machineOf(k, a)
 	if err != nil || !slices.Contains(lagging, k.op) {
 		return m, err

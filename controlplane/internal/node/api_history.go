@@ -13,10 +13,11 @@ import (
 type HistoryView struct {
 	Seq           int64     `json:"seq" doc:"Grows with every change of any node."`
 	OccurredAt    time.Time `json:"occurred_at"`
-	Kind          Kind      `json:"kind" enum:"created,state_changed,updated,enrolled,certificate_renewed,certificate_revoked,identity_conflict,agent_reported"`
-	Event         string    `json:"event,omitempty" doc:"The event of the lifecycle, or what was noted: hold, unhold, keep_out, taint or clean; of a conflict, what it was about." example:"lose_contact"`
+	Kind          Kind      `json:"kind" enum:"created,state_changed,updated,enrolled,certificate_renewed,certificate_revoked,identity_conflict,agent_reported,observed"`
+	Event         string    `json:"event,omitempty" doc:"The event of the lifecycle, or what was noted: hold, unhold, keep_out, taint or clean; of a conflict, what it was about; of an observation, what was found." example:"lose_contact"`
 	From          Status    `json:"from_status,omitempty" doc:"The state before; absent when it did not change."`
 	To            Status    `json:"to_status,omitempty" doc:"The state after; absent when it did not change."`
+	Source        Source    `json:"source" enum:"operator,workflow,drift,agent,system" doc:"What sort of thing caused it: a person or a service account, a job, a disagreement that reconciliation found, the agent of the node, or the control plane by itself."`
 	Cause         string    `json:"cause" doc:"Why, for people."`
 	ActorKind     auth.Kind `json:"actor_kind" enum:"user,service_account,system,anonymous" doc:"What sort of actor did it."`
 	ActorID       string    `json:"actor_id" doc:"Who did it: a principal, a part of the control plane, or the agent of the node."`
@@ -27,13 +28,13 @@ type HistoryView struct {
 type HistoryBody struct {
 	Items      []HistoryView `json:"items" nullable:"false" doc:"The changes, newest first; with at, those until then."`
 	NextCursor string        `json:"next_cursor,omitempty" doc:"Where the next page starts; absent on the last page."`
-	AsOf       *View         `json:"as_of,omitempty" doc:"The node as it was at the time asked for; absent without at. When it was last heard of is not known for the past."`
+	AsOf       *KnownView    `json:"as_of,omitempty" doc:"The node as it was at the time asked for; absent without at. When it was last heard of is not known for the past."`
 }
 
 func showEntry(e HistoryEntry) HistoryView {
 	return HistoryView{
-		Seq: e.Seq, OccurredAt: e.OccurredAt.UTC(), Kind: e.Kind, Event: e.Event, From: e.From, To: e.To, Cause: e.Cause,
-		ActorKind: e.ActorKind, ActorID: e.ActorID, CorrelationID: e.CorrelationID,
+		Seq: e.Seq, OccurredAt: e.OccurredAt.UTC(), Kind: e.Kind, Event: e.Event, From: e.From, To: e.To,
+		Source: e.Source(), Cause: e.Cause, ActorKind: e.ActorKind, ActorID: e.ActorID, CorrelationID: e.CorrelationID,
 	}
 }
 
@@ -91,8 +92,8 @@ func (s *Service) historyPage(ctx context.Context, in *HistoryInput) (HistoryBod
 }
 
 // showAt judges the agent by the time that is asked about, not by today.
-func (s *Service) showAt(n Node, at time.Time) View {
-	v := s.show(n)
+func (s *Service) showAt(n Node, at time.Time) KnownView {
+	v := s.showKnown(n)
 	v.Agent.Drift = n.Drift(at)
 	return v
 }

@@ -49,19 +49,30 @@ type ChangeBody struct {
 	DesiredDeliveryMode *Delivery `json:"desired_delivery_mode,omitempty" enum:"reimage,manual_install,rebootstrap" doc:"How another agent comes to it."`
 }
 
-// DetailView is one node with its newest history.
-type DetailView struct {
+// KnownView is one node with what was found on its machine from within and from
+// outside.
+type KnownView struct {
 	View
 	Inspection *stored[agentwire.Capabilities] `json:"inspection,omitempty" doc:"What the agent found on the machine; absent until it has enrolled."`
-	History    []HistoryView                   `json:"history" nullable:"false" doc:"The newest changes, at most 20."`
+	Observed   *Observed                       `json:"observed,omitempty" doc:"How the machine was last seen from outside; absent until it was."`
 }
 
-func (s *Service) showDetail(n Node, entries []HistoryEntry) DetailView {
-	v := DetailView{View: s.show(n), History: showHistory(entries)}
+// DetailView is one node with its newest history.
+type DetailView struct {
+	KnownView
+	History []HistoryView `json:"history" nullable:"false" doc:"The newest changes, at most 20."`
+}
+
+func (s *Service) showKnown(n Node) KnownView {
+	v := KnownView{View: s.show(n), Observed: n.Observed}
 	if n.Inspection != nil {
 		v.Inspection = &stored[agentwire.Capabilities]{n.Inspection}
 	}
 	return v
+}
+
+func (s *Service) showDetail(n Node, entries []HistoryEntry) DetailView {
+	return DetailView{KnownView: s.showKnown(n), History: showHistory(entries)}
 }
 
 // ListInput is what a listing of nodes is narrowed by.

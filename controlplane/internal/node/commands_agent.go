@@ -27,7 +27,11 @@ func (s *Service) Report(ctx context.Context, node id.Node, r agentwire.Report) 
 		return err
 	}
 	return s.inChange(asAgent(ctx, node), func(ctx context.Context, c change) error {
-		if _, err := c.lock(ctx, node); err != nil {
+		before, err := c.lock(ctx, node)
+		if err != nil {
+			return err
+		}
+		if err := s.doubtReport(ctx, c, before, r.Capabilities.Addresses); err != nil {
 			return err
 		}
 		row, err := c.SetReport(ctx, nodedb.SetReportParams{

@@ -279,7 +279,8 @@ func (s *Service) Update(ctx context.Context, node id.Node, version int64, ch Ch
 // Node reads one node.
 func (s *Service) Node(ctx context.Context, node id.Node) (Node, error) { return Get(ctx, s.db, node) }
 
-// Detail reads one node together with what was found on it.
+// Detail reads one node together with what was found on it, and how it was last
+// seen from outside.
 func (s *Service) Detail(ctx context.Context, node id.Node) (Node, error) {
 	n, err := s.Node(ctx, node)
 	if err != nil {
@@ -290,7 +291,8 @@ func (s *Service) Detail(ctx context.Context, node id.Node) (Node, error) {
 		return Node{}, fmt.Errorf("read inspection of node: %w", err)
 	}
 	n.Inspection = row.Found
-	return n, nil
+	n.Observed, err = s.observed(ctx, node, nil)
+	return n, err
 }
 
 // Filter narrows a listing; a zero field does not narrow. Without a status,

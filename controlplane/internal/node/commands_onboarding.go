@@ -127,7 +127,7 @@ func Abandon(ctx context.Context, tx pgx.Tx, node id.Node, cause string) (Node, 
 }
 
 // SetHost changes where a node is reached.
-func SetHost(ctx context.Context, tx pgx.Tx, node id.Node, host string) error {
+func SetHost(ctx context.Context, tx pgx.Tx, node id.Node, host, cause string) error {
 	if !hostForm.MatchString(host) {
 		return fault.New(fault.Invalid, "node_host_invalid", "a node is reached by a host name or an address, not %.64q", host)
 	}
@@ -141,7 +141,7 @@ func SetHost(ctx context.Context, tx pgx.Tx, node id.Node, host string) error {
 		return fmt.Errorf("note address of node: %w", err)
 	}
 	return c.record(ctx, nodeFrom(row), entry{
-		kind: KindUpdated, cause: "the address of the node became known", action: "node.set_host", tell: eventwire.NodeUpdated,
+		kind: KindUpdated, cause: cause, action: "node.set_host", tell: eventwire.NodeUpdated,
 		metadata: map[string]any{"host": host, "prior_host": n.Host},
 	})
 }

@@ -69,6 +69,9 @@ func (s *Service) sweepLost(ctx context.Context, c change) (int, error) {
 		if err := c.sweep(ctx, r.ID, LoseContact, cause); err != nil {
 			return 0, err
 		}
+		if err := s.onDoubt(ctx, c.tx, r.ID, cause); err != nil {
+			return 0, fmt.Errorf("raise doubt about node %s: %w", r.ID, err)
+		}
 	}
 	return len(rows), nil
 }

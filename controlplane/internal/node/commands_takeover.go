@@ -33,7 +33,8 @@ func TakeOver(ctx context.Context, tx pgx.Tx, node id.Node, from, by, cause stri
 // Quarantining is why a node was quarantined.
 type Quarantining struct {
 	Cause    string
-	ByPerson bool // somebody asked for it, and nothing of the control plane found it necessary
+	By       string // the actor
+	ByPerson bool   // somebody asked for it, and nothing of the control plane found it necessary
 }
 
 // historyPage is how much of a history is looked through at a time.
@@ -51,7 +52,7 @@ func LastQuarantined(ctx context.Context, tx pgx.Tx, node id.Node) (Quarantining
 		for _, r := range rows {
 			if Status(r.ToStatus) == Quarantined && r.FromStatus != r.ToStatus {
 				kind := auth.Kind(r.ActorKind)
-				return Quarantining{Cause: r.Cause, ByPerson: kind == auth.KindUser || kind == auth.KindServiceAccount}, nil
+				return Quarantining{Cause: r.Cause, By: r.ActorID, ByPerson: kind == auth.KindUser || kind == auth.KindServiceAccount}, nil
 			}
 		}
 		if len(rows) < historyPage {

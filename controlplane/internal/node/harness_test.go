@@ -39,6 +39,7 @@ type world struct {
 	skew      time.Duration // of the clock of the service
 	deaf      bool          // the listener cannot answer
 	onRevoked func(ctx context.Context, tx pgx.Tx, node id.Node) error
+	onDoubt   func(ctx context.Context, tx pgx.Tx, node id.Node, reason string) error
 }
 
 func newWorld(tb testing.TB, settings ...node.Settings) *world {
@@ -51,6 +52,12 @@ func newWorld(tb testing.TB, settings ...node.Settings) *world {
 			return nil
 		}
 		return w.onRevoked(ctx, tx, node)
+	}
+	cfg.OnDoubt = func(ctx context.Context, tx pgx.Tx, node id.Node, reason string) error {
+		if w.onDoubt == nil {
+			return nil
+		}
+		return w.onDoubt(ctx, tx, node, reason)
 	}
 	if len(settings) > 0 {
 		cfg.Settings = settings[0]

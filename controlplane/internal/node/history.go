@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -26,6 +27,37 @@ type HistoryEntry struct {
 	ActorKind     auth.Kind
 	ActorID       string
 	CorrelationID string
+}
+
+// Source is what sort of thing caused a change.
+type Source string
+
+// The sources: somebody, a job, a disagreement that reconciliation found, the
+// agent of the node, or the control plane by itself.
+const (
+	ByOperator Source = "operator"
+	ByWorkflow Source = "workflow"
+	ByDrift    Source = "drift"
+	ByAgent    Source = "agent"
+	BySystem   Source = "system"
+)
+
+// Source tells what caused the change, from who made it.
+func (e HistoryEntry) Source() Source {
+	if e.ActorKind == auth.KindUser || e.ActorKind == auth.KindServiceAccount {
+		return ByOperator
+	}
+	name := strings.TrimPrefix(e.ActorID, "system:")
+	workflow, isWorkflow := strings.CutPrefix(name, "workflow:")
+	switch {
+	case name == "reconciliation", strings.HasPrefix(workflow, "reconcil"):
+		return ByDrift
+	case isWorkflow, name == "onboarding", name == "decommission":
+		return ByWorkflow
+	case strings.HasPrefix(name, "node:"):
+		return ByAgent
+	}
+	return BySystem
 }
 
 // History lists changes of a node, newest first: older than a sequence number
@@ -69,5 +101,6 @@ func (s *Service) NodeAt(ctx context.Context, node id.Node, at time.Time) (Node,
 	if n.Inspection = row.Inspection; string(n.Inspection) == "null" {
 		n.Inspection = nil
 	}
-	return n, nil
+	n.Observed, err = s.observed(ctx, node, &at)
+	return n, err
 }

@@ -94,6 +94,9 @@ type Node struct {
 	// Inspection is what was found on the machine. It is large: only reading
 	// one node brings it along, and only history about it keeps it.
 	Inspection json.RawMessage `json:"inspection,omitempty"`
+	// Observed is how it was last seen from outside; nil when never, and wherever
+	// the inspection is not brought along.
+	Observed *Observed `json:"-"`
 	// LastContactAt is when the agent was last heard of, to a few seconds; nil
 	// when never, and in what a command returns.
 	LastContactAt   *time.Time `json:"-"`

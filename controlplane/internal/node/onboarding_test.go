@@ -233,7 +233,9 @@ func TestWhereANodeIsReached(t *testing.T) {
 	a, _ := w.onboard(t, "m1")
 	before := w.read(t, a.node)
 	for range 2 {
-		w.in(t, func(ctx context.Context, tx pgx.Tx) error { return node.SetHost(ctx, tx, a.node, "10.0.0.9") })
+		w.in(t, func(ctx context.Context, tx pgx.Tx) error {
+			return node.SetHost(ctx, tx, a.node, "10.0.0.9", "its address became known")
+		})
 	}
 	if n := w.read(t, a.node); n.Host != "10.0.0.9" || n.Version != before.Version+1 {
 		t.Errorf("%+v", n)
@@ -241,7 +243,7 @@ func TestWhereANodeIsReached(t *testing.T) {
 	stop := errors.New("stop")
 	for _, host := range []string{"", "a b", "x;y"} {
 		err := w.db.InTx(system(t), func(ctx context.Context, tx pgx.Tx) error {
-			wantCode(t, node.SetHost(ctx, tx, a.node, host), fault.Invalid, "node_host_invalid")
+			wantCode(t, node.SetHost(ctx, tx, a.node, host, ""), fault.Invalid, "node_host_invalid")
 			return stop
 		})
 		if !errors.Is(err, stop) {

@@ -7,6 +7,11 @@ SELECT sqlc.embed(n), c.last_contact_at, COALESCE(v.version, 0)::bigint AS verif
 FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id LEFT JOIN verifier_sets v ON true
 WHERE n.id = $1;
 
+-- name: Many :many
+SELECT sqlc.embed(n), c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
+FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id LEFT JOIN verifier_sets v ON true
+WHERE n.id = ANY(sqlc.arg(nodes)::uuid[]) ORDER BY n.id;
+
 -- name: Former :many
 -- The nodes that the machine of a node last was, as far as that can be told: by
 -- its name, and by what its onboarding knows of it.
@@ -127,6 +132,11 @@ SELECT s.snapshot, COALESCE((
 FROM node_events s
 WHERE s.node_id = $1 AND s.occurred_at <= sqlc.arg(at)::timestamptz AND s.snapshot ? 'status'
 ORDER BY s.seq DESC LIMIT 1;
+
+-- name: ObservedUntil :one
+SELECT snapshot FROM node_events
+WHERE node_id = $1 AND kind = 'observed' AND (sqlc.narg(until)::timestamptz IS NULL OR occurred_at <= sqlc.narg(until))
+ORDER BY seq DESC LIMIT 1;
 
 -- name: RecentConflict :one
 SELECT EXISTS (SELECT 1 FROM node_events WHERE node_id = $1 AND kind = 'identity_conflict' AND event = $2

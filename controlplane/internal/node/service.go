@@ -48,8 +48,11 @@ type Config struct {
 	// OnRevoked ends, within the revocation, what a node holds by its identity;
 	// nil: nothing does.
 	OnRevoked func(ctx context.Context, tx pgx.Tx, node id.Node) error
-	Clock     func() time.Time // nil: the clock of the machine
-	Logger    *slog.Logger     // nil: nothing is logged
+	// OnDoubt is told, within the change that shows it, why a node may not be the
+	// machine any more that it is taken for; nil: nobody is.
+	OnDoubt func(ctx context.Context, tx pgx.Tx, node id.Node, reason string) error
+	Clock   func() time.Time // nil: the clock of the machine
+	Logger  *slog.Logger     // nil: nothing is logged
 }
 
 // Service holds the commands and queries of the package. It is safe for
@@ -62,6 +65,7 @@ type Service struct {
 	bootstrap BootstrapRenderer
 	listening func() bool
 	onRevoked func(ctx context.Context, tx pgx.Tx, node id.Node) error
+	onDoubt   func(ctx context.Context, tx pgx.Tx, node id.Node, reason string) error
 	now       func() time.Time
 	logger    *slog.Logger
 	contacts  *Contacts
@@ -71,13 +75,16 @@ type Service struct {
 func New(cfg Config) *Service {
 	s := &Service{
 		db: cfg.DB, reads: nodedb.New(cfg.DB), pki: cfg.PKI, settings: cfg.Settings.withDefaults(), bootstrap: cfg.Bootstrap,
-		listening: cfg.Listening, onRevoked: cfg.OnRevoked, now: cfg.Clock, logger: cfg.Logger,
+		listening: cfg.Listening, onRevoked: cfg.OnRevoked, onDoubt: cfg.OnDoubt, now: cfg.Clock, logger: cfg.Logger,
 	}
 	if s.listening == nil {
 		s.listening = func() bool { return true }
 	}
 	if s.onRevoked == nil {
 		s.onRevoked = func(context.Context, pgx.Tx, id.Node) error { return nil }
+	}
+	if s.onDoubt == nil {
+		s.onDoubt = func(context.Context, pgx.Tx, id.Node, string) error { return nil }
 	}
 	if s.now == nil {
 		s.now = time.Now

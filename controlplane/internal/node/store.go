@@ -50,6 +50,25 @@ func Get(ctx context.Context, db nodedb.DBTX, node id.Node) (Node, error) {
 	return found, err
 }
 
+// Many reads nodes, in the order of their ids, through a pool or a transaction.
+// One that does not exist is left out.
+func Many(ctx context.Context, db nodedb.DBTX, nodes []id.Node) ([]Node, error) {
+	ids := make([]string, len(nodes))
+	for i, n := range nodes {
+		ids[i] = n.String()
+	}
+	rows, err := nodedb.New(db).Many(ctx, ids)
+	if err != nil {
+		return nil, fmt.Errorf("read nodes: %w", err)
+	}
+	out := make([]Node, len(rows))
+	for i, r := range rows {
+		out[i] = nodeFrom(r.Node)
+		out[i].LastContactAt, out[i].verifiersWanted = r.LastContactAt, r.VerifiersWanted
+	}
+	return out, nil
+}
+
 // Share reads a node within a transaction: until that ends, neither its state
 // nor its generation can change.
 func Share(ctx context.Context, tx pgx.Tx, node id.Node) (Node, error) {
@@ -97,6 +116,7 @@ const (
 	KindCertificateRevoked Kind = "certificate_revoked"
 	KindIdentityConflict   Kind = "identity_conflict"
 	KindAgentReported      Kind = "agent_reported"
+	KindObserved           Kind = "observed"
 )
 
 // entry is one change of a node, as it is remembered, audited and told.

@@ -167,7 +167,7 @@ func complete(ctx context.Context, tx pgx.Tx, w *bringup.Work, o Onboarding) err
 		return notReady(durable.HardwareSyncFailure, codeSyncUnproven, "no healthy hardware sync of %s was seen since it was deployed", n.Hostname)
 	}
 	if len(w.Facts.Addresses) > 0 {
-		if err := node.SetHost(ctx, tx, o.Node, w.Facts.Addresses[0]); err != nil {
+		if err := node.SetHost(ctx, tx, o.Node, w.Facts.Addresses[0], "the address of the node became known"); err != nil {
 			return disagreeing(err)
 		}
 	}

@@ -40,6 +40,14 @@ SELECT COALESCE((SELECT status = 'started' FROM node_onboarding_events
     WHERE onboarding_id = $1 AND epoch = $2 AND stage = $3 AND status IN ('started', 'succeeded', 'failed', 'skipped', 'compensated')
     ORDER BY seq DESC LIMIT 1), false)::boolean AS unfinished;
 
+-- name: Sighting :one
+-- What was last observed about the onboarding.
+SELECT * FROM node_onboarding_events WHERE onboarding_id = $1 AND status = 'observed' ORDER BY seq DESC LIMIT 1;
+
+-- name: Under :many
+-- Those of a site that have not ended.
+SELECT id, node_id, maas_system_id, hostname, status FROM node_onboardings WHERE site_id = $1 AND completed_at IS NULL ORDER BY id;
+
 -- name: InsertEvent :exec
 INSERT INTO node_onboarding_events (onboarding_id, epoch, stage, attempt, status, message, details, occurred_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8);

@@ -19,6 +19,11 @@ type Bringup interface {
 	Compensate(ctx context.Context, w *bringup.Work) error
 	// Adopt looks how far the machine has come and names the stage to go on with.
 	Adopt(ctx context.Context, w *bringup.Work) (bringup.Result, error)
+	// ProveInstalled looks, and only looks, whether the machine and its node are
+	// what the job was to make of them; missing says what is not shown.
+	ProveInstalled(ctx context.Context, w *bringup.Work) (p bringup.Proof, missing string, err error)
+	// Forget removes the rendered first boot of a job that reached its goal.
+	Forget(ctx context.Context, w *bringup.Work) error
 }
 
 // Config is what the package needs to work.

@@ -154,6 +154,23 @@ func (rowStore) Act(ctx context.Context, tx pgx.Tx, a job.Acted) (Onboarding, er
 	return found(r, err)
 }
 
+// Sighting implements job.Store.
+func (rowStore) Sighting(ctx context.Context, tx pgx.Tx, of string) (*job.Event, error) {
+	o, err := parsed(of)
+	if err != nil {
+		return nil, err
+	}
+	r, err := onboardingdb.New(tx).Sighting(ctx, o)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil, nil //nolint:nilnil // there is none
+	case err != nil:
+		return nil, fmt.Errorf("read what was observed about onboarding: %w", err)
+	}
+	e := eventFrom(r)
+	return &e, nil
+}
+
 // Note implements job.Store.
 func (rowStore) Note(ctx context.Context, tx pgx.Tx, of string, e job.Event) error {
 	o, err := parsed(of)

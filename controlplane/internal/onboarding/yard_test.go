@@ -69,6 +69,26 @@ type script struct {
 	mu    sync.Mutex
 	does  map[string]scripted
 	calls []string
+	// proves is what a look shows; nil: nothing.
+	proves  func(ctx context.Context, w *bringup.Work) (bringup.Proof, string, error)
+	dropped []string // jobs whose first boots were removed
+}
+
+// ProveInstalled implements onboarding.Bringup.
+func (s *script) ProveInstalled(ctx context.Context, w *bringup.Work) (bringup.Proof, string, error) {
+	s.note("prove")
+	if s.proves == nil {
+		return bringup.Proof{}, "nothing is there", nil
+	}
+	return s.proves(ctx, w)
+}
+
+// Forget implements onboarding.Bringup.
+func (s *script) Forget(_ context.Context, w *bringup.Work) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dropped = append(s.dropped, w.Job)
+	return nil
 }
 
 func (s *script) on(stage string, do scripted) {

@@ -123,11 +123,11 @@ func TestProfilesOverTheAPI(t *testing.T) {
 	w.call(t, http.MethodDelete, standard, "", nil).wants(t, http.StatusConflict, "profile_default_required")
 
 	a = w.call(t, http.MethodPost, path+"/profiles", "", object{
-		"name": "lxd", "distro_series": "gpuaas-h200-v2", "pxe_vlan_vid": 0, "minimum_erase": "secure", "minimum_sanitization": "purge", "remove_maas_record": true,
+		"name": "lxd", "distro_series": "gpuaas-h200-v2", "pxe_vlan_vid": 0, "minimum_erase": "secure", "minimum_sanitization": "purge", "remove_maas_record": true, "release_retired_machines": true, "return_healed_nodes": true,
 	})
 	a.decode(t, &p)
 	if a.status != http.StatusCreated || p.DistroSeries != "gpuaas-h200-v2" || p.PXEVLANVID != 0 || p.ReleaseTimeoutSeconds != 14400 ||
-		p.MinimumErase != site.EraseSecure || p.MinimumSanitization != site.LevelPurge || !p.RemoveMAASRecord {
+		p.MinimumErase != site.EraseSecure || p.MinimumSanitization != site.LevelPurge || !p.RemoveMAASRecord || !p.ReleaseRetiredMachines || !p.ReturnHealedNodes {
 		t.Errorf("answer is %d %s", a.status, a.body)
 	}
 	w.call(t, http.MethodPost, path+"/profiles", "", object{"name": "lxd"}).wants(t, http.StatusConflict, "profile_name_taken")

@@ -39,6 +39,8 @@ type Policy struct {
 	MinimumErase                         Erase  `json:"minimum_erase" enum:"none,quick,secure" doc:"The least erasing that a release of a machine is asked for; more than none also forbids to release without erasing when erasing fails."`
 	MinimumSanitization                  Level  `json:"minimum_sanitization" enum:"clear,purge" doc:"The least that must be done to the data disks of a node, by the levels of NIST SP 800-88."`
 	RemoveMAASRecord                     bool   `json:"remove_maas_record" doc:"Delete the machine in MAAS when its node is fully decommissioned."`
+	ReleaseRetiredMachines               bool   `json:"release_retired_machines" doc:"Let reconciliation release, and so power off, the machine of a retired node that MAAS still shows as deployed."`
+	ReturnHealedNodes                    bool   `json:"return_healed_nodes" doc:"Let reconciliation return a node to service that it had quarantined itself, once the node is proven healthy."`
 	EnableDeployRetryOnDatasourceFailure bool   `json:"enable_deploy_retry_on_datasource_failure" doc:"Deploy again when cloud-init found no datasource."`
 	MaxDeployRetryAttempts               int32  `json:"max_deploy_retry_attempts" doc:"How many times to deploy again at most."`
 	AutoClaimSingleNewMachine            bool   `json:"auto_claim_single_new_machine" doc:"Claim the only New machine when nothing stronger identifies it. Dangerous where others use the same MAAS."`
@@ -69,6 +71,8 @@ type PolicyChange struct {
 	MinimumErase                         *Erase  `json:"minimum_erase,omitempty" enum:"none,quick,secure" doc:"The least erasing that a release of a machine is asked for; more than none also forbids to release without erasing when erasing fails."`
 	MinimumSanitization                  *Level  `json:"minimum_sanitization,omitempty" enum:"clear,purge" doc:"The least that must be done to the data disks of a node, by the levels of NIST SP 800-88."`
 	RemoveMAASRecord                     *bool   `json:"remove_maas_record,omitempty" doc:"Delete the machine in MAAS when its node is fully decommissioned."`
+	ReleaseRetiredMachines               *bool   `json:"release_retired_machines,omitempty" doc:"Let reconciliation release, and so power off, the machine of a retired node that MAAS still shows as deployed."`
+	ReturnHealedNodes                    *bool   `json:"return_healed_nodes,omitempty" doc:"Let reconciliation return a node to service that it had quarantined itself, once the node is proven healthy."`
 	EnableDeployRetryOnDatasourceFailure *bool   `json:"enable_deploy_retry_on_datasource_failure,omitempty" doc:"Deploy again when cloud-init found no datasource."`
 	MaxDeployRetryAttempts               *int32  `json:"max_deploy_retry_attempts,omitempty" minimum:"0" maximum:"10" doc:"How many times to deploy again at most."`
 	AutoClaimSingleNewMachine            *bool   `json:"auto_claim_single_new_machine,omitempty" doc:"Claim the only New machine when nothing stronger identifies it. Dangerous where others use the same MAAS."`

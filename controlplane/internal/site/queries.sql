@@ -63,6 +63,7 @@ UPDATE maas_site_profiles SET name = $2, description = $3, status = $4, distro_s
     discovery_timeout_seconds = $21, commission_timeout_seconds = $22, deploy_timeout_seconds = $23,
     hw_sync_seed_timeout_seconds = $24, hw_sync_health_timeout_seconds = $25, enrollment_timeout_seconds = $26,
     release_timeout_seconds = $27, version = $28, minimum_erase = $29, minimum_sanitization = $30, remove_maas_record = $31,
+    release_retired_machines = $32, return_healed_nodes = $33,
     updated_at = clock_timestamp()
 WHERE id = $1 RETURNING *;
 
@@ -125,3 +126,9 @@ ORDER BY hostname, interface LIMIT sqlc.arg(page_size);
 
 -- name: DeleteAssignment :one
 DELETE FROM maas_roce_assignments WHERE site_id = $1 AND id = $2 RETURNING *;
+
+-- name: ProfilesEver :many
+SELECT * FROM maas_site_profiles WHERE site_id = $1;
+
+-- name: AssignmentsOf :many
+SELECT * FROM maas_roce_assignments WHERE site_id = $1 AND hostname = ANY(sqlc.arg(hostnames)::text[]) ORDER BY hostname, interface;

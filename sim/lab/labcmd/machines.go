@@ -40,19 +40,24 @@ id, host name or BMC address.`,
 		c.AddCommand(&cobra.Command{
 			Use: h.word + " MACHINE", Short: h.short, Args: cobra.ExactArgs(1),
 			RunE: func(c *cobra.Command, args []string) error {
-				r, err := record(*state)
-				if err != nil {
-					return err
-				}
-				if err := control(c.Context(), r, http.MethodPost, "/machines/"+url.PathEscape(args[0])+"/"+h.happening, nil, nil); err != nil {
-					return err
-				}
-				_, err = fmt.Fprintf(c.OutOrStdout(), h.done+"\n", args[0])
-				return err
+				return happen(c, *state, args[0], h.happening, h.done)
 			},
 		})
 	}
 	return c
+}
+
+// happen lets something befall a machine and says what is so then.
+func happen(c *cobra.Command, state, machine, happening, done string) error {
+	r, err := record(state)
+	if err != nil {
+		return err
+	}
+	if err := control(c.Context(), r, http.MethodPost, "/machines/"+url.PathEscape(machine)+"/"+happening, nil, nil); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(c.OutOrStdout(), done+"\n", machine)
+	return err
 }
 
 func listCommand(state *string) *cobra.Command {
@@ -90,12 +95,21 @@ var failures = map[string]fault.Rule{
 	"release-ignored": {Fault: fault.Ignored, Operation: "machine.release"}, "power-off": {Fault: fault.Ignored, Operation: "machine.power_off"},
 }
 
+// ailments are what befalls a machine at once.
+var ailments = map[string]struct{ happening, becomes string }{"hardware": {"fail", "Failed testing"}, "broken": {"break", "Broken"}}
+
 func failCommand(state *string) *cobra.Command {
 	var count int
-	words := []string{"commissioning", "testing", "deploy", "datasource", "token", "sync", "bmc", "erase", "erase-hangs", "release", "release-ignored", "power-off"}
+	words := []string{"commissioning", "testing", "deploy", "datasource", "token", "sync", "bmc", "erase", "erase-hangs", "release", "release-ignored", "power-off", "hardware", "broken"}
 	c := &cobra.Command{
 		Use: "fail MACHINE WHAT", Short: "Let something of a machine fail from now on: " + strings.Join(words, ", "), Args: cobra.ExactArgs(2), ValidArgs: words,
+		Long: `Let something of a machine fail. Most fail when MAAS next tries them. Two happen
+at once: hardware is a test that somebody ran on the machine and that failed, and
+broken is somebody who marked it so, upon which MAAS releases it.`,
 		RunE: func(c *cobra.Command, args []string) error {
+			if ill, atOnce := ailments[args[1]]; atOnce {
+				return happen(c, *state, args[0], ill.happening, "%[1]s is "+ill.becomes+" now; heal it with: gpuaas sim machines heal %[1]s")
+			}
 			rule, possible := failures[args[1]]
 			if !possible {
 				return fmt.Errorf("%q cannot fail: use one of %s", args[1], strings.Join(words, ", "))
@@ -142,8 +156,14 @@ func known(ctx context.Context, r lab.Record, machine string) error {
 
 func healCommand(state *string) *cobra.Command {
 	return &cobra.Command{
-		Use: "heal", Short: "Let nothing fail any more", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+		Use: "heal [MACHINE]", Short: "Let nothing fail any more, or accept a machine that has failed", Args: cobra.MaximumNArgs(1),
+		Long: `Without a machine, nothing fails any more. With one, MAAS takes it back: a machine
+whose tests failed is what it was before, and a broken one is fixed. One that was
+deployed when it broke is then called Deployed with nothing installed, as in MAAS.`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				return happen(c, *state, args[0], "heal", "%s is taken back")
+			}
 			r, err := record(*state)
 			if err != nil {
 				return err

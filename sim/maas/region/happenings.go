@@ -8,7 +8,7 @@ import (
 )
 
 // Happenings are what can befall a machine past the API.
-var Happenings = []string{"delete", "recreate", "release", "redeploy", "power_on", "power_off", "change_ip", "enlist", "twin", "disown", "break_disk", "remove_disk"}
+var Happenings = []string{"delete", "recreate", "release", "redeploy", "power_on", "power_off", "change_ip", "enlist", "twin", "disown", "break_disk", "remove_disk", "fail", "break", "heal"}
 
 // Happen lets something befall a machine that nobody asked MAAS for. The name
 // is a system id, host name, MAC or BMC address; "enlist" takes the BMC address
@@ -34,12 +34,16 @@ func (r *Region) Happen(name, what string) error {
 	case "recreate":
 		r.recreate(m)
 	case "release":
-		m.Boots++
-		if r.startReleasing(m, Caller{}, "") {
-			m.PowerState = "off"
-			r.stopMetal(m.SystemID)
-			r.finishRelease(m)
+		if !m.Status.releasable() {
+			return fmt.Errorf("machine %s is %s: nobody can release it", name, m.Status)
 		}
+		r.giveUp(m)
+	case "fail":
+		return r.failTests(m)
+	case "break":
+		return r.breakDown(m)
+	case "heal":
+		return r.heal(m)
 	case "redeploy":
 		r.redeploy(m)
 	case "power_on", "power_off":
@@ -72,17 +76,87 @@ func (r *Region) recreate(m *Machine) {
 	r.say(n, Info, "New", "")
 }
 
-// redeploy is somebody who installed the default image over a machine.
+// somebody is another administrator of the region.
+var somebody = Caller{User: &User{Name: "admin", Admin: true}}
+
+// giveUp is somebody who released a machine.
+func (r *Region) giveUp(m *Machine) {
+	m.Boots++
+	if r.startReleasing(m, somebody, "") {
+		r.switchOff(m)
+		r.finishRelease(m)
+	}
+}
+
+func (r *Region) switchOff(m *Machine) {
+	m.PowerState = "off"
+	if m.Hardware != nil {
+		m.Hardware.Powered = false
+	}
+	r.stopMetal(m.SystemID)
+	r.say(m, Debug, "Node powered off", "")
+}
+
+// redeploy is somebody who installed the default image over a machine. MAAS
+// deploys only what was released before.
 func (r *Region) redeploy(m *Machine) {
+	if m.Status.releasable() {
+		r.giveUp(m)
+	}
+	r.acquire(m, somebody, nil)
 	if image, err := r.resolveImage(""); err == nil {
 		r.install(m, image)
 	}
-	m.Owner, m.UserData, m.HasUserData, m.EnableHWSync, m.HoldsDisks = "admin", "", false, false, true
+	m.UserData, m.HasUserData, m.EnableHWSync = "", false, false
 	m.Boots++
+	r.sayRequest(m, somebody, "User starting deployment", "")
 	r.startDeploying(m)
 	r.claimAuto(m)
 	m.PowerState = "on"
 	r.boot(m)
+}
+
+// failTests is somebody who tested a machine, and it did not pass. What was
+// installed stays, and it runs again afterwards.
+func (r *Region) failTests(m *Machine) error {
+	if !Legal(m.Status, Testing) {
+		return fmt.Errorf("machine %s is %s: it cannot be tested", m.SystemID, m.Status)
+	}
+	r.sayRequest(m, somebody, "User starting node testing", "")
+	r.move(m, Testing)
+	r.say(m, Info, "Testing", "")
+	m.TestingSet = r.addSet(m, setTesting, []string{"smartctl-validate"}).ID
+	r.markRun(m.TestingSet)
+	r.say(m, Info, "Script", "smartctl-validate failed")
+	r.signalTesting(m, "FAILED")
+	return nil
+}
+
+// breakDown is somebody who marked a machine broken: MAAS releases it.
+func (r *Region) breakDown(m *Machine) error {
+	if m.Status == Broken || !m.Status.releasable() && !Legal(m.Status, Broken) {
+		return fmt.Errorf("machine %s is %s: it cannot be marked broken", m.SystemID, m.Status)
+	}
+	m.Boots++
+	if r.startBreaking(m, somebody, "hardware failed") {
+		r.switchOff(m)
+		r.freeAuto(m)
+	}
+	return nil
+}
+
+// heal is somebody who accepts a machine although its tests failed, or marks a
+// broken one fixed. One that was deployed when it broke has nothing on it then.
+func (r *Region) heal(m *Machine) error {
+	switch m.Status {
+	case FailedTesting:
+		r.override(m, somebody, "")
+	case Broken:
+		r.fix(m, somebody, "")
+	default:
+		return fmt.Errorf("machine %s is %s: there is nothing to heal", m.SystemID, m.Status)
+	}
+	return nil
 }
 
 func (r *Region) flip(m *Machine, on bool) {

@@ -56,6 +56,8 @@ func (r *Region) stageDeployed(m *Machine, s Stage) {
 	if image, err := r.resolveImage(s.Image); err == nil {
 		r.install(m, image)
 	}
+	m.InstallationSet = r.addSet(m, setInstallation, nil).ID
+	r.finishSet(m.InstallationSet, ScriptPassed)
 	r.claimAuto(m)
 	r.giveToken(m)
 	if s.EnableHWSync {

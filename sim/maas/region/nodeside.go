@@ -172,6 +172,9 @@ func (r *Region) signalTesting(m *Machine, status string) {
 		r.say(m, Info, to.String(), "")
 		r.move(m, to)
 		m.Ops++
+		if to == Deployed && m.EnableHWSync {
+			r.scheduleSync(m)
+		}
 	case "FAILED":
 		r.finishSet(m.TestingSet, ScriptFailed)
 		r.say(m, Info, "Failed testing", "")

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"gpuaas/sim/maas/simclock"
@@ -59,6 +60,8 @@ type Region struct {
 	end    context.CancelFunc
 	closed bool
 	steps  sync.WaitGroup
+
+	rendered atomic.Uint64 // machine documents
 }
 
 // State is everything that outlives the process when a region is durable.
@@ -190,6 +193,9 @@ func (r *Region) Close() {
 
 // Clock is the time of the region.
 func (r *Region) Clock() simclock.Clock { return r.clock }
+
+// Rendered is how many machine documents were made: what answers cost a MAAS.
+func (r *Region) Rendered() uint64 { return r.rendered.Load() }
 
 // Changes counts what was changed since the region was made.
 func (r *Region) Changes() uint64 {

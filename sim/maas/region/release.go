@@ -262,15 +262,8 @@ func (r *Region) MarkBroken(ctx context.Context, c Caller, systemID string, f ur
 		r.mu.Unlock()
 		return nil, err
 	}
-	running, was := false, m.Status
-	m.WasDeployed = was == Deployed
-	r.sayRequest(m, c, "User marking node broken", f.Get("comment"))
-	if m.Status.releasable() && m.Status != Broken {
-		running = r.startReleasing(m, c, f.Get("comment"))
-	}
-	m.ErrorDescription = f.Get("comment")
-	r.move(m, Broken)
-	m.Ops++
+	was := m.Status
+	running := r.startBreaking(m, c, f.Get("comment"))
 	doc := r.laggingDoc(m, was)
 	r.mu.Unlock()
 	if !running {
@@ -286,6 +279,19 @@ func (r *Region) MarkBroken(ctx context.Context, c Caller, systemID string, f ur
 	return doc, nil
 }
 
+// startBreaking says whether the power must still go off.
+func (r *Region) startBreaking(m *Machine, c Caller, comment string) (running bool) {
+	m.WasDeployed = m.Status == Deployed
+	r.sayRequest(m, c, "User marking node broken", comment)
+	if m.Status.releasable() && m.Status != Broken {
+		running = r.startReleasing(m, c, comment)
+	}
+	m.ErrorDescription = comment
+	r.move(m, Broken)
+	m.Ops++
+	return running
+}
+
 // MarkFixed ends Broken; a machine that was Deployed is called so again, with
 // no system on it.
 func (r *Region) MarkFixed(c Caller, systemID string, f url.Values) (*MachineDoc, error) {
@@ -298,7 +304,12 @@ func (r *Region) MarkFixed(c Caller, systemID string, f url.Values) (*MachineDoc
 	case m.Status != Broken:
 		return nil, conflict("Can't mark a non-broken node as 'Ready'.")
 	}
-	r.sayRequest(m, c, "User marking node fixed", f.Get("comment"))
+	r.fix(m, c, f.Get("comment"))
+	return r.laggingDoc(m, Broken), nil
+}
+
+func (r *Region) fix(m *Machine, c Caller, comment string) {
+	r.sayRequest(m, c, "User marking node fixed", comment)
 	to := Ready
 	if m.WasDeployed {
 		to = Deployed
@@ -306,7 +317,6 @@ func (r *Region) MarkFixed(c Caller, systemID string, f url.Values) (*MachineDoc
 	m.ErrorDescription, m.InstallationSet, m.WasDeployed = "", 0, false
 	r.move(m, to)
 	m.Ops++
-	return r.laggingDoc(m, Broken), nil
 }
 
 // OverrideFailedTesting lets a machine be used although its tests failed.
@@ -320,7 +330,12 @@ func (r *Region) OverrideFailedTesting(c Caller, systemID string, f url.Values) 
 	case m.Status != FailedTesting:
 		return nil, conflict("Unable to override node status. Node is not in 'Failed testing' status.")
 	}
-	r.sayRequest(m, c, "User overrode 'Failed testing' status", f.Get("comment"))
+	r.override(m, c, f.Get("comment"))
+	return r.machineDoc(m), nil
+}
+
+func (r *Region) override(m *Machine, c Caller, comment string) {
+	r.sayRequest(m, c, "User overrode 'Failed testing' status", comment)
 	to := Ready
 	if m.OSystem != "" {
 		to = Deployed
@@ -329,7 +344,9 @@ func (r *Region) OverrideFailedTesting(c Caller, systemID string, f url.Values) 
 	}
 	m.ErrorDescription = ""
 	r.move(m, to)
-	return r.machineDoc(m), nil
+	if to == Deployed && m.EnableHWSync { // the tests ended it
+		r.scheduleSync(m)
+	}
 }
 
 // Test runs the tests alone.

@@ -5,6 +5,7 @@ import (
 )
 
 func (r *Region) machineDoc(m *Machine) *MachineDoc {
+	r.rendered.Add(1)
 	d := &MachineDoc{
 		TestsDoc: r.tests(m), SystemID: m.SystemID, Hostname: m.Hostname, FQDN: m.FQDN(), Description: m.Description, HardwareUUID: optional(m.HardwareUUID),
 		Architecture: m.Architecture, MinHWEKernel: m.MinHWEKernel, HWEKernel: optional(m.HWEKernel), BootMethod: optional(m.BootMethod),

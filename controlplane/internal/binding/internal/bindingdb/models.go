@@ -27,4 +27,6 @@ type NodeMaasState struct {
 	DriftResolvedAt    *time.Time
 	BoundAt            time.Time
 	UpdatedAt          time.Time
+	// The installation of MAAS that the node runs on; 0: not seen yet.
+	InstallationID int64
 }

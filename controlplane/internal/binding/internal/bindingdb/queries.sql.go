@@ -7,13 +7,14 @@ package bindingdb
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"gpuaas/controlplane/internal/id"
 )
 
 const byIPMI = `-- name: ByIPMI :one
-SELECT b.node_id, b.site_id, b.profile_id, b.maas_system_id, b.ipmi_ip, b.pxe_mac, b.last_maas_status, b.last_maas_power_state, b.last_maas_ips, b.last_reconciled_at, b.drift_detected, b.drift_details, b.drift_resolved_at, b.bound_at, b.updated_at FROM node_maas_state b JOIN nodes n ON n.id = b.node_id
+SELECT b.node_id, b.site_id, b.profile_id, b.maas_system_id, b.ipmi_ip, b.pxe_mac, b.last_maas_status, b.last_maas_power_state, b.last_maas_ips, b.last_reconciled_at, b.drift_detected, b.drift_details, b.drift_resolved_at, b.bound_at, b.updated_at, b.installation_id FROM node_maas_state b JOIN nodes n ON n.id = b.node_id
 WHERE b.site_id = $1 AND b.ipmi_ip = $2 AND n.status <> 'deleted' ORDER BY b.bound_at DESC LIMIT 1
 `
 
@@ -41,12 +42,13 @@ func (q *Queries) ByIPMI(ctx context.Context, arg ByIPMIParams) (NodeMaasState, 
 		&i.DriftResolvedAt,
 		&i.BoundAt,
 		&i.UpdatedAt,
+		&i.InstallationID,
 	)
 	return i, err
 }
 
 const byMachine = `-- name: ByMachine :one
-SELECT b.node_id, b.site_id, b.profile_id, b.maas_system_id, b.ipmi_ip, b.pxe_mac, b.last_maas_status, b.last_maas_power_state, b.last_maas_ips, b.last_reconciled_at, b.drift_detected, b.drift_details, b.drift_resolved_at, b.bound_at, b.updated_at FROM node_maas_state b JOIN nodes n ON n.id = b.node_id JOIN maas_sites s ON s.id = b.site_id JOIN maas_sites here ON here.id = $1
+SELECT b.node_id, b.site_id, b.profile_id, b.maas_system_id, b.ipmi_ip, b.pxe_mac, b.last_maas_status, b.last_maas_power_state, b.last_maas_ips, b.last_reconciled_at, b.drift_detected, b.drift_details, b.drift_resolved_at, b.bound_at, b.updated_at, b.installation_id FROM node_maas_state b JOIN nodes n ON n.id = b.node_id JOIN maas_sites s ON s.id = b.site_id JOIN maas_sites here ON here.id = $1
 WHERE s.api_base_url = here.api_base_url AND b.maas_system_id = $2 AND n.status <> 'deleted' ORDER BY b.bound_at DESC LIMIT 1
 `
 
@@ -75,12 +77,201 @@ func (q *Queries) ByMachine(ctx context.Context, arg ByMachineParams) (NodeMaasS
 		&i.DriftResolvedAt,
 		&i.BoundAt,
 		&i.UpdatedAt,
+		&i.InstallationID,
 	)
 	return i, err
 }
 
+const byMachines = `-- name: ByMachines :many
+SELECT b.node_id, b.site_id, b.profile_id, b.maas_system_id, b.ipmi_ip, b.pxe_mac, b.last_maas_status, b.last_maas_power_state, b.last_maas_ips, b.last_reconciled_at, b.drift_detected, b.drift_details, b.drift_resolved_at, b.bound_at, b.updated_at, b.installation_id FROM node_maas_state b JOIN nodes n ON n.id = b.node_id
+WHERE b.site_id = $1 AND b.maas_system_id = ANY($2::text[]) AND n.status <> 'deleted'
+ORDER BY b.maas_system_id
+`
+
+type ByMachinesParams struct {
+	SiteID   id.Site
+	Machines []string
+}
+
+func (q *Queries) ByMachines(ctx context.Context, arg ByMachinesParams) ([]NodeMaasState, error) {
+	rows, err := q.db.Query(ctx, byMachines, arg.SiteID, arg.Machines)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []NodeMaasState
+	for rows.Next() {
+		var i NodeMaasState
+		if err := rows.Scan(
+			&i.NodeID,
+			&i.SiteID,
+			&i.ProfileID,
+			&i.MaasSystemID,
+			&i.IpmiIp,
+			&i.PxeMac,
+			&i.LastMaasStatus,
+			&i.LastMaasPowerState,
+			&i.LastMaasIps,
+			&i.LastReconciledAt,
+			&i.DriftDetected,
+			&i.DriftDetails,
+			&i.DriftResolvedAt,
+			&i.BoundAt,
+			&i.UpdatedAt,
+			&i.InstallationID,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const count = `-- name: Count :one
+SELECT count(*) FROM node_maas_state b JOIN nodes n ON n.id = b.node_id WHERE b.site_id = $1 AND n.status <> 'deleted'
+`
+
+func (q *Queries) Count(ctx context.Context, siteID id.Site) (int64, error) {
+	row := q.db.QueryRow(ctx, count, siteID)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const endDrift = `-- name: EndDrift :exec
+UPDATE node_maas_state SET drift_detected = false, drift_details = '{}', drift_resolved_at = $2::timestamptz, updated_at = clock_timestamp()
+WHERE node_id = $1 AND drift_detected
+`
+
+type EndDriftParams struct {
+	NodeID id.Node
+	At     time.Time
+}
+
+func (q *Queries) EndDrift(ctx context.Context, arg EndDriftParams) error {
+	_, err := q.db.Exec(ctx, endDrift, arg.NodeID, arg.At)
+	return err
+}
+
+const forSweep = `-- name: ForSweep :many
+SELECT b.node_id, b.site_id, b.profile_id, b.maas_system_id, b.ipmi_ip, b.pxe_mac, b.last_maas_status, b.last_maas_power_state, b.last_maas_ips, b.last_reconciled_at, b.drift_detected, b.drift_details, b.drift_resolved_at, b.bound_at, b.updated_at, b.installation_id FROM node_maas_state b JOIN nodes n ON n.id = b.node_id
+WHERE b.site_id = $1 AND (b.last_reconciled_at IS NULL OR b.last_reconciled_at < $2::timestamptz) AND n.status <> 'deleted'
+ORDER BY b.last_reconciled_at NULLS FIRST, b.node_id LIMIT $3
+`
+
+type ForSweepParams struct {
+	SiteID id.Site
+	Before time.Time
+	Most   int32
+}
+
+func (q *Queries) ForSweep(ctx context.Context, arg ForSweepParams) ([]NodeMaasState, error) {
+	rows, err := q.db.Query(ctx, forSweep, arg.SiteID, arg.Before, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []NodeMaasState
+	for rows.Next() {
+		var i NodeMaasState
+		if err := rows.Scan(
+			&i.NodeID,
+			&i.SiteID,
+			&i.ProfileID,
+			&i.MaasSystemID,
+			&i.IpmiIp,
+			&i.PxeMac,
+			&i.LastMaasStatus,
+			&i.LastMaasPowerState,
+			&i.LastMaasIps,
+			&i.LastReconciledAt,
+			&i.DriftDetected,
+			&i.DriftDetails,
+			&i.DriftResolvedAt,
+			&i.BoundAt,
+			&i.UpdatedAt,
+			&i.InstallationID,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const lockOfNode = `-- name: LockOfNode :one
+SELECT node_id, site_id, profile_id, maas_system_id, ipmi_ip, pxe_mac, last_maas_status, last_maas_power_state, last_maas_ips, last_reconciled_at, drift_detected, drift_details, drift_resolved_at, bound_at, updated_at, installation_id FROM node_maas_state WHERE node_id = $1 FOR NO KEY UPDATE
+`
+
+func (q *Queries) LockOfNode(ctx context.Context, nodeID id.Node) (NodeMaasState, error) {
+	row := q.db.QueryRow(ctx, lockOfNode, nodeID)
+	var i NodeMaasState
+	err := row.Scan(
+		&i.NodeID,
+		&i.SiteID,
+		&i.ProfileID,
+		&i.MaasSystemID,
+		&i.IpmiIp,
+		&i.PxeMac,
+		&i.LastMaasStatus,
+		&i.LastMaasPowerState,
+		&i.LastMaasIps,
+		&i.LastReconciledAt,
+		&i.DriftDetected,
+		&i.DriftDetails,
+		&i.DriftResolvedAt,
+		&i.BoundAt,
+		&i.UpdatedAt,
+		&i.InstallationID,
+	)
+	return i, err
+}
+
+const looked = `-- name: Looked :execrows
+UPDATE node_maas_state b SET last_maas_status = u.status, last_maas_power_state = u.power, last_maas_ips = u.ips,
+    installation_id = CASE WHEN b.installation_id = 0 THEN u.installation ELSE b.installation_id END,
+    last_reconciled_at = u.at, updated_at = clock_timestamp()
+FROM (SELECT unnest($1::uuid[]) AS node_id, unnest($2::text[]) AS status, unnest($3::text[]) AS power,
+        string_to_array(unnest($4::text[]), ',') AS ips, unnest($5::bigint[]) AS installation,
+        unnest($6::timestamptz[]) AS at) u
+WHERE b.node_id = u.node_id AND (b.last_maas_status <> u.status OR b.last_maas_power_state <> u.power
+    OR NOT (b.last_maas_ips @> u.ips AND b.last_maas_ips <@ u.ips) OR b.installation_id = 0 AND u.installation <> 0)
+`
+
+type LookedParams struct {
+	Nodes         []string
+	Statuses      []string
+	Powers        []string
+	Addresses     []string
+	Installations []int64
+	Times         []time.Time
+}
+
+// The order in which MAAS lists addresses means nothing. An installation is
+// taken over once; another one after it is for somebody to judge.
+func (q *Queries) Looked(ctx context.Context, arg LookedParams) (int64, error) {
+	result, err := q.db.Exec(ctx, looked,
+		arg.Nodes,
+		arg.Statuses,
+		arg.Powers,
+		arg.Addresses,
+		arg.Installations,
+		arg.Times,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const ofNode = `-- name: OfNode :one
-SELECT node_id, site_id, profile_id, maas_system_id, ipmi_ip, pxe_mac, last_maas_status, last_maas_power_state, last_maas_ips, last_reconciled_at, drift_detected, drift_details, drift_resolved_at, bound_at, updated_at FROM node_maas_state WHERE node_id = $1
+SELECT node_id, site_id, profile_id, maas_system_id, ipmi_ip, pxe_mac, last_maas_status, last_maas_power_state, last_maas_ips, last_reconciled_at, drift_detected, drift_details, drift_resolved_at, bound_at, updated_at, installation_id FROM node_maas_state WHERE node_id = $1
 `
 
 func (q *Queries) OfNode(ctx context.Context, nodeID id.Node) (NodeMaasState, error) {
@@ -102,8 +293,144 @@ func (q *Queries) OfNode(ctx context.Context, nodeID id.Node) (NodeMaasState, er
 		&i.DriftResolvedAt,
 		&i.BoundAt,
 		&i.UpdatedAt,
+		&i.InstallationID,
 	)
 	return i, err
+}
+
+const ofNodes = `-- name: OfNodes :many
+SELECT node_id, site_id, profile_id, maas_system_id, ipmi_ip, pxe_mac, last_maas_status, last_maas_power_state, last_maas_ips, last_reconciled_at, drift_detected, drift_details, drift_resolved_at, bound_at, updated_at, installation_id FROM node_maas_state WHERE node_id = ANY($1::uuid[]) ORDER BY node_id
+`
+
+func (q *Queries) OfNodes(ctx context.Context, nodes []string) ([]NodeMaasState, error) {
+	rows, err := q.db.Query(ctx, ofNodes, nodes)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []NodeMaasState
+	for rows.Next() {
+		var i NodeMaasState
+		if err := rows.Scan(
+			&i.NodeID,
+			&i.SiteID,
+			&i.ProfileID,
+			&i.MaasSystemID,
+			&i.IpmiIp,
+			&i.PxeMac,
+			&i.LastMaasStatus,
+			&i.LastMaasPowerState,
+			&i.LastMaasIps,
+			&i.LastReconciledAt,
+			&i.DriftDetected,
+			&i.DriftDetails,
+			&i.DriftResolvedAt,
+			&i.BoundAt,
+			&i.UpdatedAt,
+			&i.InstallationID,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const rebase = `-- name: Rebase :execrows
+UPDATE node_maas_state SET installation_id = $2, updated_at = clock_timestamp() WHERE node_id = $1
+`
+
+type RebaseParams struct {
+	NodeID         id.Node
+	InstallationID int64
+}
+
+func (q *Queries) Rebase(ctx context.Context, arg RebaseParams) (int64, error) {
+	result, err := q.db.Exec(ctx, rebase, arg.NodeID, arg.InstallationID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const rebind = `-- name: Rebind :exec
+UPDATE node_maas_state SET maas_system_id = $2, installation_id = $3, bound_at = clock_timestamp(), updated_at = clock_timestamp()
+WHERE node_id = $1
+`
+
+type RebindParams struct {
+	NodeID         id.Node
+	MaasSystemID   string
+	InstallationID int64
+}
+
+func (q *Queries) Rebind(ctx context.Context, arg RebindParams) error {
+	_, err := q.db.Exec(ctx, rebind, arg.NodeID, arg.MaasSystemID, arg.InstallationID)
+	return err
+}
+
+const setDrift = `-- name: SetDrift :exec
+UPDATE node_maas_state SET drift_detected = true, drift_details = $2, drift_resolved_at = NULL, updated_at = clock_timestamp()
+WHERE node_id = $1 AND (NOT drift_detected OR drift_details <> $2)
+`
+
+type SetDriftParams struct {
+	NodeID  id.Node
+	Details json.RawMessage
+}
+
+func (q *Queries) SetDrift(ctx context.Context, arg SetDriftParams) error {
+	_, err := q.db.Exec(ctx, setDrift, arg.NodeID, arg.Details)
+	return err
+}
+
+const shared = `-- name: Shared :many
+SELECT b.maas_system_id, array_agg(b.node_id::text ORDER BY b.node_id)::text[] AS nodes
+FROM node_maas_state b JOIN nodes n ON n.id = b.node_id JOIN maas_sites s ON s.id = b.site_id JOIN maas_sites here ON here.id = $1
+WHERE s.api_base_url = here.api_base_url AND n.status <> 'deleted'
+GROUP BY b.maas_system_id HAVING count(*) > 1
+`
+
+type SharedRow struct {
+	MaasSystemID string
+	Nodes        []string
+}
+
+func (q *Queries) Shared(ctx context.Context, siteID id.Site) ([]SharedRow, error) {
+	rows, err := q.db.Query(ctx, shared, siteID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SharedRow
+	for rows.Next() {
+		var i SharedRow
+		if err := rows.Scan(&i.MaasSystemID, &i.Nodes); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const touch = `-- name: Touch :exec
+UPDATE node_maas_state SET last_reconciled_at = $1::timestamptz WHERE node_id = ANY($2::uuid[])
+`
+
+type TouchParams struct {
+	At    time.Time
+	Nodes []string
+}
+
+func (q *Queries) Touch(ctx context.Context, arg TouchParams) error {
+	_, err := q.db.Exec(ctx, touch, arg.At, arg.Nodes)
+	return err
 }
 
 const unbind = `-- name: Unbind :execrows
@@ -141,10 +468,10 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 ON CONFLICT (node_id) DO UPDATE SET site_id = excluded.site_id, profile_id = excluded.profile_id, maas_system_id = excluded.maas_system_id,
     ipmi_ip = excluded.ipmi_ip, pxe_mac = excluded.pxe_mac, last_maas_status = excluded.last_maas_status,
     last_maas_power_state = excluded.last_maas_power_state, last_maas_ips = excluded.last_maas_ips,
-    last_reconciled_at = excluded.last_reconciled_at, updated_at = excluded.updated_at,
+    last_reconciled_at = excluded.last_reconciled_at, installation_id = 0, updated_at = excluded.updated_at,
     bound_at = CASE WHEN node_maas_state.site_id = excluded.site_id AND node_maas_state.maas_system_id = excluded.maas_system_id
         THEN node_maas_state.bound_at ELSE excluded.bound_at END
-RETURNING node_id, site_id, profile_id, maas_system_id, ipmi_ip, pxe_mac, last_maas_status, last_maas_power_state, last_maas_ips, last_reconciled_at, drift_detected, drift_details, drift_resolved_at, bound_at, updated_at
+RETURNING node_id, site_id, profile_id, maas_system_id, ipmi_ip, pxe_mac, last_maas_status, last_maas_power_state, last_maas_ips, last_reconciled_at, drift_detected, drift_details, drift_resolved_at, bound_at, updated_at, installation_id
 `
 
 type UpsertParams struct {
@@ -190,6 +517,7 @@ func (q *Queries) Upsert(ctx context.Context, arg UpsertParams) (NodeMaasState, 
 		&i.DriftResolvedAt,
 		&i.BoundAt,
 		&i.UpdatedAt,
+		&i.InstallationID,
 	)
 	return i, err
 }

@@ -798,6 +798,77 @@ func (q *Queries) Lost(ctx context.Context, arg LostParams) ([]LostRow, error) {
 	return items, nil
 }
 
+const many = `-- name: Many :many
+SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
+FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id LEFT JOIN verifier_sets v ON true
+WHERE n.id = ANY($1::uuid[]) ORDER BY n.id
+`
+
+type ManyRow struct {
+	Node            Node
+	LastContactAt   *time.Time
+	VerifiersWanted int64
+}
+
+func (q *Queries) Many(ctx context.Context, nodes []string) ([]ManyRow, error) {
+	rows, err := q.db.Query(ctx, many, nodes)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ManyRow
+	for rows.Next() {
+		var i ManyRow
+		if err := rows.Scan(
+			&i.Node.ID,
+			&i.Node.Status,
+			&i.Node.Hostname,
+			&i.Node.Host,
+			&i.Node.Port,
+			&i.Node.SkuID,
+			&i.Node.GpusTotal,
+			&i.Node.RegionCode,
+			&i.Node.OnboardingMode,
+			&i.Node.SshUsername,
+			&i.Node.AccessMethod,
+			&i.Node.Schedulable,
+			&i.Node.HoldReason,
+			&i.Node.Generation,
+			&i.Node.AgentChannel,
+			&i.Node.DesiredAgentVersion,
+			&i.Node.DesiredDeliveryMode,
+			&i.Node.ReportedAgentVersion,
+			&i.Node.ReportedAgentCommit,
+			&i.Node.LastDeliveryAttemptAt,
+			&i.Node.LastDeliveryResult,
+			&i.Node.LastDeliveryCorrelationID,
+			&i.Node.AgentInstance,
+			&i.Node.VerifierVersion,
+			&i.Node.CertificateNotAfter,
+			&i.Node.Capabilities,
+			&i.Node.Version,
+			&i.Node.CreatedAt,
+			&i.Node.UpdatedAt,
+			&i.Node.StatusChangedAt,
+			&i.Node.AwaitedBy,
+			&i.Node.FirstPollAt,
+			&i.Node.HeldBy,
+			&i.Node.TaintedAt,
+			&i.Node.CleanAt,
+			&i.Node.HeldUnclean,
+			&i.LastContactAt,
+			&i.VerifiersWanted,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const node = `-- name: Node :one
 SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
 FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id LEFT JOIN verifier_sets v ON true
@@ -854,6 +925,24 @@ func (q *Queries) Node(ctx context.Context, argID id.Node) (NodeRow, error) {
 		&i.VerifiersWanted,
 	)
 	return i, err
+}
+
+const observedUntil = `-- name: ObservedUntil :one
+SELECT snapshot FROM node_events
+WHERE node_id = $1 AND kind = 'observed' AND ($2::timestamptz IS NULL OR occurred_at <= $2)
+ORDER BY seq DESC LIMIT 1
+`
+
+type ObservedUntilParams struct {
+	NodeID id.Node
+	Until  *time.Time
+}
+
+func (q *Queries) ObservedUntil(ctx context.Context, arg ObservedUntilParams) (json.RawMessage, error) {
+	row := q.db.QueryRow(ctx, observedUntil, arg.NodeID, arg.Until)
+	var snapshot json.RawMessage
+	err := row.Scan(&snapshot)
+	return snapshot, err
 }
 
 const presented = `-- name: Presented :one

@@ -1470,6 +1470,28 @@ func (q *Queries) SetBatch(ctx context.Context, arg SetBatchParams) (NodeOnboard
 	return i, err
 }
 
+const sighting = `-- name: Sighting :one
+SELECT seq, onboarding_id, epoch, stage, attempt, status, message, details, occurred_at FROM node_onboarding_events WHERE onboarding_id = $1 AND status = 'observed' ORDER BY seq DESC LIMIT 1
+`
+
+// What was last observed about the onboarding.
+func (q *Queries) Sighting(ctx context.Context, onboardingID id.Onboarding) (NodeOnboardingEvent, error) {
+	row := q.db.QueryRow(ctx, sighting, onboardingID)
+	var i NodeOnboardingEvent
+	err := row.Scan(
+		&i.Seq,
+		&i.OnboardingID,
+		&i.Epoch,
+		&i.Stage,
+		&i.Attempt,
+		&i.Status,
+		&i.Message,
+		&i.Details,
+		&i.OccurredAt,
+	)
+	return i, err
+}
+
 const start = `-- name: Start :one
 UPDATE node_onboardings SET status = 'running', started_at = $2, admitted_at = COALESCE(admitted_at, $2), workflow_run_id = $3, updated_at = $2
 WHERE id = $1 AND status = 'pending' RETURNING id, batch_id, site_id, profile_id, sku_id, hostname, ipmi_ip, pxe_mac, maas_system_id, node_id, initialize_disks, status, current_stage, current_attempt, current_takes, epoch, action, adopted, failure_class, error_code, error_message, error_remedy, error_details, facts, observed_status, observed_power, observed_ips, observed_at, observed_since, workflow_id, workflow_run_id, requested_by, correlation_id, requested_at, admitted_at, started_at, stage_started_at, parked_at, completed_at, updated_at
@@ -1527,6 +1549,45 @@ func (q *Queries) Start(ctx context.Context, arg StartParams) (NodeOnboarding, e
 		&i.UpdatedAt,
 	)
 	return i, err
+}
+
+const under = `-- name: Under :many
+SELECT id, node_id, maas_system_id, hostname, status FROM node_onboardings WHERE site_id = $1 AND completed_at IS NULL ORDER BY id
+`
+
+type UnderRow struct {
+	ID           id.Onboarding
+	NodeID       id.Node
+	MaasSystemID string
+	Hostname     string
+	Status       string
+}
+
+// Those of a site that have not ended.
+func (q *Queries) Under(ctx context.Context, siteID id.Site) ([]UnderRow, error) {
+	rows, err := q.db.Query(ctx, under, siteID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []UnderRow
+	for rows.Next() {
+		var i UnderRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.NodeID,
+			&i.MaasSystemID,
+			&i.Hostname,
+			&i.Status,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const unfinished = `-- name: Unfinished :one

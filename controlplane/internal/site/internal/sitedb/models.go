@@ -97,6 +97,10 @@ type Profile struct {
 	MinimumSanitization string
 	// Delete the machine in MAAS when its node is fully decommissioned.
 	RemoveMaasRecord bool
+	// Reconciliation releases and so powers off the machine of a retired node that MAAS still shows as deployed.
+	ReleaseRetiredMachines bool
+	// Reconciliation returns a node to service that it had quarantined itself, once the node is proven healthy.
+	ReturnHealedNodes bool
 }
 
 type Site struct {

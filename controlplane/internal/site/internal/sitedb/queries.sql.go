@@ -12,6 +12,44 @@ import (
 	"gpuaas/controlplane/internal/id"
 )
 
+const assignmentsOf = `-- name: AssignmentsOf :many
+SELECT id, site_id, hostname, interface, ipv4_cidr, mtu, created_at, updated_at FROM maas_roce_assignments WHERE site_id = $1 AND hostname = ANY($2::text[]) ORDER BY hostname, interface
+`
+
+type AssignmentsOfParams struct {
+	SiteID    id.Site
+	Hostnames []string
+}
+
+func (q *Queries) AssignmentsOf(ctx context.Context, arg AssignmentsOfParams) ([]Assignment, error) {
+	rows, err := q.db.Query(ctx, assignmentsOf, arg.SiteID, arg.Hostnames)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Assignment
+	for rows.Next() {
+		var i Assignment
+		if err := rows.Scan(
+			&i.ID,
+			&i.SiteID,
+			&i.Hostname,
+			&i.Interface,
+			&i.Ipv4Cidr,
+			&i.MTU,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const deleteAssignment = `-- name: DeleteAssignment :one
 DELETE FROM maas_roce_assignments WHERE site_id = $1 AND id = $2 RETURNING id, site_id, hostname, interface, ipv4_cidr, mtu, created_at, updated_at
 `
@@ -366,7 +404,7 @@ func (q *Queries) ListOverrides(ctx context.Context, arg ListOverridesParams) ([
 }
 
 const listProfiles = `-- name: ListProfiles :many
-SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record FROM maas_site_profiles
+SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record, release_retired_machines, return_healed_nodes FROM maas_site_profiles
 WHERE site_id = $1 AND deleted_at IS NULL AND id > $2::uuid
 ORDER BY id LIMIT $3
 `
@@ -422,6 +460,8 @@ func (q *Queries) ListProfiles(ctx context.Context, arg ListProfilesParams) ([]P
 			&i.MinimumErase,
 			&i.MinimumSanitization,
 			&i.RemoveMaasRecord,
+			&i.ReleaseRetiredMachines,
+			&i.ReturnHealedNodes,
 		); err != nil {
 			return nil, err
 		}
@@ -520,7 +560,7 @@ func (q *Queries) LockOverride(ctx context.Context, arg LockOverrideParams) (Ove
 }
 
 const lockProfile = `-- name: LockProfile :one
-SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record FROM maas_site_profiles WHERE site_id = $1 AND id = $2 AND deleted_at IS NULL FOR NO KEY UPDATE
+SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record, release_retired_machines, return_healed_nodes FROM maas_site_profiles WHERE site_id = $1 AND id = $2 AND deleted_at IS NULL FOR NO KEY UPDATE
 `
 
 type LockProfileParams struct {
@@ -567,6 +607,8 @@ func (q *Queries) LockProfile(ctx context.Context, arg LockProfileParams) (Profi
 		&i.MinimumErase,
 		&i.MinimumSanitization,
 		&i.RemoveMaasRecord,
+		&i.ReleaseRetiredMachines,
+		&i.ReturnHealedNodes,
 	)
 	return i, err
 }
@@ -687,7 +729,7 @@ func (q *Queries) Override(ctx context.Context, arg OverrideParams) (Override, e
 }
 
 const profile = `-- name: Profile :one
-SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record FROM maas_site_profiles WHERE site_id = $1 AND id = $2 AND deleted_at IS NULL
+SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record, release_retired_machines, return_healed_nodes FROM maas_site_profiles WHERE site_id = $1 AND id = $2 AND deleted_at IS NULL
 `
 
 type ProfileParams struct {
@@ -734,12 +776,14 @@ func (q *Queries) Profile(ctx context.Context, arg ProfileParams) (Profile, erro
 		&i.MinimumErase,
 		&i.MinimumSanitization,
 		&i.RemoveMaasRecord,
+		&i.ReleaseRetiredMachines,
+		&i.ReturnHealedNodes,
 	)
 	return i, err
 }
 
 const profileNamed = `-- name: ProfileNamed :one
-SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record FROM maas_site_profiles WHERE site_id = $1 AND name = $2 AND deleted_at IS NULL
+SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record, release_retired_machines, return_healed_nodes FROM maas_site_profiles WHERE site_id = $1 AND name = $2 AND deleted_at IS NULL
 `
 
 type ProfileNamedParams struct {
@@ -786,8 +830,72 @@ func (q *Queries) ProfileNamed(ctx context.Context, arg ProfileNamedParams) (Pro
 		&i.MinimumErase,
 		&i.MinimumSanitization,
 		&i.RemoveMaasRecord,
+		&i.ReleaseRetiredMachines,
+		&i.ReturnHealedNodes,
 	)
 	return i, err
+}
+
+const profilesEver = `-- name: ProfilesEver :many
+SELECT id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record, release_retired_machines, return_healed_nodes FROM maas_site_profiles WHERE site_id = $1
+`
+
+func (q *Queries) ProfilesEver(ctx context.Context, siteID id.Site) ([]Profile, error) {
+	rows, err := q.db.Query(ctx, profilesEver, siteID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Profile
+	for rows.Next() {
+		var i Profile
+		if err := rows.Scan(
+			&i.ID,
+			&i.SiteID,
+			&i.Name,
+			&i.Description,
+			&i.Status,
+			&i.DistroSeries,
+			&i.Architecture,
+			&i.PxeIface,
+			&i.PxeVlanVid,
+			&i.NodePxeIface,
+			&i.StrictPxePreflight,
+			&i.EnablePhase2Roce,
+			&i.RequireHwSync,
+			&i.HardwareSyncInterval,
+			&i.ReleaseFallbackNoErase,
+			&i.EnableDeployRetryOnDatasourceFailure,
+			&i.MaxDeployRetryAttempts,
+			&i.AutoClaimSingleNewMachine,
+			&i.BatchMaxParallel,
+			&i.SiteBootstrapBundleRef,
+			&i.EnrollmentTokenTtlSeconds,
+			&i.DiscoveryTimeoutSeconds,
+			&i.CommissionTimeoutSeconds,
+			&i.DeployTimeoutSeconds,
+			&i.HwSyncSeedTimeoutSeconds,
+			&i.HwSyncHealthTimeoutSeconds,
+			&i.EnrollmentTimeoutSeconds,
+			&i.ReleaseTimeoutSeconds,
+			&i.Version,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.DeletedAt,
+			&i.MinimumErase,
+			&i.MinimumSanitization,
+			&i.RemoveMaasRecord,
+			&i.ReleaseRetiredMachines,
+			&i.ReturnHealedNodes,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const selectorTaken = `-- name: SelectorTaken :one
@@ -875,8 +983,9 @@ UPDATE maas_site_profiles SET name = $2, description = $3, status = $4, distro_s
     discovery_timeout_seconds = $21, commission_timeout_seconds = $22, deploy_timeout_seconds = $23,
     hw_sync_seed_timeout_seconds = $24, hw_sync_health_timeout_seconds = $25, enrollment_timeout_seconds = $26,
     release_timeout_seconds = $27, version = $28, minimum_erase = $29, minimum_sanitization = $30, remove_maas_record = $31,
+    release_retired_machines = $32, return_healed_nodes = $33,
     updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record
+WHERE id = $1 RETURNING id, site_id, name, description, status, distro_series, architecture, pxe_iface, pxe_vlan_vid, node_pxe_iface, strict_pxe_preflight, enable_phase2_roce, require_hw_sync, hardware_sync_interval, release_fallback_no_erase, enable_deploy_retry_on_datasource_failure, max_deploy_retry_attempts, auto_claim_single_new_machine, batch_max_parallel, site_bootstrap_bundle_ref, enrollment_token_ttl_seconds, discovery_timeout_seconds, commission_timeout_seconds, deploy_timeout_seconds, hw_sync_seed_timeout_seconds, hw_sync_health_timeout_seconds, enrollment_timeout_seconds, release_timeout_seconds, version, created_at, updated_at, deleted_at, minimum_erase, minimum_sanitization, remove_maas_record, release_retired_machines, return_healed_nodes
 `
 
 type SetProfileParams struct {
@@ -911,6 +1020,8 @@ type SetProfileParams struct {
 	MinimumErase                         string
 	MinimumSanitization                  string
 	RemoveMaasRecord                     bool
+	ReleaseRetiredMachines               bool
+	ReturnHealedNodes                    bool
 }
 
 func (q *Queries) SetProfile(ctx context.Context, arg SetProfileParams) (Profile, error) {
@@ -946,6 +1057,8 @@ func (q *Queries) SetProfile(ctx context.Context, arg SetProfileParams) (Profile
 		arg.MinimumErase,
 		arg.MinimumSanitization,
 		arg.RemoveMaasRecord,
+		arg.ReleaseRetiredMachines,
+		arg.ReturnHealedNodes,
 	)
 	var i Profile
 	err := row.Scan(
@@ -984,6 +1097,8 @@ func (q *Queries) SetProfile(ctx context.Context, arg SetProfileParams) (Profile
 		&i.MinimumErase,
 		&i.MinimumSanitization,
 		&i.RemoveMaasRecord,
+		&i.ReleaseRetiredMachines,
+		&i.ReturnHealedNodes,
 	)
 	return i, err
 }

@@ -1,0 +1,274 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"gpuaas/contract/apiclient"
+)
+
+func severities() []string { return []string{"critical", "warning", "info", "debug"} }
+
+func (a *app) findingColumns() []column[apiclient.ReconciliationFindingView] {
+	type view = apiclient.ReconciliationFindingView
+	return []column[view]{
+		{title: "NODE", text: func(v view) string { return or(text(v.Hostname), text(v.MaasSystemId)) }},
+		{title: "SITE", text: func(v view) string { return v.SiteName }},
+		{title: "FINDING", text: func(v view) string { return v.Type }},
+		{title: "SEVERITY", text: func(v view) string { return string(v.Severity) }},
+		{title: "SINCE", text: func(v view) string { return a.when(v.OpenedAt) }},
+		{title: "STATE", text: findingState},
+		{title: "ACTION", text: findingAction},
+		{title: "ID", text: func(v view) string { return v.FindingId.String() }, detail: true},
+		{title: "EXPECTED", text: func(v view) string { return v.Expected }, detail: true},
+		{title: "OBSERVED", text: func(v view) string { return v.Observed }, detail: true},
+		{title: "WHAT HAPPENED", text: func(v view) string { return v.Message }, detail: true},
+		{title: "OCCURRENCE", text: func(v view) string { return strconv.Itoa(int(v.Occurrence)) }, detail: true},
+		{title: "KNOWN", text: acknowledgedText, detail: true},
+	}
+}
+
+// pastColumns are findings of all times: when each ended matters, and by which id somebody
+// says that it is known.
+func (a *app) pastColumns() []column[apiclient.ReconciliationFindingView] {
+	type view = apiclient.ReconciliationFindingView
+	now := a.findingColumns()
+	return append(now[:6:6], []column[view]{
+		{title: "ENDED", text: func(v view) string { return a.whenever(v.ClosedAt) }},
+		{title: "WHAT HAPPENED", text: func(v view) string { return v.Message }},
+		{title: "ID", text: func(v view) string { return v.FindingId.String() }},
+	}...)
+}
+
+// findingState is how a finding stands; what came back again and again says so.
+func findingState(v apiclient.ReconciliationFindingView) string {
+	state := string(v.Status)
+	if v.Status == "open" {
+		state = "seen once"
+	}
+	if v.AcknowledgedAt != nil {
+		state += ", known"
+	}
+	if v.Occurrence > 1 {
+		state += fmt.Sprintf(", time %d", v.Occurrence)
+	}
+	return state
+}
+
+// findingAction is what reconciliation does about a finding by itself.
+func findingAction(v apiclient.ReconciliationFindingView) string {
+	action := text(v.Action)
+	switch {
+	case action == "":
+		return ""
+	case v.ActedAt != nil:
+		return action + ": done"
+	case text(v.Withheld) != "":
+		return action + ": withheld, " + text(v.Withheld)
+	case v.Status == "closed":
+		return action + ": not done"
+	}
+	return action + ": due"
+}
+
+func acknowledgedText(v apiclient.ReconciliationFindingView) string {
+	if v.AcknowledgedAt == nil {
+		return ""
+	}
+	return text(v.Acknowledgement) + " (" + text(v.AcknowledgedBy) + ")"
+}
+
+// driftCommand lists by itself: it is what people look at first.
+func (a *app) driftCommand() *cobra.Command {
+	cmd := a.driftListCommand("drift", groupMachines)
+	cmd.Short = "Nodes that MAAS, the agents and the inventory disagree about"
+	cmd.Long = "Lists the nodes that are not as they should be, the worst first: what was found, since when, and what\n" +
+		"reconciliation did about it by itself. gpuaas drift show NODE explains one and says what to do; gpuaas drift\n" +
+		"resolve NODE settles it. What heals is over by itself and stays in gpuaas drift findings."
+	cmd.Example = "  gpuaas drift --site dc1 --severity critical\n  gpuaas drift show c07u43\n  gpuaas drift resolve c07u43 return-to-service --reason 'board was replaced'"
+	list := a.driftListCommand("list", "")
+	list.Aliases = []string{"ls"}
+	cmd.AddCommand(list, a.driftShowCommand(), a.driftResolveCommand(), a.driftFindingsCommand(), a.driftAcknowledgeCommand())
+	return cmd
+}
+
+func (a *app) driftListCommand(use, group string) *cobra.Command {
+	return a.verb(verb{
+		use: use, short: "List the nodes that are not as they should be, the worst first", group: group, operations: []string{"list-drift"},
+		flags: func(cmd *cobra.Command) action {
+			f := cmd.Flags()
+			site := f.String("site", "", "only nodes of this site, by name or id")
+			severity := f.String("severity", "", "only nodes with a finding so severe: critical, warning, info or debug")
+			kind := f.String("type", "", "only nodes with a finding of this kind, such as released")
+			repeated := f.Bool("repeated", false, "only nodes with a finding that came back three times or more within a month")
+			complete(cmd, "severity", severities()...)
+			l := addListFlags(cmd, 0)
+			return func(s *session, _ []string) error {
+				params := apiclient.ListDriftParams{
+					Severity: givenAs[apiclient.ListDriftParamsSeverity](s, "severity", severity), Type: given(s, "type", kind), Repeated: given(s, "repeated", repeated),
+				}
+				var err error
+				if params.SiteId, err = optionalID(*site, s.siteID); err != nil {
+					return err
+				}
+				return s.listDrift(l, params)
+			}
+		},
+	})
+}
+
+// listDrift shows people one finding a line, and programs one node an object.
+func (s *session) listDrift(f *listFlags, params apiclient.ListDriftParams) error {
+	if f.limit < 0 {
+		return usage(s.cmd, "--limit cannot be negative")
+	}
+	format, err := s.format()
+	if err != nil {
+		return err
+	}
+	var worst string
+	read := func() ([]json.RawMessage, error) {
+		raws, _, err := collect(func(p page) (apiclient.Answer, error) {
+			params.Cursor, params.PageSize = p.cursor, p.size
+			return s.api.ListDriftWithResponse(s.ctx, &params)
+		}, f.limit)
+		if err != nil || format != formatTable {
+			return raws, err
+		}
+		raws, worst, err = findingsOf(raws)
+		return raws, err
+	}
+	if f.watch {
+		return watchList(s, f.interval, s.findingColumns(), read)
+	}
+	raws, err := read()
+	if err != nil {
+		return err
+	}
+	if len(raws) == 0 && format == formatTable {
+		s.note("nothing drifts")
+		return nil
+	}
+	if err := printList(s.app, s.findingColumns(), raws); err != nil {
+		return err
+	}
+	if worst != "" {
+		s.note("what happened, and what to do: gpuaas drift show %s", worst)
+	}
+	return nil
+}
+
+// findingsOf are the findings of nodes, and the name of the node that comes first.
+func findingsOf(nodes []json.RawMessage) (findings []json.RawMessage, first string, err error) {
+	list, err := decodeAll[struct {
+		Hostname string            `json:"hostname"`
+		Findings []json.RawMessage `json:"findings"`
+	}](nodes)
+	for i, n := range list {
+		if i == 0 {
+			first = n.value.Hostname
+		}
+		findings = append(findings, n.value.Findings...)
+	}
+	return findings, first, err
+}
+
+func (a *app) driftShowCommand() *cobra.Command {
+	return a.verb(verb{
+		use: "show NODE", short: "Explain what is not as it should be about a node, and what to do", aliases: []string{"get"}, args: exactly("NODE"),
+		operations: []string{"get-node-drift"},
+		run: func(s *session, args []string) error {
+			id, err := s.nodeID(args[0])
+			if err != nil {
+				return err
+			}
+			raw, err := apiclient.Read(s.api.GetNodeDriftWithResponse(s.ctx, id))
+			if err != nil {
+				return err
+			}
+			format, err := s.format()
+			if err != nil {
+				return err
+			}
+			if format != formatTable {
+				return printRaw(s.program.Out, format, raw)
+			}
+			v, err := decode[apiclient.ReconciliationDriftDetailView](raw)
+			if err != nil {
+				return err
+			}
+			if err := write(s.program.Out, a.driftText(v.value)); err != nil {
+				return err
+			}
+			return printPart(s, a.overColumns(), v.value.History)
+		},
+	})
+}
+
+func (a *app) driftFindingsCommand() *cobra.Command {
+	return a.verb(verb{
+		use: "findings", short: "List everything that was ever found, newest first", aliases: []string{"history"}, operations: []string{"list-findings"},
+		long: "Also what is over, and what is not about nodes: machines of MAAS that nobody manages, settings that nobody uses.",
+		flags: func(cmd *cobra.Command) action {
+			f := cmd.Flags()
+			site := f.String("site", "", "only those of this site, by name or id")
+			node := f.String("node", "", "only those about this node, by hostname or id")
+			kind := f.String("type", "", "only those of this kind, such as released")
+			severity := f.String("severity", "", "only those so severe: critical, warning, info or debug")
+			status := f.String("status", "", "only those that stand so: open, confirmed, acted, closed; present for all that are not over")
+			since := f.String("since", "", "only those found at or after this time: 2006-01-02T15:04:05Z, or so long ago: 90m, 12h, 7d")
+			complete(cmd, "severity", severities()...)
+			complete(cmd, "status", "present", "open", "confirmed", "acted", "closed")
+			l := addListFlags(cmd, 50)
+			return func(s *session, _ []string) error {
+				params := apiclient.ListFindingsParams{
+					Type: given(s, "type", kind), Severity: givenAs[apiclient.ListFindingsParamsSeverity](s, "severity", severity),
+					Status: givenAs[apiclient.ListFindingsParamsStatus](s, "status", status),
+				}
+				var err error
+				if params.SiteId, err = optionalID(*site, s.siteID); err != nil {
+					return err
+				}
+				if params.NodeId, err = optionalID(*node, s.nodeID); err != nil {
+					return err
+				}
+				if *since != "" {
+					at, err := s.moment(*since)
+					if err != nil {
+						return usage(s.cmd, "--since: %v", err)
+					}
+					params.Since = &at
+				}
+				return list(s, l, listing[apiclient.ReconciliationFindingView]{columns: a.pastColumns(), fetch: func(p page) (apiclient.Answer, error) {
+					params.Cursor, params.PageSize = p.cursor, p.size
+					return s.api.ListFindingsWithResponse(s.ctx, &params)
+				}})
+			}
+		},
+	})
+}
+
+func (a *app) driftAcknowledgeCommand() *cobra.Command {
+	return a.verb(verb{
+		use: "acknowledge FINDING", short: "Say that one finding is known; nothing else changes", args: exactly("FINDING"), operations: []string{"acknowledge-finding"},
+		long: "For a finding that is not about a node, or one of several; its id: gpuaas drift findings.\n" +
+			"All of a node: gpuaas drift resolve NODE acknowledge",
+		flags: func(cmd *cobra.Command) action {
+			reason := cmd.Flags().String("reason", "", "what is known about it; it goes into the audit log")
+			return func(s *session, args []string) error {
+				if err := s.require("reason"); err != nil {
+					return err
+				}
+				id, err := s.idOf("a finding", args[0])
+				if err != nil {
+					return err
+				}
+				return show(s, a.findingColumns())(s.api.AcknowledgeFindingWithResponse(s.ctx, id, &apiclient.AcknowledgeFindingParams{},
+					apiclient.ReconciliationAcknowledgeBody{Reason: *reason}))
+			}
+		},
+	})
+}

@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"gpuaas/contract/apiclient"
+)
+
+// driftText explains a node for people: how it is, what was found about it and done, and what
+// to do.
+func (a *app) driftText(v apiclient.ReconciliationDriftDetailView) string {
+	var b strings.Builder
+	say := func(format string, args ...any) { b.WriteString(harmless(fmt.Sprintf(format, args...)) + "\n") }
+	how := "is as it should be"
+	switch {
+	case v.Drifted:
+		how = "is not as it should be"
+	case len(v.Findings) > 0:
+		how = "may not be as it should be"
+	}
+	say("%s at %s %s.", v.Hostname, v.SiteName, how)
+	b.WriteString("\n")
+	line := func(title, value string) {
+		if value != "" {
+			say("%-14s %s", title, value)
+		}
+	}
+	line("node", string(v.NodeStatus)+scheduling(v))
+	line("worked on by", text(v.HeldBy))
+	line("MAAS shows", or(text(v.MaasStatus), "nothing yet")+prefixed(", power ", text(v.MaasPowerState))+" (machine "+v.MaasSystemId+")")
+	line("looked at", or(a.whenever(v.LastReconciledAt), "never"))
+	for _, f := range v.Findings {
+		b.WriteString("\n" + a.findingText(f))
+	}
+	if len(v.Advice) > 0 {
+		b.WriteString("\nwhat you can do, the best first:\n")
+	}
+	for i, advice := range v.Advice {
+		say("  %d. %s", i+1, or(text(advice.Command), advice.What))
+		if text(advice.Command) != "" && advice.What != "" {
+			say("     %s", advice.What)
+		}
+	}
+	return b.String()
+}
+
+func scheduling(v apiclient.ReconciliationDriftDetailView) string {
+	if v.Schedulable {
+		return ", takes new work"
+	}
+	return ", takes no new work" + prefixed(": ", text(v.HoldReason))
+}
+
+// findingText says what was found, what that means and what was done about it.
+func (a *app) findingText(f apiclient.ReconciliationFindingView) string {
+	var b strings.Builder
+	line := func(title, value string) {
+		if value != "" {
+			b.WriteString(harmless(fmt.Sprintf("  %-12s %s", title, value)) + "\n")
+		}
+	}
+	b.WriteString(harmless(fmt.Sprintf("%s: %s (%s)", strings.ToUpper(string(f.Severity)), f.Title, f.Type)) + "\n")
+	line("happened", f.Message)
+	line("means", f.Means)
+	line("expected", f.Expected)
+	line("observed", f.Observed)
+	line("since", a.when(f.OpenedAt)+", last seen "+a.when(f.LastSeenAt))
+	line("believed", believed(f))
+	line("done", a.doneAbout(f))
+	if f.Occurrence > 1 {
+		line("again", fmt.Sprintf("time %d within a month", f.Occurrence))
+	}
+	line("known", acknowledgedText(f))
+	return b.String()
+}
+
+func believed(f apiclient.ReconciliationFindingView) string {
+	if f.Status == "open" {
+		return "not yet: a second look is due"
+	}
+	return "yes, after " + plural(int(f.Looks), "look")
+}
+
+// doneAbout says what reconciliation did about a finding, or why it did not.
+func (a *app) doneAbout(f apiclient.ReconciliationFindingView) string {
+	action := text(f.Action)
+	switch {
+	case action == "":
+		return "nothing: people decide"
+	case f.ActedAt != nil:
+		return action + ", " + a.when(*f.ActedAt) + prefixed(": ", text(f.ActionNote))
+	case text(f.Withheld) != "":
+		return "nothing; " + action + " is withheld: " + text(f.Withheld)
+	}
+	return "nothing yet; " + action + " is due"
+}
+
+// overColumns are the findings about one node that are over.
+func (a *app) overColumns() []column[apiclient.ReconciliationFindingView] {
+	type view = apiclient.ReconciliationFindingView
+	return []column[view]{
+		{title: "IN THE PAST", text: func(v view) string { return v.Type }},
+		{title: "SEVERITY", text: func(v view) string { return string(v.Severity) }},
+		{title: "FROM", text: func(v view) string { return a.when(v.OpenedAt) }},
+		{title: "TO", text: func(v view) string { return a.whenever(v.ClosedAt) }},
+		{title: "WHAT HAPPENED", text: func(v view) string { return v.Message }},
+		{title: "ACTION", text: findingAction},
+		{title: "OVER BECAUSE", text: func(v view) string { return text(v.ClosedBecause) }},
+	}
+}

@@ -1,0 +1,202 @@
+package cli
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/oapi-codegen/runtime/types"
+	"github.com/spf13/cobra"
+
+	"gpuaas/contract/apiclient"
+)
+
+// runWaiting is how long a command waits for the run that it asked for.
+type runWaiting struct {
+	not     bool
+	timeout time.Duration
+}
+
+func addRunWaitFlags(cmd *cobra.Command) *runWaiting {
+	w := &runWaiting{}
+	cmd.Flags().BoolVar(&w.not, "no-wait", false, "do not wait until it has ended")
+	cmd.Flags().DurationVar(&w.timeout, "timeout", 10*time.Minute, "how long to wait; exit code 7 when that was not enough")
+	return w
+}
+
+// awaitRun asks for a run and waits until it has ended.
+func (s *session) awaitRun(w *runWaiting, ask func() (json.RawMessage, error)) (object[apiclient.ReconciliationRunView], error) {
+	type view = apiclient.ReconciliationRunView
+	raw, err := ask()
+	if err != nil {
+		return object[view]{}, err
+	}
+	run, err := decode[view](raw)
+	if err != nil || run.value.EndedAt != nil {
+		return run, err
+	}
+	id := run.value.RunId
+	seeIt := "gpuaas reconcile show " + id.String()
+	if w.not {
+		s.note("see what becomes of it: %s", seeIt)
+		return run, nil
+	}
+	return await(s, waiting{wait: true, interval: time.Second, timeout: w.timeout}, awaited[view]{
+		what: "the run", seeIt: seeIt,
+		read: func() (json.RawMessage, error) {
+			return apiclient.Read(s.api.GetReconciliationRunWithResponse(s.ctx, id))
+		},
+		ended: func(v view) bool { return v.EndedAt != nil },
+	})
+}
+
+// reconcileCommand looks at a site by itself.
+func (a *app) reconcileCommand() *cobra.Command {
+	cmd := a.verb(verb{
+		use: "reconcile", short: "Compare a site of MAAS with the inventory, now", group: groupMachines,
+		operations: []string{"run-reconciliation", "get-reconciliation-run"},
+		long: "Sites are compared by themselves every few minutes; this does it now, and waits for the outcome: what was\n" +
+			"asked of MAAS, what was found, and what was done. With --dry-run nothing is done, only said. Exit code 0 when\n" +
+			"MAAS answered all that was asked, otherwise 8. What was found: gpuaas drift",
+		example: "  gpuaas reconcile --site dc1 --dry-run\n  gpuaas reconcile status",
+		flags: func(cmd *cobra.Command) action {
+			site := cmd.Flags().String("site", "", "the site, by name or id")
+			dry := cmd.Flags().Bool("dry-run", false, "say what would be done, and do nothing")
+			full := cmd.Flags().Bool("full", false, "read all machines of the site, not only what changed; about a minute per 1,000")
+			reason := cmd.Flags().String("reason", "", "why; it goes into the audit log")
+			w := addRunWaitFlags(cmd)
+			return func(s *session, _ []string) error {
+				if err := s.require("site"); err != nil {
+					return err
+				}
+				id, err := s.siteID(*site)
+				if err != nil {
+					return err
+				}
+				return s.reconcile(w, apiclient.ReconciliationNewRunBody{
+					SiteId: id, DryRun: given(s, "dry-run", dry), Full: given(s, "full", full), Reason: given(s, "reason", reason),
+				})
+			}
+		},
+	})
+	cmd.AddCommand(
+		a.reconcileStatusCommand(), a.reconcileRunsCommand(), a.reconcileShowCommand(),
+		a.breakerCommand("confirm", "Quarantine the nodes that were not, because they are too many",
+			"Exactly the nodes that gpuaas reconcile status --site SITE lists are quarantined. What runs on them is not touched."),
+		a.breakerCommand("dismiss", "Leave the nodes alone that were not quarantined, because they are too many",
+			"For what is not true, or is settled otherwise. What is not over is found anew."),
+	)
+	return cmd
+}
+
+func (s *session) reconcile(w *runWaiting, body apiclient.ReconciliationNewRunBody) error {
+	run, err := s.awaitRun(w, func() (json.RawMessage, error) {
+		return apiclient.Read(s.api.RunReconciliationWithResponse(s.ctx, &apiclient.RunReconciliationParams{}, body))
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.showRun(run); err != nil {
+		return err
+	}
+	return unsuccessful(run.value)
+}
+
+func (a *app) reconcileRunsCommand() *cobra.Command {
+	return a.verb(verb{
+		use: "runs", short: "List runs, newest first", aliases: []string{"list", "ls"}, operations: []string{"list-reconciliation-runs"},
+		flags: func(cmd *cobra.Command) action {
+			site := cmd.Flags().String("site", "", "only those of this site, by name or id")
+			trigger := cmd.Flags().String("trigger", "", "only those that happened for this reason: schedule, operator, suspicion or resolution")
+			complete(cmd, "trigger", "schedule", "operator", "suspicion", "resolution")
+			l := addListFlags(cmd, 50)
+			return func(s *session, _ []string) error {
+				params := apiclient.ListReconciliationRunsParams{Trigger: givenAs[apiclient.ListReconciliationRunsParamsTrigger](s, "trigger", trigger)}
+				var err error
+				if params.SiteId, err = optionalID(*site, s.siteID); err != nil {
+					return err
+				}
+				return list(s, l, listing[apiclient.ReconciliationRunView]{columns: a.runColumns(), fetch: func(p page) (apiclient.Answer, error) {
+					params.Cursor, params.PageSize = p.cursor, p.size
+					return s.api.ListReconciliationRunsWithResponse(s.ctx, &params)
+				}})
+			}
+		},
+	})
+}
+
+func (a *app) reconcileShowCommand() *cobra.Command {
+	return a.verb(verb{
+		use: "show RUN", short: "Show a run: what was asked, found and done", aliases: []string{"get"}, args: exactly("RUN"), operations: []string{"get-reconciliation-run"},
+		run: func(s *session, args []string) error {
+			id, err := s.idOf("a run", args[0])
+			if err != nil {
+				return err
+			}
+			raw, err := apiclient.Read(s.api.GetReconciliationRunWithResponse(s.ctx, id))
+			if err != nil {
+				return err
+			}
+			run, err := decode[apiclient.ReconciliationRunView](raw)
+			if err != nil {
+				return err
+			}
+			if err := s.showRun(run); err != nil {
+				return err
+			}
+			if e := run.value.Error; e != nil {
+				s.note("%s%s", e.Message, prefixed("; ", text(e.Remedy)))
+			}
+			return nil
+		},
+	})
+}
+
+// breakerCommand decides about nodes that were too many.
+func (a *app) breakerCommand(decision, short, long string) *cobra.Command {
+	return a.verb(verb{
+		use: decision, short: short, long: long, operations: []string{"get-reconciliation-status", "decide-reconciliation-breaker"},
+		flags: func(cmd *cobra.Command) action {
+			site := cmd.Flags().String("site", "", "the site, by name or id")
+			reason := cmd.Flags().String("reason", "", "why; it goes into the audit log")
+			yes := addYesFlag(cmd)
+			return func(s *session, _ []string) error {
+				if err := s.require("site", "reason"); err != nil {
+					return err
+				}
+				id, err := s.siteID(*site)
+				if err != nil {
+					return err
+				}
+				if err := s.confirmBreaker(*yes, decision, id); err != nil {
+					return err
+				}
+				return show(s, a.siteStateColumns())(s.api.DecideReconciliationBreakerWithResponse(s.ctx, id, &apiclient.DecideReconciliationBreakerParams{},
+					apiclient.ReconciliationBreakerBody{Decision: apiclient.ReconciliationBreakerBodyDecision(decision), Reason: *reason}))
+			}
+		},
+	})
+}
+
+// confirmBreaker asks whether the nodes are meant that the breaker holds back now.
+func (s *session) confirmBreaker(yes bool, decision string, site types.UUID) error {
+	status, err := fetch[apiclient.ReconciliationOverview](s.api.GetReconciliationStatusWithResponse(s.ctx))
+	if err != nil {
+		return err
+	}
+	for _, o := range status.Sites {
+		if o.SiteId != site || o.Breaker == nil {
+			continue
+		}
+		names := make([]string, len(o.Breaker.Nodes))
+		for i, n := range o.Breaker.Nodes {
+			names[i] = n.Hostname
+		}
+		does := "This quarantines"
+		if decision == "dismiss" {
+			does = "This leaves in service"
+		}
+		return s.confirm(yes, "%s %s of %s: %s", does, plural(len(names), "node"), o.Name, strings.Join(names, ", "))
+	}
+	return nil // the control plane says that there is nothing to decide
+}

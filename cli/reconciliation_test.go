@@ -1,0 +1,165 @@
+package cli
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestReconciliationSends(t *testing.T) {
+	for args, want := range map[string][2]string{
+		"drift resolve c07u31 acknowledge --reason r":             {"resolve-node-drift", `{"reason":"r","resolution":"acknowledge"}`},
+		"drift resolve c07u31 adopt --reason r":                   {"resolve-node-drift", `{"reason":"r","resolution":"adopt_observed"}`},
+		"drift resolve c07u31 quarantine --reason r":              {"resolve-node-drift", `{"reason":"r","resolution":"quarantine"}`},
+		"drift resolve c07u31 return-to-service --reason r":       {"resolve-node-drift", `{"reason":"r","resolution":"return_to_service"}`},
+		"drift resolve c07u31 reimage --reason r":                 {"resolve-node-drift", `{"reason":"r","resolution":"reimage"}`},
+		"drift acknowledge " + findingID + " --reason r":          {"acknowledge-finding", `{"reason":"r"}`},
+		"reconcile --site dc1":                                    {"run-reconciliation", `{"site_id":"` + siteID + `"}`},
+		"reconcile --site dc1 --dry-run --full --reason r":        {"run-reconciliation", `{"dry_run":true,"full":true,"reason":"r","site_id":"` + siteID + `"}`},
+		"reconcile confirm --site dc1 --reason r":                 {"decide-reconciliation-breaker", `{"decision":"confirm","reason":"r"}`},
+		"reconcile dismiss --site " + siteID + " --reason outage": {"decide-reconciliation-breaker", `{"decision":"dismiss","reason":"outage"}`},
+	} {
+		f := newFakeAPI(t)
+		got := signedIn(t, f).run(strings.Fields(args)...)
+		sent := ""
+		for _, c := range f.received() {
+			if c.operation == want[0] {
+				sent = c.body
+			}
+		}
+		if got.exit != exitOK || sent != want[1] {
+			t.Errorf("%s: sent %s, want %s (%+v)", args, sent, want[1], got)
+		}
+	}
+}
+
+func TestReconciliationMisused(t *testing.T) {
+	for args, want := range map[string]string{
+		"reconcile":                                    "--site is required",
+		"reconcile nonsense":                           "nonsense",
+		"reconcile confirm --site dc1":                 "--reason is required",
+		"reconcile dismiss --reason r":                 "--site is required",
+		"reconcile show nonsense":                      "is not the id of a run",
+		"drift nonsense":                               "nonsense",
+		"drift --limit -1":                             "--limit cannot be negative",
+		"drift findings --since someday":               "--since",
+		"drift show":                                   "missing NODE",
+		"drift resolve c07u31":                         "missing RESOLUTION",
+		"drift resolve c07u31 reimage":                 "--reason is required",
+		"drift resolve c07u31 adopt_observed --reason": "flag needs an argument",
+		"drift resolve c07u31 forget --reason r":       "use one of: acknowledge, adopt, quarantine, return-to-service, reimage",
+		"drift acknowledge " + findingID:               "--reason is required",
+		"drift acknowledge c07u31 --reason r":          "is not the id of a finding",
+	} {
+		f := newFakeAPI(t)
+		got := signedIn(t, f).run(strings.Fields(args)...)
+		if got.exit != exitUsage || !strings.Contains(got.err, want) {
+			t.Errorf("%s: %+v", args, got)
+		}
+		for _, c := range f.received() {
+			if !strings.HasPrefix(c.operation, "list-") {
+				t.Errorf("%s called %s", args, c.operation)
+			}
+		}
+	}
+}
+
+// The exit code says whether MAAS was heard, and whether what was asked for was done.
+func TestRunsThatDoNotSucceed(t *testing.T) {
+	ended := func(outcome, trouble string) http.HandlerFunc {
+		return answer(200, strings.Replace(runWaits, `"requested_at"`, `"ended_at":"2026-03-04T05:06:30Z","outcome":"`+outcome+`",`+trouble+`"requested_at"`, 1))
+	}
+	trouble := `"error":{"code":"not_proven_healthy","message":"its agent was not heard of","remedy":"put that right"},`
+	for _, c := range []struct {
+		args    string
+		answer  http.HandlerFunc
+		exit    int
+		mention string
+	}{
+		{"reconcile --site dc1", ended("informed", ""), exitOK, ""},
+		{"reconcile --site dc1", ended("partly", ""), exitUnsuccessful, "MAAS answered only some"},
+		{"reconcile --site dc1", ended("no_information", ""), exitUnsuccessful, "nothing was changed"},
+		{"reconcile --site dc1", ended("breaker_open", ""), exitUnsuccessful, "gpuaas reconcile status --site dc1"},
+		{"reconcile --site dc1", ended("skipped", ""), exitUnsuccessful, "not looked at"},
+		{"reconcile --site dc1", ended("of_a_newer_release", ""), exitUnsuccessful, "of_a_newer_release"},
+		{"drift resolve c07u31 return-to-service --reason r", ended("informed", ""), exitOK, "c07u31 is back in service"},
+		{"drift resolve c07u31 reimage --reason r", ended("informed", ""), exitOK, "gpuaas decommission watch c07u31"},
+		{"drift resolve c07u31 return-to-service --reason r", ended("refused", trouble), exitUnsuccessful, "its agent was not heard of"},
+	} {
+		f := newFakeAPI(t)
+		f.on("get-reconciliation-run", answer(200, runWaits), c.answer)
+		got := signedIn(t, f).run(strings.Fields(c.args)...)
+		if got.exit != c.exit || !strings.Contains(got.err, c.mention) || c.exit != exitOK && strings.Contains(got.err, "back in service") {
+			t.Errorf("%s: %+v, want %d %q", c.args, got, c.exit, c.mention)
+		}
+	}
+}
+
+func TestRunsAreNotWaitedForWithoutEnd(t *testing.T) {
+	f := newFakeAPI(t)
+	f.on("get-reconciliation-run", answer(200, runWaits))
+	b := signedIn(t, f)
+	at := now()
+	b.around.now = func() time.Time { at = at.Add(time.Minute); return at }
+	if got := b.run("reconcile", "--site", "dc1", "--timeout", "3m"); got.exit != exitUnavailable || !strings.Contains(got.err, "gpuaas reconcile show "+runID) {
+		t.Errorf("%+v", got)
+	}
+	if got := b.run("reconcile", "--site", "dc1", "--no-wait"); got.exit != exitOK || !strings.Contains(got.stdout, "under way") || !strings.Contains(got.err, "gpuaas reconcile show "+runID) {
+		t.Errorf("%+v", got)
+	}
+	f.on("run-reconciliation", refuse(409, "site_disabled", "the site dc1 is disabled", "enable it: gpuaas site enable dc1"))
+	if got := b.run("reconcile", "--site", "dc1"); got.exit != exitConflict || !strings.Contains(got.err, "gpuaas site enable dc1") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// What destroys something, and what many nodes hang on, is asked about on a terminal.
+func TestReconciliationAsks(t *testing.T) {
+	for args, want := range map[string]string{
+		"drift resolve c07u31 reimage --reason r":    "DESTROYS the installation of c07u31",
+		"reconcile confirm --site dc1 --reason r":    "This quarantines 2 nodes of dc1: c07u31, c07u32",
+		"reconcile dismiss --site dc1 --reason r":    "This leaves in service 2 nodes of dc1",
+		"drift resolve c07u31 quarantine --reason r": "",
+	} {
+		for _, said := range []string{"yes\n", "no\n"} {
+			f := newFakeAPI(t)
+			b := signedIn(t, f)
+			b.in = said
+			b.around.terminal = func(io.Writer) bool { return true }
+			got := b.run(strings.Fields(args)...)
+			changed := false
+			for _, c := range f.received() {
+				changed = changed || c.operation == "resolve-node-drift" || c.operation == "decide-reconciliation-breaker"
+			}
+			if changed != (said == "yes\n" || want == "") || !strings.Contains(got.err, want) {
+				t.Errorf("%s, %q: changed %v (%+v)", args, said, changed, got)
+			}
+		}
+	}
+}
+
+func TestDriftWithoutFindings(t *testing.T) {
+	f := newFakeAPI(t)
+	f.on("list-drift", pageOf())
+	f.on("get-node-drift", answer(200, `{"node_id":"`+nodeID+`","hostname":"c07u31","site_id":"`+siteID+`","site_name":"dc1","node_status":"active","schedulable":true,"maas_system_id":"4y3h7n",`+
+		`"drifted":false,"findings":[],"advice":[],"history":[]}`))
+	f.on("get-reconciliation-status", answer(200, `{"totals":{"nodes":0,"ok":0,"drifted":0,"unreconciled":0,"stale_sites":0},"sites":[]}`))
+	b := signedIn(t, f)
+	if got := b.run("drift"); got.exit != exitOK || got.stdout != "" || !strings.Contains(got.err, "nothing drifts") {
+		t.Errorf("%+v", got)
+	}
+	if got := b.run("drift", "-o", "json"); got.exit != exitOK || got.stdout != "[]\n" {
+		t.Errorf("%+v", got)
+	}
+	if got := b.run("drift", "show", "c07u31"); got.exit != exitOK || !strings.HasPrefix(got.stdout, "c07u31 at dc1 is as it should be.\n") || !strings.Contains(got.stdout, "looked at      never") {
+		t.Errorf("%+v", got)
+	}
+	if got := b.run("reconcile", "status"); got.exit != exitOK || !strings.Contains(got.err, "there are no sites") {
+		t.Errorf("%+v", got)
+	}
+	if got := b.run("reconcile", "status", "--site", "dc9"); got.exit != exitNotFound {
+		t.Errorf("%+v", got)
+	}
+}

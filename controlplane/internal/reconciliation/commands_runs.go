@@ -1,0 +1,377 @@
+package reconciliation
+
+import (
+	"context"
+	"errors"
+	"hash/fnv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/controlplane/internal/audit"
+	"gpuaas/controlplane/internal/auth"
+	"gpuaas/controlplane/internal/durable"
+	"gpuaas/controlplane/internal/fault"
+	"gpuaas/controlplane/internal/id"
+	"gpuaas/controlplane/internal/outbox"
+	"gpuaas/controlplane/internal/postgres"
+	"gpuaas/controlplane/internal/reconciliation/internal/reconciliationdb"
+	"gpuaas/controlplane/internal/site"
+	"gpuaas/controlplane/internal/telemetry"
+)
+
+// RunRequest asks for a look at a site.
+type RunRequest struct {
+	Site   id.Site
+	DryRun bool // nothing is changed; the report says what would be done
+	Full   bool // all machines are read, not only those that something points at
+	Reason string
+}
+
+// RequestRun records the wish for a run; a workflow carries it out.
+func (s *Service) RequestRun(ctx context.Context, r RunRequest) (Run, error) {
+	at, err := s.cfg.Sites.Site(ctx, r.Site)
+	if err != nil {
+		return Run{}, err
+	}
+	if err := site.RequireEnabled(at); err != nil {
+		return Run{}, err
+	}
+	var run Run
+	err = s.inChange(ctx, func(ctx context.Context, c change) error {
+		run, err = s.request(ctx, c, Run{Site: r.Site, Trigger: ByOperator, Full: r.Full, DryRun: r.DryRun, Reason: strings.TrimSpace(r.Reason)})
+		if err != nil {
+			return err
+		}
+		return audit.Record(ctx, c.tx, audit.Entry{
+			Action: "reconciliation.run", TargetKind: "site", TargetID: r.Site.String(), Result: audit.Success, Reason: run.Reason,
+			Metadata: map[string]any{"run_id": run.ID, "dry_run": r.DryRun, "full": r.Full},
+		})
+	})
+	return run, err
+}
+
+// request writes a run and starts its workflow, within a transaction.
+func (s *Service) request(ctx context.Context, c change, r Run) (Run, error) {
+	run, err := s.insertRun(ctx, c, r)
+	if err != nil {
+		return run, err
+	}
+	return run, outbox.StartWorkflow(ctx, c.tx, outbox.WorkflowStart{
+		Type: WorkflowType, ID: "reconciliation-" + run.ID.String(), Queue: queue, Input: Input{Site: run.Site, Run: run.ID},
+	})
+}
+
+func (s *Service) insertRun(ctx context.Context, c change, r Run) (Run, error) {
+	if err := c.EnsureSite(ctx, r.Site); err != nil {
+		return r, wrap("make reconciliation of site", err)
+	}
+	row, err := c.InsertRun(ctx, reconciliationdb.InsertRunParams{
+		ID: id.New[id.ReconciliationRun](), SiteID: r.Site, Trigger: string(r.Trigger), FullSweep: r.Full, DryRun: r.DryRun, NodeID: r.Node,
+		Resolution: string(r.Resolution), Reason: r.Reason, RequestedBy: auth.From(ctx).ID, CorrelationID: telemetry.Correlation(ctx),
+	})
+	if err != nil {
+		return r, wrap("insert run", err)
+	}
+	return runFrom(row)
+}
+
+// Suspect has the machine of a node looked at soon, because something else than
+// MAAS raised a doubt. It is part of the transaction in which that was noticed. A
+// node that is bound to no machine cannot be looked at.
+func (s *Service) Suspect(ctx context.Context, tx pgx.Tx, n id.Node, reason string) error {
+	return wrap("note suspicion", reconciliationdb.New(tx).Suspect(ctx, reconciliationdb.SuspectParams{Reason: reason, Nodes: []string{n.String()}}))
+}
+
+// DecideBreaker settles an open breaker: what it holds back is confirmed, and
+// done by the next run, or dismissed.
+func (s *Service) DecideBreaker(ctx context.Context, at id.Site, confirm bool, reason string) error {
+	if reason = strings.TrimSpace(reason); reason == "" {
+		return reasonMissing()
+	}
+	of, err := s.cfg.Sites.Site(ctx, at)
+	if err != nil {
+		return err
+	}
+	return s.inChange(ctx, func(ctx context.Context, c change) error {
+		state, err := c.LockSite(ctx, at)
+		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			return wrap("lock reconciliation of site", err)
+		}
+		if err != nil || state.TrippedAt == nil {
+			return fault.New(fault.Conflict, "breaker_not_open", "the circuit breaker of %s is not open", of.Name).
+				WithRemedy("nothing has to be decided; how the site stands: gpuaas reconcile status")
+		}
+		if !confirm {
+			if err := s.dismiss(ctx, c, state, reason); err != nil {
+				return err
+			}
+			return s.untrip(ctx, c, of, "an operator dismissed it: "+reason)
+		}
+		now := s.now()
+		if err := c.ConfirmTrip(ctx, reconciliationdb.ConfirmTripParams{SiteID: at, ConfirmedAt: &now, ConfirmedBy: auth.From(ctx).ID}); err != nil {
+			return wrap("confirm what the breaker holds back", err)
+		}
+		if err := recordSite(ctx, c.tx, "reconciliation.breaker_confirm", at, reason); err != nil {
+			return err
+		}
+		_, err = s.request(ctx, c, Run{Site: at, Trigger: ByOperator, Reason: reason})
+		return err
+	})
+}
+
+// dismiss settles what the breaker held back, so that it does not open again for
+// the same: the findings are closed, and what is not over is found anew.
+func (s *Service) dismiss(ctx context.Context, c change, state reconciliationdb.ReconciliationSite, reason string) error {
+	for _, n := range state.TrippedNodes {
+		var of id.Node
+		if err := of.UnmarshalText([]byte(n)); err != nil {
+			return wrap("read node of breaker", err)
+		}
+		rows, err := c.PresentOfNodeForUpdate(ctx, of)
+		if err != nil {
+			return wrap("lock findings of node", err)
+		}
+		var tally Report
+		for _, f := range findingsFrom(rows) {
+			if f.Action != Quarantine || f.Status == Acted {
+				continue
+			}
+			if err := closeFinding(ctx, c, f, Resolve, "an operator dismissed it: "+reason, s.now(), &tally); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// AcknowledgeFinding notes that somebody knows of a finding.
+func (s *Service) AcknowledgeFinding(ctx context.Context, f id.Finding, reason string) (Finding, error) {
+	if reason = strings.TrimSpace(reason); reason == "" {
+		return Finding{}, reasonMissing()
+	}
+	var out Finding
+	err := s.inChange(ctx, func(ctx context.Context, c change) error {
+		row, err := c.LockFinding(ctx, f)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return fault.New(fault.NotFound, "not_found", "there is no such finding").WithRemedy("check the id: gpuaas drift findings")
+		}
+		if err != nil {
+			return wrap("lock finding", err)
+		}
+		if Status(row.Status) == Closed {
+			return fault.New(fault.Conflict, "finding_closed", "the finding is closed: %s", row.ClosedBecause).WithRemedy("nothing has to be done about it")
+		}
+		out, err = s.acknowledge(ctx, c, findingFrom(row), reason)
+		return err
+	})
+	return out, err
+}
+
+func (s *Service) acknowledge(ctx context.Context, c change, f Finding, reason string) (Finding, error) {
+	now := s.now()
+	row, err := c.AcknowledgeFinding(ctx, reconciliationdb.AcknowledgeFindingParams{
+		ID: f.ID, AcknowledgedAt: &now, AcknowledgedBy: auth.From(ctx).ID, Acknowledgement: reason,
+	})
+	if err != nil {
+		return f, wrap("acknowledge finding", err)
+	}
+	return findingFrom(row), audit.Record(ctx, c.tx, audit.Entry{
+		Action: "reconciliation.acknowledge", TargetKind: "finding", TargetID: f.ID.String(), Result: audit.Success, Reason: reason,
+		Metadata: map[string]any{"finding": f.Type, "node_id": f.Node, "site_id": f.Site},
+	})
+}
+
+func reasonMissing() error {
+	return fault.New(fault.Invalid, "reason_missing", "a decision needs a reason, which goes into the audit log")
+}
+
+// Tend keeps the schedules of sites, has suspicions looked into and forgets old
+// runs. Any number of replicas may call it.
+func (s *Service) Tend(ctx context.Context) error {
+	ctx = auth.With(telemetry.WithCorrelation(ctx, id.NewString()), auth.System(principal))
+	return errors.Join(s.keepSchedules(ctx), s.lookIntoSuspicions(ctx))
+}
+
+// schedulePrefix begins the ids of the schedules of sites.
+const schedulePrefix = "reconcile/"
+
+// keepSchedules has every site looked at in turn: spread by its id, so that many
+// sites do not come at once, and paused while it is disabled.
+func (s *Service) keepSchedules(ctx context.Context) error {
+	if s.cfg.Schedules == nil {
+		return nil
+	}
+	const page = 500
+	want := []durable.Schedule{}
+	for after := (id.Site{}); ; {
+		sites, err := s.cfg.Sites.Sites(ctx, nil, postgres.Slice[id.Site]{After: after, Limit: page})
+		if err != nil {
+			return err
+		}
+		for _, at := range sites {
+			want = append(want, s.schedule(at))
+			after = at.ID
+		}
+		if len(sites) < page {
+			return s.cfg.Schedules.KeepSchedules(ctx, schedulePrefix, want)
+		}
+	}
+}
+
+func (s *Service) schedule(at site.Site) durable.Schedule {
+	every := s.settings.Every.Truncate(time.Second)
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(at.ID.String()))
+	return durable.Schedule{
+		ID: schedulePrefix + at.ID.String(), Every: every, Offset: (time.Duration(h.Sum32()) * time.Millisecond % every).Truncate(time.Second), Jitter: every / 10,
+		Workflow: WorkflowType, WorkflowID: "reconciliation-" + at.ID.String(), Input: Input{Site: at.ID},
+		Paused: at.Status != site.Active, PauseNote: "the site is disabled",
+	}
+}
+
+func (s *Service) lookIntoSuspicions(ctx context.Context) error {
+	return s.inChange(ctx, func(ctx context.Context, c change) error {
+		mine, err := c.TryTend(ctx)
+		if err != nil || !mine {
+			return wrap("take the care for suspicions", err)
+		}
+		sites, err := c.SuspectedSites(ctx)
+		if err != nil {
+			return wrap("list sites with suspicions", err)
+		}
+		for _, at := range sites {
+			if _, err := s.request(ctx, c, Run{Site: at, Trigger: BySuspicion, Reason: "an agent fell silent, or reported another address"}); err != nil {
+				return err
+			}
+		}
+		_, err = c.PruneRuns(ctx, s.now().Add(-s.settings.KeepRuns))
+		return wrap("forget old runs", err)
+	})
+}
+
+// lease is how long a run has a site without saying that it still needs it.
+const lease = time.Minute
+
+// takeSite lets one run at a time look at a site, over all replicas.
+func (s *Service) takeSite(ctx context.Context, at id.Site, run id.ReconciliationRun) error {
+	if err := s.reads.EnsureSite(ctx, at); err != nil {
+		return wrap("make reconciliation of site", err)
+	}
+	n, err := s.reads.TakeSite(ctx, reconciliationdb.TakeSiteParams{SiteID: at, RunningID: run, Seconds: lease.Seconds()})
+	if err != nil {
+		return wrap("take site", err)
+	}
+	if n == 0 {
+		return fault.New(fault.Unavailable, "site_busy", "another run looks at the site")
+	}
+	return nil
+}
+
+func (s *Service) leaveSite(ctx context.Context, at id.Site, run id.ReconciliationRun) error {
+	return wrap("leave site", s.reads.LeaveSite(ctx, reconciliationdb.LeaveSiteParams{SiteID: at, RunningID: run}))
+}
+
+// begin takes a run up; the schedule's are made here.
+func (s *Service) begin(ctx context.Context, in Input) (Run, error) {
+	row, err := s.reads.BeginRun(ctx, reconciliationdb.BeginRunParams{
+		ID: in.Run, SiteID: in.Site, Trigger: string(BySchedule), RequestedBy: auth.From(ctx).ID, CorrelationID: telemetry.Correlation(ctx),
+	})
+	if err != nil {
+		return Run{}, wrap("begin run", err)
+	}
+	return runFrom(row)
+}
+
+// finish keeps what a run brought. A run that has to look again is not over.
+func (c *cycle) finish(ctx context.Context, over bool) error {
+	outcome := c.outcome()
+	if c.run.Outcome != "" { // of its first look
+		outcome = worse(c.run.Outcome, outcome)
+	}
+	if c.run.ErrorCode == "" {
+		c.run.ErrorCode, c.run.ErrorMessage, c.run.ErrorRemedy = c.firstTrouble()
+	}
+	c.cost()
+	return c.inChange(ctx, func(ctx context.Context, tx change) error {
+		if c.run.Trigger != BySuspicion && c.run.Resolution == "" && !c.run.DryRun {
+			if err := c.noteCycle(ctx, tx, outcome); err != nil {
+				return err
+			}
+		}
+		report, err := encode(c.run.Report)
+		if err != nil {
+			return err
+		}
+		c.run.Outcome = outcome
+		p := reconciliationdb.SaveRunParams{
+			ID: c.run.ID, Outcome: string(outcome), ErrorCode: c.run.ErrorCode, ErrorMessage: shorten(c.run.ErrorMessage), ErrorRemedy: c.run.ErrorRemedy, Report: report,
+		}
+		if over {
+			return wrap("end run", tx.EndRun(ctx, reconciliationdb.EndRunParams(p)))
+		}
+		return wrap("save run", tx.SaveRun(ctx, p))
+	})
+}
+
+// worse is the outcome of two looks together.
+func worse(a, b Outcome) Outcome {
+	for _, o := range []Outcome{Refused, Tripped, Unheard, Partly} {
+		if a == o || b == o {
+			if o == Unheard && a != b {
+				return Partly
+			}
+			return o
+		}
+	}
+	return a
+}
+
+// cost adds up what was asked of MAAS, and the time that the control plane took.
+func (c *cycle) cost() {
+	waited := time.Duration(0)
+	if c.region != nil {
+		cost := c.region.Cost()
+		c.run.Report.Requests += cost.Requests
+		c.run.Report.Records += cost.Records
+		waited = cost.Waited
+	}
+	c.run.Report.Millis += max(c.now().Sub(c.began)-waited, 0).Milliseconds()
+}
+
+func (c *cycle) noteCycle(ctx context.Context, tx change, outcome Outcome) error {
+	if err := c.hearing(ctx, tx, outcome); err != nil {
+		return err
+	}
+	at := c.now()
+	if len(c.troubles) == 0 {
+		c.state.LastInformedAt = &at
+	}
+	st := c.state
+	return wrap("note cycle", tx.NoteCycle(ctx, reconciliationdb.NoteCycleParams{
+		SiteID: c.run.Site, EventCursor: st.EventCursor, ExceptionsSeen: st.ExceptionsSeen, ExceptionsAt: st.ExceptionsAt, SweepBeganAt: st.SweepBeganAt,
+		SweepEndedAt: st.SweepEndedAt, LastCycleAt: &at, LastInformedAt: st.LastInformedAt, LastOutcome: string(outcome),
+		LastErrorCode: c.run.ErrorCode, LastErrorMessage: shorten(c.run.ErrorMessage), SettingsAt: st.SettingsAt,
+	}))
+}
+
+// skip ends a run of a site that cannot be looked at now.
+func (s *Service) skip(ctx context.Context, run Run, why error) error {
+	f, _ := fault.As(why)
+	if f == nil {
+		return why
+	}
+	report, err := encode(Report{Intended: []Intended{}, Left: []LeftTo{}, Settled: []LeftTo{}})
+	if err != nil {
+		return err
+	}
+	return wrap("end run", s.reads.EndRun(ctx, reconciliationdb.EndRunParams{
+		ID: run.ID, Outcome: string(Skipped), ErrorCode: f.Code, ErrorMessage: f.Message, ErrorRemedy: f.Remedy, Report: report,
+	}))
+}
+
+func notBound(n id.Node) error {
+	return fault.New(fault.Conflict, "node_not_bound", "node %s is bound to no machine of MAAS: there is nothing to compare it with", n).
+		WithRemedy("look at the node: gpuaas node show %s", n)
+}

@@ -1,0 +1,162 @@
+-- name: EnsureSite :exec
+INSERT INTO reconciliation_sites (site_id) VALUES ($1) ON CONFLICT DO NOTHING;
+
+-- name: SiteState :one
+SELECT * FROM reconciliation_sites WHERE site_id = $1;
+
+-- name: LockSite :one
+SELECT * FROM reconciliation_sites WHERE site_id = $1 FOR NO KEY UPDATE;
+
+-- name: TakeSite :execrows
+UPDATE reconciliation_sites SET running_id = sqlc.arg(running_id), running_until = clock_timestamp() + sqlc.arg(seconds)::float8 * interval '1 second'
+WHERE site_id = sqlc.arg(site_id) AND (running_id IS NULL OR running_id = sqlc.arg(running_id) OR running_until < clock_timestamp());
+
+-- name: LeaveSite :exec
+UPDATE reconciliation_sites SET running_id = NULL, running_until = NULL WHERE site_id = $1 AND running_id = $2;
+
+-- name: NoteCycle :exec
+UPDATE reconciliation_sites SET event_cursor = $2, exceptions_seen = $3, exceptions_at = $4, sweep_began_at = $5, sweep_ended_at = $6,
+    last_cycle_at = $7, last_informed_at = $8, last_outcome = $9, last_error_code = $10, last_error_message = $11, settings_at = $12,
+    updated_at = clock_timestamp()
+WHERE site_id = $1;
+
+-- name: Trip :exec
+UPDATE reconciliation_sites SET tripped_at = coalesce(tripped_at, sqlc.arg(at)::timestamptz), tripped_nodes = sqlc.arg(nodes)::uuid[], updated_at = clock_timestamp()
+WHERE site_id = sqlc.arg(site_id);
+
+-- name: Untrip :exec
+UPDATE reconciliation_sites SET tripped_at = NULL, tripped_nodes = '{}', confirmed_at = NULL, confirmed_by = '', updated_at = clock_timestamp() WHERE site_id = $1;
+
+-- name: ConfirmTrip :exec
+UPDATE reconciliation_sites SET confirmed_at = $2, confirmed_by = $3, updated_at = clock_timestamp() WHERE site_id = $1;
+
+-- name: InsertRun :one
+INSERT INTO reconciliation_runs (id, site_id, trigger, full_sweep, dry_run, node_id, resolution, reason, requested_by, correlation_id)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) RETURNING *;
+
+-- name: BeginRun :one
+INSERT INTO reconciliation_runs (id, site_id, trigger, requested_by, correlation_id, began_at)
+VALUES ($1, $2, $3, $4, $5, clock_timestamp())
+ON CONFLICT (id) DO UPDATE SET began_at = coalesce(reconciliation_runs.began_at, excluded.began_at)
+RETURNING *;
+
+-- name: RunByID :one
+SELECT * FROM reconciliation_runs WHERE id = $1;
+
+-- name: EndRun :exec
+UPDATE reconciliation_runs SET outcome = $2, error_code = $3, error_message = $4, error_remedy = $5, report = $6, ended_at = clock_timestamp()
+WHERE id = $1;
+
+-- name: PruneRuns :execrows
+DELETE FROM reconciliation_runs WHERE id IN (SELECT r.id FROM reconciliation_runs r WHERE r.requested_at < $1 LIMIT 5000);
+
+-- name: BoundMachines :many
+-- Of nodes that are not deleted.
+SELECT b.maas_system_id, b.node_id FROM node_maas_state b JOIN nodes n ON n.id = b.node_id WHERE b.site_id = $1 AND n.status <> 'deleted';
+
+-- name: PresentOfNodes :many
+SELECT * FROM reconciliation_findings WHERE site_id = $1 AND node_id = ANY(sqlc.arg(nodes)::uuid[]) AND status <> 'closed' ORDER BY opened_at;
+
+-- name: PresentOfSite :many
+-- Findings that are about no node.
+SELECT * FROM reconciliation_findings WHERE site_id = $1 AND node_id IS NULL AND status <> 'closed' ORDER BY opened_at;
+
+-- name: DoubtedMachines :many
+-- Machines of nodes about which something is found that a look may change.
+SELECT DISTINCT b.maas_system_id FROM reconciliation_findings f JOIN node_maas_state b ON b.node_id = f.node_id
+WHERE f.site_id = $1 AND f.status <> 'closed' AND f.type <> ALL(sqlc.arg(standing)::text[]) LIMIT sqlc.arg(most);
+
+-- name: OpenMachines :many
+-- Machines of nodes that one look has shown something about.
+SELECT DISTINCT b.maas_system_id FROM reconciliation_findings f JOIN node_maas_state b ON b.node_id = f.node_id
+WHERE f.site_id = $1 AND f.status = 'open' LIMIT sqlc.arg(most);
+
+-- name: OrphanFindings :many
+-- Findings about nodes that left the inventory, or this site.
+SELECT f.* FROM reconciliation_findings f JOIN nodes n ON n.id = f.node_id
+WHERE f.site_id = $1 AND f.status <> 'closed'
+  AND (n.status = 'deleted' OR NOT EXISTS (SELECT FROM node_maas_state b WHERE b.node_id = f.node_id AND b.site_id = f.site_id));
+
+-- name: LockFinding :one
+SELECT * FROM reconciliation_findings WHERE id = $1 FOR UPDATE;
+
+-- name: PresentOfNodeForUpdate :many
+SELECT * FROM reconciliation_findings WHERE node_id = $1 AND status <> 'closed' ORDER BY opened_at FOR UPDATE;
+
+-- name: InsertFinding :one
+INSERT INTO reconciliation_findings (id, site_id, node_id, type, severity, subject, status, maas_system_id, hostname, expected, observed, message,
+    details, action, withheld, opened_at, last_seen_at, confirmed_at, occurrence)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
+    1 + (SELECT count(*) FROM reconciliation_findings p WHERE p.site_id = $2 AND p.type = $4 AND p.subject = $6 AND p.opened_at > $16::timestamptz - interval '30 days'))
+RETURNING *;
+
+-- name: AdvanceFinding :one
+UPDATE reconciliation_findings SET status = $2, looks = $3, last_seen_at = $4, confirmed_at = $5, expected = $6, observed = $7, message = $8,
+    details = $9, withheld = $10, maas_system_id = $11
+WHERE id = $1 RETURNING *;
+
+-- name: WithholdFinding :exec
+UPDATE reconciliation_findings SET withheld = $2 WHERE id = $1 AND status <> 'closed';
+
+-- name: ActFinding :one
+UPDATE reconciliation_findings SET status = 'acted', acted_at = $2, action_note = $3, withheld = '' WHERE id = $1 RETURNING *;
+
+-- name: NoteAction :exec
+UPDATE reconciliation_findings SET action_note = $2 WHERE id = $1;
+
+-- name: CloseFinding :one
+UPDATE reconciliation_findings SET status = 'closed', closed_at = $2, closed_because = $3 WHERE id = $1 RETURNING *;
+
+-- name: AcknowledgeFinding :one
+UPDATE reconciliation_findings SET acknowledged_at = $2, acknowledged_by = $3, acknowledgement = $4 WHERE id = $1 RETURNING *;
+
+-- name: ActedSince :one
+SELECT count(*) FROM reconciliation_findings WHERE site_id = $1 AND action = $2 AND acted_at > $3 AND action_note = '';
+
+-- name: ActedOnSince :one
+SELECT count(*) FROM reconciliation_findings WHERE site_id = $1 AND type = $2 AND subject = $3 AND acted_at > $4;
+
+-- name: Suspect :exec
+INSERT INTO reconciliation_suspicions (node_id, site_id, reason)
+SELECT b.node_id, b.site_id, sqlc.arg(reason)::text FROM node_maas_state b WHERE b.node_id = ANY(sqlc.arg(nodes)::uuid[])
+ON CONFLICT (node_id) DO UPDATE SET site_id = excluded.site_id, reason = excluded.reason, at = excluded.at;
+
+-- name: Suspicions :many
+SELECT s.*, b.maas_system_id FROM reconciliation_suspicions s JOIN node_maas_state b ON b.node_id = s.node_id AND b.site_id = s.site_id
+WHERE s.site_id = $1 ORDER BY s.at LIMIT $2;
+
+-- name: DropSuspicions :exec
+DELETE FROM reconciliation_suspicions WHERE node_id = ANY(sqlc.arg(nodes)::uuid[]) AND at <= sqlc.arg(until);
+
+-- name: SuspectedSites :many
+-- Sites with suspicions and no run of that kind under way.
+SELECT DISTINCT s.site_id FROM reconciliation_suspicions s JOIN maas_sites m ON m.id = s.site_id
+WHERE m.status = 'active' AND m.deleted_at IS NULL
+  AND NOT EXISTS (SELECT FROM reconciliation_runs r WHERE r.site_id = s.site_id AND r.trigger = 'suspicion' AND r.ended_at IS NULL
+    AND r.requested_at > clock_timestamp() - interval '15 minutes');
+
+-- name: TryTend :one
+SELECT pg_try_advisory_xact_lock(hashtext('reconciliation-tend'));
+
+-- name: UnusedOverrides :many
+-- BMC credentials that no node and no job has a use for.
+SELECT o.id, o.selector_type, o.selector_value, o.created_at FROM maas_power_credential_overrides o
+WHERE o.site_id = $1 AND o.status = 'active' AND o.created_at < sqlc.arg(made_before)
+  AND NOT EXISTS (SELECT FROM node_maas_state b JOIN nodes n ON n.id = b.node_id WHERE b.site_id = o.site_id AND n.status <> 'deleted'
+    AND CASE o.selector_type WHEN 'hostname' THEN lower(n.hostname) WHEN 'ipmi_ip' THEN lower(b.ipmi_ip) ELSE lower(b.pxe_mac) END = o.selector_value)
+  AND NOT EXISTS (SELECT FROM node_onboardings j WHERE j.site_id = o.site_id AND j.completed_at IS NULL
+    AND CASE o.selector_type WHEN 'hostname' THEN lower(j.hostname) WHEN 'ipmi_ip' THEN lower(j.ipmi_ip) ELSE lower(j.pxe_mac) END = o.selector_value)
+ORDER BY o.id;
+
+-- name: QuarantineWanted :one
+-- Whether any of these nodes still has something about it that asks for quarantine.
+SELECT EXISTS (SELECT FROM reconciliation_findings f JOIN nodes n ON n.id = f.node_id
+    WHERE f.site_id = $1 AND f.status = 'confirmed' AND f.action = 'quarantine' AND n.status IN ('active', 'offline')
+      AND f.node_id = ANY(sqlc.arg(nodes)::uuid[]));
+
+-- name: SaveRun :exec
+-- What the first look of a run brought, until the second has ended it.
+UPDATE reconciliation_runs SET outcome = $2, error_code = $3, error_message = $4, error_remedy = $5, report = $6 WHERE id = $1;
+
+-- name: ActionsDue :many
+SELECT * FROM reconciliation_findings WHERE site_id = $1 AND status = 'confirmed' AND action <> '' AND node_id IS NOT NULL ORDER BY opened_at, id;

@@ -1,0 +1,116 @@
+package reconciliation
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// TypeIPChanged is a finding: the machine has not the address that the node is
+// reached by.
+const TypeIPChanged Type = "ip_changed"
+
+var ruleIPChanged = documented{
+	Rule: Rule{
+		Type: TypeIPChanged, Severity: Info, Looks: 2, Action: UpdateHost, Adopt: true,
+		Title: "Another address",
+		Means: "The agent goes on, since it calls out; people who reach the node by SSH do not find it until the inventory has its new address.",
+		When:  whenIPChanged,
+		Advice: []string{
+			adviceShow, "gpuaas node update NODE --host ADDRESS: where the choice is not clear",
+		},
+	},
+	Holds: "The machine of a node that is active or offline is Deployed and has addresses, but not the one that the node is reached by. Addresses for RoCE are no choice; of several, the one on the interface that one logs in by, or else the one in the old network is taken. Nothing is done where that does not leave exactly one.",
+}
+
+func whenIPChanged(s Subject) (Verdict, bool) {
+	host, err := netip.ParseAddr(s.Host)
+	if err != nil || !s.InService() || !s.shows(Installed) {
+		return Verdict{}, false
+	}
+	host = host.Unmap()
+	has := parsed(s.Machine.IPs)
+	if len(has) == 0 || slices.Contains(has, host) {
+		return Verdict{}, false
+	}
+	v := Verdict{
+		Expected: s.Host, Observed: strings.Join(written(has), ", "),
+		Message: fmt.Sprintf("the machine of %s does not have the address %s any more, but %s", s.Hostname, s.Host, strings.Join(written(has), ", ")),
+		Details: s.with(map[string]any{"host": s.Host, "observed_ips": written(has)}),
+	}
+	next, certain := s.nextHost(host, has)
+	if certain {
+		v.Host = next.String()
+	}
+	switch {
+	case !certain:
+		v.Withheld = "which of its addresses is the one to reach it by is not clear"
+	case s.reinstalled():
+		v.Withheld = "the machine was installed anew by somebody else: settle that first"
+	}
+	return v, true
+}
+
+// nextHost is the address to reach the node by from now on. Each preference
+// counts only if it leaves exactly one: a guess among several is none.
+func (s Subject) nextHost(host netip.Addr, has []netip.Addr) (netip.Addr, bool) {
+	apart := s.roceAddresses()
+	candidates := slices.DeleteFunc(slices.Clone(has), func(a netip.Addr) bool {
+		return slices.Contains(apart, a) || !a.IsGlobalUnicast()
+	})
+	if same := only(candidates, func(a netip.Addr) bool { return a.Is4() == host.Is4() }); len(same) > 0 {
+		candidates = same
+	}
+	if len(candidates) == 1 {
+		return candidates[0], true
+	}
+	login := s.Machine.addressesOf(s.Site.Settings.DeploySSHIface)
+	for _, preferred := range []func(netip.Addr) bool{
+		func(a netip.Addr) bool { return slices.Contains(login, a) },
+		func(a netip.Addr) bool { return neighbours(a, host) },
+	} {
+		if left := only(candidates, preferred); len(left) == 1 {
+			return left[0], true
+		}
+	}
+	return netip.Addr{}, false
+}
+
+// roceAddresses are those that nobody reaches the node by.
+func (s Subject) roceAddresses() []netip.Addr {
+	var out []netip.Addr
+	for _, row := range s.RoCE {
+		if p, err := netip.ParsePrefix(row.IPv4CIDR); err == nil {
+			out = append(out, p.Addr())
+		}
+	}
+	return out
+}
+
+// neighbours says whether two addresses are of one network, by the usual sizes.
+func neighbours(a, b netip.Addr) bool {
+	bits := 64
+	if a.Is4() {
+		bits = 24
+	}
+	p, err := a.Prefix(bits)
+	return err == nil && p.Contains(b)
+}
+
+// parsed are the addresses among texts, each once, in a fixed order: MAAS has
+// none.
+func parsed(texts []string) []netip.Addr {
+	var out []netip.Addr
+	for _, t := range texts {
+		if a, err := netip.ParseAddr(t); err == nil && !slices.Contains(out, a.Unmap()) {
+			out = append(out, a.Unmap())
+		}
+	}
+	slices.SortFunc(out, netip.Addr.Compare)
+	return out
+}
+
+func only(addresses []netip.Addr, which func(netip.Addr) bool) []netip.Addr {
+	return slices.DeleteFunc(slices.Clone(addresses), func(a netip.Addr) bool { return !which(a) })
+}

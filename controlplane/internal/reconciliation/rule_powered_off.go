@@ -1,0 +1,42 @@
+package reconciliation
+
+import (
+	"fmt"
+	"time"
+)
+
+// TypePoweredOff is a finding: the machine is off.
+const TypePoweredOff Type = "powered_off"
+
+// heardLately is how fresh a word of the agent must be to stand against what the
+// BMC of its machine says, which MAAS may have asked minutes ago.
+const heardLately = time.Minute
+
+var rulePoweredOff = documented{
+	Rule: Rule{
+		Type: TypePoweredOff, Severity: Warning, Looks: 2, Action: MarkOffline,
+		Title: "Powered off",
+		Means: "Nothing runs on the node, and nothing can be placed on it, until it is switched on.",
+		When:  whenPoweredOff,
+		Advice: []string{
+			adviceShow, "Find out who switched it off, or whether its power supply or BMC failed; switch it on in MAAS",
+			"The node returns by itself when its agent polls again", adviceQuarantine,
+		},
+	},
+	Holds:   "The machine of a node that is active or offline is Deployed and its power is off. Nothing is done while its agent was heard of within the last minute.",
+	Runbook: "machine-failed-or-off",
+}
+
+func whenPoweredOff(s Subject) (Verdict, bool) {
+	if !s.InService() || !s.shows(Installed) || s.Machine.Power != powerOff || s.reinstalled() {
+		return Verdict{}, false
+	}
+	v := Verdict{
+		Expected: "power on", Observed: "power " + s.Machine.Power,
+		Message: fmt.Sprintf("the machine of %s is powered off", s.Hostname), Details: s.with(map[string]any{"last_agent_contact_at": s.LastContact}),
+	}
+	if !s.Silent(heardLately) {
+		v.Withheld = "its agent was heard of within the last minute: the two contradict each other, and what MAAS knows of the power may be old or wrong"
+	}
+	return v, true
+}
