@@ -20,17 +20,18 @@ var rungs = map[string]int{
 
 // sameRung lists the imports that are allowed between packages of one rung.
 var sameRung = map[string][]string{
-	"lifecycle":    {"fault"},
-	"audit":        {"auth", "httpapi", "postgres", "telemetry"},
-	"durable":      {"auth", "outbox", "telemetry"},
-	"httpapi":      {"auth", "postgres", "telemetry"},
-	"maas":         {"postgres"},
-	"node":         {"sku"},
-	"agenttask":    {"node"},
-	"job":          {"bringup"},
-	"onboarding":   {"bringup", "job"},
-	"decommission": {"bringup", "job", "terminal"},
-	"outbox":       {"audit", "auth", "httpapi", "postgres", "telemetry"},
+	"lifecycle":      {"fault"},
+	"audit":          {"auth", "httpapi", "postgres", "telemetry"},
+	"durable":        {"auth", "outbox", "telemetry"},
+	"httpapi":        {"auth", "postgres", "telemetry"},
+	"maas":           {"postgres"},
+	"node":           {"sku"},
+	"agenttask":      {"node"},
+	"job":            {"bringup"},
+	"onboarding":     {"bringup", "job"},
+	"decommission":   {"bringup", "job", "terminal"},
+	"reconciliation": {"job"},
+	"outbox":         {"audit", "auth", "httpapi", "postgres", "telemetry"},
 }
 
 func TestPackagesImportOnlyLowerRungs(t *testing.T) {

@@ -171,8 +171,12 @@ func (a *app) breakerCommand(decision, short, long string) *cobra.Command {
 				if err := s.confirmBreaker(*yes, decision, id); err != nil {
 					return err
 				}
-				return show(s, a.siteStateColumns())(s.api.DecideReconciliationBreakerWithResponse(s.ctx, id, &apiclient.DecideReconciliationBreakerParams{},
+				err = show(s, a.siteStateColumns())(s.api.DecideReconciliationBreakerWithResponse(s.ctx, id, &apiclient.DecideReconciliationBreakerParams{},
 					apiclient.ReconciliationBreakerBody{Decision: apiclient.ReconciliationBreakerBodyDecision(decision), Reason: *reason}))
+				if err == nil && decision == "confirm" {
+					s.note("a run that was started quarantines them: gpuaas reconcile runs --site %s", *site)
+				}
+				return err
 			}
 		},
 	})

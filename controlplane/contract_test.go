@@ -10,6 +10,7 @@ import (
 
 	"gpuaas/controlplane/internal/decommission"
 	"gpuaas/controlplane/internal/onboarding"
+	"gpuaas/controlplane/internal/reconciliation"
 )
 
 var update = flag.Bool("update", false, "write the generated files")
@@ -28,6 +29,7 @@ func TestGeneratedFilesAreUpToDate(t *testing.T) {
 	generated := map[string]string{
 		"contract/openapi.yaml": string(openapi), "contract/asyncapi.yaml": string(asyncapi), "docs/onboarding-stages.md": onboarding.Document(),
 		"docs/decommission-stages.md": decommission.Page(),
+		"docs/drift-findings.md":      reconciliation.Page(),
 	}
 	for name, page := range Lifecycles() {
 		generated["docs/lifecycles/"+name] = page

@@ -1404,6 +1404,30 @@ func (e DecommissionViewStorageCleanup) Valid() bool {
 	}
 }
 
+// Defines values for FindingState.
+const (
+	FindingStateActed     FindingState = "acted"
+	FindingStateClosed    FindingState = "closed"
+	FindingStateConfirmed FindingState = "confirmed"
+	FindingStateOpen      FindingState = "open"
+)
+
+// Valid indicates whether the value is a known member of the FindingState enum.
+func (e FindingState) Valid() bool {
+	switch e {
+	case FindingStateActed:
+		return true
+	case FindingStateClosed:
+		return true
+	case FindingStateConfirmed:
+		return true
+	case FindingStateOpen:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for IdentityMeViewKind.
 const (
 	IdentityMeViewKindServiceAccount IdentityMeViewKind = "service_account"
@@ -5937,6 +5961,9 @@ type FieldError struct {
 	Message string `json:"message"`
 }
 
+// FindingState defines model for FindingState.
+type FindingState string
+
 // HealthState defines model for HealthState.
 type HealthState struct {
 	CheckedAt time.Time `json:"checked_at"`
@@ -6870,7 +6897,7 @@ type NodeObserved struct {
 
 	// Findings In what it disagreed with the inventory, by type of finding; empty: in nothing.
 	//
-	// Examples: ["machine_released"]
+	// Examples: ["released"]
 	Findings []string `json:"findings"`
 
 	// Power Whether it was on, as far as the provider knew.
@@ -8093,7 +8120,7 @@ type ReconciliationFindingView struct {
 
 	// Type What kind of finding it is. Kinds are added with releases.
 	//
-	// Examples: machine_released
+	// Examples: released
 	Type string `json:"type"`
 
 	// Withheld Why it does not; absent: nothing is in the way.

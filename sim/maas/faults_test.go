@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -246,6 +247,63 @@ func TestThingsHappenPastTheAPI(t *testing.T) {
 	}
 }
 
+// What befalls a deployed machine is told as MAAS tells it, and leaves what MAAS
+// would leave.
+func TestADeployedMachineFailsAndHeals(t *testing.T) {
+	c := start(t, maas.Options{Fleet: gpus(1, "deployed")})
+	id := c.region.SystemIDs()[0]
+	happen := func(what string) {
+		t.Helper()
+		if err := c.region.Happen(id, what); err != nil {
+			t.Fatal(err)
+		}
+		c.clock.Advance(time.Minute)
+	}
+	refuse := func(what string) {
+		t.Helper()
+		if err := c.region.Happen(id, what); err == nil {
+			t.Errorf("%s was possible", what)
+		}
+	}
+	before := c.machine(id)
+	if before.InstallationSet == nil {
+		t.Fatal("a deployed machine was never installed")
+	}
+	refuse("heal")
+	happen("fail")
+	c.expect(id, region.FailedTesting)
+	refuse("release")
+	happen("heal")
+	m := c.expect(id, region.Deployed)
+	if *m.InstallationSet != *before.InstallationSet || m.OSystem == "" || m.PowerState != "on" || m.IPAddresses[0] != before.IPAddresses[0] {
+		t.Errorf("healed as %+v", m)
+	}
+	c.clock.Advance(time.Hour)
+	if now := c.machine(id).LastSync; *now == *m.LastSync {
+		t.Errorf("it does not sync any more: %s", *now)
+	}
+	happen("redeploy")
+	m = c.expect(id, region.Deployed)
+	if m.InstallationSet == nil || *m.InstallationSet == *before.InstallationSet || m.EnableHWSync {
+		t.Errorf("redeployed as %+v", m)
+	}
+	said := c.events(id)
+	for _, want := range []string{"Testing", "Failed testing", "Releasing", "Released", "Deploying", "Deployed"} {
+		if !slices.Contains(said, want) {
+			t.Errorf("it did not say %s: %v", want, said)
+		}
+	}
+	happen("break")
+	if m = c.expect(id, region.Broken); m.PowerState != "off" || m.OSystem != "" || len(m.IPAddresses) != 0 {
+		t.Errorf("broken as %+v", m)
+	}
+	refuse("break")
+	happen("heal")
+	if m = c.expect(id, region.Deployed); m.OSystem != "" || m.InstallationSet != nil {
+		t.Errorf("fixed as %+v", m)
+	}
+}
+
 func TestControlAPI(t *testing.T) {
 	c := start(t, maas.Options{Fleet: gpus(1, "ready"), Control: "127.0.0.1:0"})
 	id := c.region.SystemIDs()[0]
@@ -287,7 +345,12 @@ func TestControlAPI(t *testing.T) {
 	if a := c.ok("GET", "/rackcontrollers/", nil); !strings.Contains(a.body, `"dead"`) {
 		t.Error("the rack is well")
 	}
-	say("GET", "/status", "", 200)
+	var status struct {
+		Records uint64 `json:"machine_records"`
+	}
+	if err := json.Unmarshal([]byte(say("GET", "/status", "", 200)), &status); err != nil || status.Records == 0 {
+		t.Errorf("%d machines were shown, %v", status.Records, err)
+	}
 	say("DELETE", "/faults", "", 204)
 }
 

@@ -60,9 +60,12 @@ SELECT COALESCE((SELECT status = 'started' FROM node_decommission_events
 SELECT EXISTS (SELECT 1 FROM node_decommission_events
     WHERE decommission_id = sqlc.arg(decommission_id) AND stage = ANY(sqlc.arg(stages)::text[]) AND status = 'started');
 
--- name: Sighting :one
--- What was last observed about the decommission.
-SELECT * FROM node_decommission_events WHERE decommission_id = $1 AND status = 'observed' ORDER BY seq DESC LIMIT 1;
+-- name: Noticed :one
+-- Whether that is what was last observed, or was observed since anything else
+-- happened to the decommission.
+SELECT EXISTS (SELECT 1 FROM node_decommission_events e WHERE e.decommission_id = sqlc.arg(decommission_id) AND e.status = 'observed' AND e.message = sqlc.arg(message)::text
+    AND (e.seq = (SELECT max(s.seq) FROM node_decommission_events s WHERE s.decommission_id = sqlc.arg(decommission_id) AND s.status = 'observed')
+      OR e.seq > (SELECT COALESCE(max(h.seq), 0) FROM node_decommission_events h WHERE h.decommission_id = sqlc.arg(decommission_id) AND h.status <> 'observed')));
 
 -- name: Under :many
 -- Those of a site that have not ended.

@@ -223,21 +223,17 @@ func (s rows) Act(ctx context.Context, tx pgx.Tx, a job.Acted) (Decommission, er
 	return expected(r, err)
 }
 
-// Sighting implements job.Store.
-func (s rows) Sighting(ctx context.Context, tx pgx.Tx, jobID string) (*job.Event, error) {
+// Noticed implements job.Store.
+func (s rows) Noticed(ctx context.Context, tx pgx.Tx, jobID, seen string) (bool, error) {
 	of, err := parse(jobID)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
-	r, err := decommissiondb.New(tx).Sighting(ctx, of)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil //nolint:nilnil // there is none
-	}
-	list, err := ledger([]decommissiondb.NodeDecommissionEvent{r}, err)
+	noticed, err := decommissiondb.New(tx).Noticed(ctx, decommissiondb.NoticedParams{DecommissionID: of, Message: seen})
 	if err != nil {
-		return nil, err
+		return false, fmt.Errorf("read what was observed about decommission: %w", err)
 	}
-	return &list[0], nil
+	return noticed, nil
 }
 
 // Note implements job.Store.

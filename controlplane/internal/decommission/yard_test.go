@@ -176,36 +176,6 @@ type script struct {
 	installed, vacant func(w *bringup.Work) string
 }
 
-// ProveInstalled implements decommission.Bringup.
-func (s *script) ProveInstalled(_ context.Context, w *bringup.Work) (bringup.Proof, string, error) {
-	s.note("prove installed")
-	if s.installed == nil {
-		return bringup.Proof{}, "nothing is installed", nil
-	}
-	if missing := s.installed(w); missing != "" {
-		return bringup.Proof{}, missing, nil
-	}
-	now := time.Now().UTC()
-	w.Facts.DeployedAt, w.Facts.SyncHealthy, w.Facts.Addresses = &now, &now, []string{"10.20.0.9"}
-	return bringup.Proof{Image: "ubuntu/noble", AgentVersion: "1.2.3", FirstPollAt: now, LastContactAt: now, LastSync: &now}, "", nil
-}
-
-// ProveVacant implements decommission.Bringup.
-func (s *script) ProveVacant(_ context.Context, w *bringup.Work) (string, error) {
-	s.note("prove vacant")
-	if s.vacant == nil {
-		return "it is not vacant", nil
-	}
-	w.Observed = bringup.Observed{Status: "Ready", Power: "off", At: time.Now()}
-	return s.vacant(w), nil
-}
-
-// Forget implements decommission.Bringup.
-func (s *script) Forget(context.Context, *bringup.Work) error {
-	s.note("forget")
-	return nil
-}
-
 func (s *script) on(stage string, do scripted) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

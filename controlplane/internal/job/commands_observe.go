@@ -22,8 +22,9 @@ import (
 var reconciler = auth.System("reconciliation")
 
 // Notice writes into the ledger of a job what somebody else observed about its
-// machine or node, unless that is what was last observed already. The row is
-// left as it is: a stage that runs is neither stopped nor superseded.
+// machine or node, unless the ledger says so already: the same sighting twice in
+// a row is noted once, and so are two that take turns while nothing happens. The
+// row is left as it is: a stage that runs is neither stopped nor superseded.
 func (r *Runner[R]) Notice(ctx context.Context, job, seen string, details map[string]any) error {
 	seen = bounded(strings.TrimSpace(seen))
 	encoded, err := EncodeDetails(details)
@@ -39,8 +40,7 @@ func (r *Runner[R]) Notice(ctx context.Context, job, seen string, details map[st
 		if j.CompletedAt != nil {
 			return nil
 		}
-		last, err := r.store.Sighting(ctx, tx, job)
-		if err != nil || last != nil && last.Message == seen {
+		if noticed, err := r.store.Noticed(ctx, tx, job, seen); err != nil || noticed {
 			return err
 		}
 		told := Event{Epoch: j.Epoch, Stage: j.doingStage(), Attempt: j.Attempt, Status: Observation, Message: seen, Details: encoded, OccurredAt: r.now()}

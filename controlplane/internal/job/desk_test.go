@@ -274,21 +274,16 @@ func (s shelf) Act(ctx context.Context, tx pgx.Tx, a job.Acted) (chore, error) {
 	return s.change(ctx, tx, c)
 }
 
-func (s shelf) Sighting(ctx context.Context, tx pgx.Tx, of string) (*job.Event, error) {
+func (s shelf) Noticed(ctx context.Context, tx pgx.Tx, of, seen string) (bool, error) {
 	var raw []byte
 	if err := tx.QueryRow(ctx, `SELECT events FROM chores WHERE id = $1`, of).Scan(&raw); err != nil {
-		return nil, fmt.Errorf("read events: %w", err)
+		return false, fmt.Errorf("read events: %w", err)
 	}
 	var events []job.Event
 	if err := json.Unmarshal(raw, &events); err != nil {
-		return nil, fmt.Errorf("decode events: %w", err)
+		return false, fmt.Errorf("decode events: %w", err)
 	}
-	for _, e := range slices.Backward(events) {
-		if e.Status == job.Observation {
-			return &e, nil
-		}
-	}
-	return nil, nil //nolint:nilnil // there is none
+	return slices.ContainsFunc(events, func(e job.Event) bool { return e.Status == job.Observation && e.Message == seen }), nil
 }
 
 func (s shelf) Note(ctx context.Context, tx pgx.Tx, of string, e job.Event) error {

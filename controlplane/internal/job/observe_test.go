@@ -53,7 +53,9 @@ func TestAFamilyMayRefuseProof(t *testing.T) {
 	d := newDesk(t)
 	d.parkedChore(t)
 	before, _ := d.read(t)
-	d.refuse = func(job.Settled[chore]) error { return &bringup.Failure{Class: durable.StateAmbiguity, Code: "no", Message: "no"} }
+	d.refuse = func(job.Settled[chore]) error {
+		return &bringup.Failure{Class: durable.StateAmbiguity, Code: "no", Message: "no"}
+	}
 	if reached, err := d.runner.Reconcile(d.ctx, "chore-1", shown); err != nil || reached {
 		t.Errorf("reached is %t, %v", reached, err)
 	}

@@ -35,9 +35,9 @@ type Store[R Row] interface {
 	// End ends an attempt: the row and the entry of the ledger.
 	End(ctx context.Context, tx pgx.Tx, e Ended) (R, error)
 	Act(ctx context.Context, tx pgx.Tx, a Acted) (R, error)
-	// Sighting is the newest entry of the ledger about what was observed; nil:
-	// there is none.
-	Sighting(ctx context.Context, tx pgx.Tx, job string) (*Event, error)
+	// Noticed says whether that is what was last observed, or was observed since
+	// anything else happened to the job.
+	Noticed(ctx context.Context, tx pgx.Tx, job, seen string) (bool, error)
 	Note(ctx context.Context, tx pgx.Tx, job string, e Event) error
 }
 

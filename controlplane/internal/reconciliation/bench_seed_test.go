@@ -45,7 +45,7 @@ type simRegion struct{ url, token, control string }
 func simRegions(b *testing.B, count, machines int) (regions []simRegion, apart bool) {
 	b.Helper()
 	if path := os.Getenv(regionsVariable); path != "" {
-		text, err := os.ReadFile(path) //nolint:gosec // named by who runs the benchmark
+		text, err := os.ReadFile(path)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -61,7 +61,7 @@ func simRegions(b *testing.B, count, machines int) (regions []simRegion, apart b
 	}
 	for n := range count {
 		r := simulated.StartTest(b, simulated.Options{
-			Control: "127.0.0.1:0", Seed: uint64(n + 1), Passive: true, //nolint:gosec // small
+			Control: "127.0.0.1:0", Seed: uint64(n + 1), Passive: true,
 			Fleet: fleet.Options{Machines: machines, Stage: "deployed"},
 		})
 		regions = append(regions, simRegion{r.URL, r.Token, r.ControlURL})
@@ -213,39 +213,30 @@ func (e *estate) settle(b *testing.B, n int, r simRegion) {
 	e.bind(b, made.ID, profiles[0].ID, name, fleet)
 }
 
-// bind enters machines as nodes that were read one after the other, all of them
-// within the time of a sweep, as they are after some days.
+// bind enters machines as nodes.
 func (e *estate) bind(b *testing.B, at id.Site, profile id.Profile, regionCode string, fleet []region.Brief) {
 	b.Helper()
-	nodes, names, hosts, machines, bmcs, read := []string{}, []string{}, []string{}, []string{}, []string{}, []time.Time{}
-	now := e.clock()
-	for n, m := range fleet {
+	nodes, names, hosts, machines, bmcs := []string{}, []string{}, []string{}, []string{}, []string{}
+	for _, m := range fleet {
 		host := "10.255.255.254"
 		if len(m.Addresses) > 0 {
 			host = m.Addresses[0]
 		}
 		nodes, names, hosts = append(nodes, id.NewString()), append(names, m.Hostname), append(hosts, host)
 		machines, bmcs = append(machines, m.SystemID), append(bmcs, m.BMC)
-		read = append(read, now.Add(-50*time.Minute*time.Duration(len(fleet)-n)/time.Duration(len(fleet))))
 	}
-	for _, q := range []struct {
-		sql  string
-		args []any
-	}{
-		{`INSERT INTO nodes (id, status, hostname, host, sku_id, gpus_total, region_code, onboarding_mode, schedulable)
-			SELECT n::uuid, 'active', name, host, 'h200-sxm-baremetal-8g', 8, $4, 'maas', true FROM unnest($1::text[], $2::text[], $3::text[]) AS f(n, name, host)`,
-			[]any{nodes, names, hosts, regionCode}},
-		{`INSERT INTO node_contacts (node_id, last_contact_at) SELECT n::uuid, now() + interval '30 days' FROM unnest($1::text[]) AS f(n)`,
-			[]any{nodes}},
-		{`INSERT INTO node_maas_state (node_id, site_id, profile_id, maas_system_id, ipmi_ip, last_maas_status, last_maas_power_state, last_reconciled_at, bound_at)
-			SELECT n::uuid, $5, $6, machine, bmc, 'Deployed', 'on', seen, now() - interval '1 day'
-			FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[]) AS f(n, machine, bmc, seen)`,
-			[]any{nodes, machines, bmcs, read, at, profile}},
-	} {
-		if _, err := e.db.Exec(b.Context(), q.sql, q.args...); err != nil {
+	exec := func(sql string, args ...any) {
+		if _, err := e.db.Exec(b.Context(), sql, args...); err != nil {
 			b.Fatal(err)
 		}
 	}
+	exec(`INSERT INTO nodes (id, status, hostname, host, sku_id, gpus_total, region_code, onboarding_mode, schedulable)
+		SELECT n::uuid, 'active', name, host, 'h200-sxm-baremetal-8g', 8, $4, 'maas', true
+		FROM unnest($1::text[], $2::text[], $3::text[]) AS f(n, name, host)`, nodes, names, hosts, regionCode)
+	exec(`INSERT INTO node_contacts (node_id, last_contact_at) SELECT n::uuid, now() + interval '30 days' FROM unnest($1::text[]) AS f(n)`, nodes)
+	exec(`INSERT INTO node_maas_state (node_id, site_id, profile_id, maas_system_id, ipmi_ip, last_maas_status, last_maas_power_state, bound_at)
+		SELECT n::uuid, $4, $5, machine, bmc, 'Deployed', 'on', now() - interval '1 day'
+		FROM unnest($1::text[], $2::text[], $3::text[]) AS f(n, machine, bmc)`, nodes, machines, bmcs, at, profile)
 }
 
 // plainVault is a secrets engine in memory.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/jackc/pgx/v5"
 
@@ -112,7 +113,7 @@ func (c *cycle) tripBreaker(ctx context.Context, quarantines []due, recent int) 
 		var tally Report
 		if _, err := c.open1(ctx, tx, Finding{
 			Site: c.run.Site, Type: rule.Type, Severity: rule.Severity, Subject: c.run.Site.String(), Hostname: "", Message: message,
-			Expected: fmt.Sprintf("at most %d", c.allowance()), Observed: fmt.Sprintf("%d", len(quarantines)+recent),
+			Expected: fmt.Sprintf("at most %d", c.allowance()), Observed: strconv.Itoa(len(quarantines) + recent),
 		}, true, map[string]any{"nodes": nodes}, &tally); err != nil {
 			return err
 		}

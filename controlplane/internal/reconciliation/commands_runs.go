@@ -121,9 +121,10 @@ func (s *Service) DecideBreaker(ctx context.Context, at id.Site, confirm bool, r
 	})
 }
 
-// dismiss settles what the breaker held back, so that it does not open again for
-// the same: the findings are closed, and what is not over is found anew.
+// dismiss takes their action from the findings that the breaker held back: they
+// stay until they heal, and nothing is done about them.
 func (s *Service) dismiss(ctx context.Context, c change, state reconciliationdb.ReconciliationSite, reason string) error {
+	now := s.now()
 	for _, n := range state.TrippedNodes {
 		var of id.Node
 		if err := of.UnmarshalText([]byte(n)); err != nil {
@@ -133,13 +134,14 @@ func (s *Service) dismiss(ctx context.Context, c change, state reconciliationdb.
 		if err != nil {
 			return wrap("lock findings of node", err)
 		}
-		var tally Report
 		for _, f := range findingsFrom(rows) {
 			if f.Action != Quarantine || f.Status == Acted {
 				continue
 			}
-			if err := closeFinding(ctx, c, f, Resolve, "an operator dismissed it: "+reason, s.now(), &tally); err != nil {
-				return err
+			if err := c.DismissFinding(ctx, reconciliationdb.DismissFindingParams{
+				ID: f.ID, Withheld: "an operator dismissed it: " + reason, AcknowledgedAt: &now, AcknowledgedBy: auth.From(ctx).ID,
+			}); err != nil {
+				return wrap("dismiss finding", err)
 			}
 		}
 	}

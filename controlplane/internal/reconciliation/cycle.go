@@ -15,23 +15,24 @@ import (
 // cycle is a run while it goes on.
 type cycle struct {
 	*Service
-	run      Run
-	site     site.Site
-	state    reconciliationdb.ReconciliationSite
-	region   Region
-	began    time.Time
-	policies map[id.Profile]site.Policy
-	policyOf map[id.Node]site.Policy
-	bound    map[string]id.Node   // machines of MAAS that are nodes, by system id
-	shared   map[string][]id.Node // machines that are more than one node
-	done     map[string]bool      // machines that were looked at already
-	seen     map[id.Finding]Verdict
-	healed   []id.Node // nodes that lost a finding
-	troubles []error   // what MAAS did not answer
-	heard    bool      // it answered something
-	trip     bool
-	sweeping bool // what is read now is the sweep's share
-	working  []at // jobs at the site; nil: not read yet
+	run        Run
+	site       site.Site
+	state      reconciliationdb.ReconciliationSite
+	region     Region
+	began      time.Time
+	policies   map[id.Profile]site.Policy
+	policyOf   map[id.Node]site.Policy
+	bound      map[string]id.Node   // machines of MAAS that are nodes, by system id
+	neighbours map[string]bool      // machines that are nodes of other sites of the same MAAS
+	shared     map[string][]id.Node // machines that are more than one node
+	done       map[string]bool      // machines that were looked at already
+	seen       map[id.Finding]Verdict
+	healed     []id.Node // nodes that lost a finding
+	troubles   []error   // what MAAS did not answer
+	heard      bool      // it answered something
+	trip       bool
+	sweeping   bool // what is read now is the sweep's share
+	working    []at // jobs at the site; nil: not read yet
 }
 
 // trouble notes that MAAS did not answer something; the rest of the cycle goes
@@ -43,7 +44,7 @@ func (c *cycle) trouble(ctx context.Context, what string, err error) {
 
 // open reads what a run goes by.
 func (s *Service) open(ctx context.Context, run Run) (*cycle, error) {
-	c := &cycle{Service: s, run: run, began: s.now(), done: map[string]bool{}, policyOf: map[id.Node]site.Policy{}, seen: map[id.Finding]Verdict{}}
+	c := &cycle{Service: s, run: run, began: s.now(), done: map[string]bool{}, policyOf: map[id.Node]site.Policy{}, neighbours: map[string]bool{}, seen: map[id.Finding]Verdict{}}
 	c.run.Report = Report{Intended: []Intended{}, Left: []LeftTo{}, Settled: []LeftTo{}}
 	var err error
 	if c.site, err = s.cfg.Sites.Site(ctx, run.Site); err != nil {
@@ -64,7 +65,11 @@ func (s *Service) open(ctx context.Context, run Run) (*cycle, error) {
 	}
 	c.bound = make(map[string]id.Node, len(rows))
 	for _, r := range rows {
-		c.bound[r.MaasSystemID] = r.NodeID
+		if r.Here {
+			c.bound[r.MaasSystemID] = r.NodeID
+		} else {
+			c.neighbours[r.MaasSystemID] = true
+		}
 	}
 	if c.region, err = s.cfg.Regions.Open(ctx, run.Site); err != nil {
 		c.trouble(ctx, "its API", err)

@@ -71,6 +71,9 @@ func (c *cycle) exceptions(ctx context.Context) error {
 			ours = append(ours, m)
 			return
 		}
+		if c.neighbours[m.SystemID] {
+			return
+		}
 		unmanaged++
 		if len(others) < maxUnmanaged {
 			others = append(others, m)
@@ -184,7 +187,7 @@ func (c *cycle) sweep(ctx context.Context, everything bool) error {
 		c.swept(began, period, nil, true)
 		return nil
 	}
-	rows, err := binding.ForSweep(ctx, c.db, c.run.Site, before, int32(min(share, 1<<30))) //nolint:gosec // bounded
+	rows, err := binding.ForSweep(ctx, c.db, c.run.Site, before, int32(min(share, 1<<30)))
 	if err != nil {
 		return err
 	}

@@ -128,7 +128,7 @@ func (c *cycle) twin(ctx context.Context, b binding.Binding) (*Machine, string, 
 	if err != nil || m == nil || m.SystemID == b.SystemID {
 		return nil, "", err
 	}
-	if _, taken := c.bound[m.SystemID]; taken {
+	if _, taken := c.bound[m.SystemID]; taken || c.neighbours[m.SystemID] {
 		return nil, "", nil
 	}
 	return m, by, nil

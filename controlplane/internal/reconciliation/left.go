@@ -75,7 +75,7 @@ func (c *cycle) jobs(ctx context.Context) error {
 		return err
 	}
 	parked := slices.DeleteFunc(slices.Clone(c.working), func(w at) bool { return !w.Parked })
-	rand.Shuffle(len(parked), func(i, j int) { parked[i], parked[j] = parked[j], parked[i] })
+	rand.Shuffle(len(parked), func(i, j int) { parked[i], parked[j] = parked[j], parked[i] }) //nolint:gosec // a fair turn, not a secret
 	for _, w := range parked[:min(len(parked), maxProofs)] {
 		reached, err := w.family.Reconcile(ctx, w.Working)
 		if err != nil {

@@ -281,6 +281,12 @@ type RunShown struct {
 	Hostname string // of the node of a resolution
 }
 
+// RunPosition is where a listing of runs goes on.
+type RunPosition struct {
+	At time.Time            `json:"a"`
+	ID id.ReconciliationRun `json:"i"`
+}
+
 // RunFilter narrows the listing of runs.
 type RunFilter struct {
 	Site    id.Site // zero: all

@@ -51,8 +51,10 @@ WHERE id = $1;
 DELETE FROM reconciliation_runs WHERE id IN (SELECT r.id FROM reconciliation_runs r WHERE r.requested_at < $1 LIMIT 5000);
 
 -- name: BoundMachines :many
--- Of nodes that are not deleted.
-SELECT b.maas_system_id, b.node_id FROM node_maas_state b JOIN nodes n ON n.id = b.node_id WHERE b.site_id = $1 AND n.status <> 'deleted';
+-- Of nodes that are not deleted, also of other sites of the same MAAS.
+SELECT b.maas_system_id, b.node_id, b.site_id = here.id AS here FROM maas_sites here
+JOIN maas_sites s ON s.api_base_url = here.api_base_url JOIN node_maas_state b ON b.site_id = s.id JOIN nodes n ON n.id = b.node_id
+WHERE here.id = $1 AND n.status <> 'deleted';
 
 -- name: PresentOfNodes :many
 SELECT * FROM reconciliation_findings WHERE site_id = $1 AND node_id = ANY(sqlc.arg(nodes)::uuid[]) AND status <> 'closed' ORDER BY opened_at;
@@ -110,6 +112,9 @@ UPDATE reconciliation_findings SET status = 'closed', closed_at = $2, closed_bec
 -- name: AcknowledgeFinding :one
 UPDATE reconciliation_findings SET acknowledged_at = $2, acknowledged_by = $3, acknowledgement = $4 WHERE id = $1 RETURNING *;
 
+-- name: DismissFinding :exec
+UPDATE reconciliation_findings SET action = '', withheld = $2, acknowledged_at = $3, acknowledged_by = $4, acknowledgement = $2 WHERE id = $1;
+
 -- name: ActedSince :one
 SELECT count(*) FROM reconciliation_findings WHERE site_id = $1 AND action = $2 AND acted_at > $3 AND action_note = '';
 
@@ -151,7 +156,7 @@ ORDER BY o.id;
 -- name: QuarantineWanted :one
 -- Whether any of these nodes still has something about it that asks for quarantine.
 SELECT EXISTS (SELECT FROM reconciliation_findings f JOIN nodes n ON n.id = f.node_id
-    WHERE f.site_id = $1 AND f.status = 'confirmed' AND f.action = 'quarantine' AND n.status IN ('active', 'offline')
+    WHERE f.site_id = $1 AND f.status IN ('open', 'confirmed') AND f.action = 'quarantine' AND n.status IN ('active', 'offline')
       AND f.node_id = ANY(sqlc.arg(nodes)::uuid[]));
 
 -- name: SaveRun :exec

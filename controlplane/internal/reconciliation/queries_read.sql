@@ -83,10 +83,10 @@ WHERE f.id = $1;
 -- name: ShowRuns :many
 SELECT sqlc.embed(r), s.name AS site_name, COALESCE(n.hostname, '') AS hostname
 FROM reconciliation_runs r JOIN maas_sites s ON s.id = r.site_id LEFT JOIN nodes n ON n.id = r.node_id
-WHERE (sqlc.arg(after)::uuid = '00000000-0000-0000-0000-000000000000' OR r.id < sqlc.arg(after)::uuid)
+WHERE (sqlc.narg(after_at)::timestamptz IS NULL OR (r.requested_at, r.id) < (sqlc.narg(after_at)::timestamptz, sqlc.arg(after_id)::uuid))
   AND (sqlc.narg(site_id)::uuid IS NULL OR r.site_id = sqlc.narg(site_id)::uuid)
   AND (sqlc.narg(trigger)::text IS NULL OR r.trigger = sqlc.narg(trigger)::text)
-ORDER BY r.id DESC LIMIT sqlc.arg(page_size);
+ORDER BY r.requested_at DESC, r.id DESC LIMIT sqlc.arg(page_size);
 
 -- name: ShowRun :one
 SELECT sqlc.embed(r), s.name AS site_name, COALESCE(n.hostname, '') AS hostname

@@ -247,8 +247,13 @@ func (c *cycle) adoptOne(ctx context.Context, g sighting, j Judged) error {
 		case TypeDeployedElsewhere:
 			return binding.Rebase(ctx, tx.tx, g.Node, g.Machine.Installation)
 		case TypeRecreated:
+			if g.Twin.State != Installed {
+				return fault.New(fault.Conflict, "twin_not_deployed", "MAAS knows the server of node %s as %s now, which is %s: to MAAS nothing runs there", g.Hostname, g.Twin.SystemID, g.Twin.Status).
+					WithRemedy("take the node out and onboard the server anew: gpuaas decommission start %s --mode full_decommission --reason …", g.Hostname)
+			}
 			return binding.Rebind(ctx, tx.tx, g.Node, g.Twin.SystemID, g.Twin.Installation)
+		default:
+			return fault.New(fault.Internal, "adoption_unknown", "nothing is known about how to adopt %s", j.Rule.Type)
 		}
-		return nil
 	})
 }

@@ -45,7 +45,7 @@ func (s *Service) statusOf(ctx context.Context, at id.Site) (SiteOverview, error
 		return SiteOverview{}, err
 	}
 	if len(sites) == 0 {
-		return SiteOverview{}, fault.New(fault.NotFound, "site_not_found", "there is no such site").WithRemedy("list them with: gpuaas site list")
+		return SiteOverview{}, fault.New(fault.NotFound, "not_found", "there is no such site").WithRemedy("list them with: gpuaas site list")
 	}
 	return sites[0], nil
 }
@@ -186,7 +186,7 @@ func (s *Service) Findings(ctx context.Context, f FindingFilter, page postgres.S
 func (s *Service) FindingOf(ctx context.Context, of id.Finding) (FindingShown, error) {
 	r, err := s.reads.ShowFinding(ctx, of)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return FindingShown{}, fault.New(fault.NotFound, "finding_not_found", "there is no such finding").WithRemedy("list them with: gpuaas drift findings")
+		return FindingShown{}, fault.New(fault.NotFound, "not_found", "there is no such finding").WithRemedy("list them with: gpuaas drift findings")
 	}
 	if err != nil {
 		return FindingShown{}, fmt.Errorf("read finding: %w", err)
@@ -195,9 +195,9 @@ func (s *Service) FindingOf(ctx context.Context, of id.Finding) (FindingShown, e
 }
 
 // Runs reads runs, newest first.
-func (s *Service) Runs(ctx context.Context, f RunFilter, page postgres.Slice[id.ReconciliationRun]) ([]RunShown, error) {
+func (s *Service) Runs(ctx context.Context, f RunFilter, page postgres.Slice[RunPosition]) ([]RunShown, error) {
 	rows, err := s.reads.ShowRuns(ctx, reconciliationdb.ShowRunsParams{
-		SiteID: optional(f.Site), Trigger: wanted(f.Trigger), After: page.After.String(), PageSize: page.Limit,
+		SiteID: optional(f.Site), Trigger: wanted(f.Trigger), AfterAt: instant(page.After.At), AfterID: page.After.ID.String(), PageSize: page.Limit,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list runs: %w", err)

@@ -34,10 +34,15 @@ func (r *Region) Happen(name, what string) error {
 	case "recreate":
 		r.recreate(m)
 	case "release":
-		if !m.Status.releasable() {
+		switch {
+		case m.Status == DiskErasing: // MAAS itself, when it takes the erasing for done
+			r.giveUp(m, Caller{})
+		case m.Status.releasable():
+			r.giveUp(m, somebody)
+		case m.Status.in(Ready, Releasing): // MAAS says yes and does nothing
+		default:
 			return fmt.Errorf("machine %s is %s: nobody can release it", name, m.Status)
 		}
-		r.giveUp(m)
 	case "fail":
 		return r.failTests(m)
 	case "break":
@@ -79,10 +84,10 @@ func (r *Region) recreate(m *Machine) {
 // somebody is another administrator of the region.
 var somebody = Caller{User: &User{Name: "admin", Admin: true}}
 
-// giveUp is somebody who released a machine.
-func (r *Region) giveUp(m *Machine) {
+// giveUp releases a machine at once.
+func (r *Region) giveUp(m *Machine, c Caller) {
 	m.Boots++
-	if r.startReleasing(m, somebody, "") {
+	if r.startReleasing(m, c, "") {
 		r.switchOff(m)
 		r.finishRelease(m)
 	}
@@ -97,19 +102,34 @@ func (r *Region) switchOff(m *Machine) {
 	r.say(m, Debug, "Node powered off", "")
 }
 
+// stop is somebody who aborted what a machine was doing.
+func (r *Region) stop(m *Machine) {
+	a := abortions[m.Status]
+	m.Boots++
+	m.Ops++
+	r.sayRequest(m, somebody, a.asked, "")
+	r.say(m, Info, a.said, "")
+	r.switchOff(m)
+	r.move(m, a.to(m))
+}
+
 // redeploy is somebody who installed the default image over a machine. MAAS
-// deploys only what was released before.
+// deploys only what is held and has nothing on it.
 func (r *Region) redeploy(m *Machine) {
-	if m.Status.releasable() {
-		r.giveUp(m)
+	switch {
+	case m.Status == Deploying:
+		r.stop(m)
+	case m.Status.releasable() && m.Status != Allocated:
+		r.giveUp(m, somebody)
 	}
-	r.acquire(m, somebody, nil)
+	if m.Status != Allocated {
+		r.acquire(m, somebody, nil)
+	}
 	if image, err := r.resolveImage(""); err == nil {
 		r.install(m, image)
 	}
 	m.UserData, m.HasUserData, m.EnableHWSync = "", false, false
 	m.Boots++
-	r.sayRequest(m, somebody, "User starting deployment", "")
 	r.startDeploying(m)
 	r.claimAuto(m)
 	m.PowerState = "on"

@@ -68,6 +68,7 @@ CREATE TABLE reconciliation_runs (
     ended_at       timestamptz
 );
 CREATE INDEX reconciliation_runs_site ON reconciliation_runs (site_id, requested_at DESC, id DESC);
+CREATE INDEX reconciliation_runs_newest ON reconciliation_runs (requested_at DESC, id DESC);
 CREATE INDEX reconciliation_runs_open ON reconciliation_runs (site_id, trigger) WHERE ended_at IS NULL;
 COMMENT ON COLUMN reconciliation_runs.outcome IS 'How it ended; empty: it has not.';
 COMMENT ON COLUMN reconciliation_runs.report IS 'What was asked of MAAS, what was found, and what was done or would have been.';
@@ -121,6 +122,22 @@ CREATE TABLE reconciliation_suspicions (
     at      timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 CREATE INDEX reconciliation_suspicions_site ON reconciliation_suspicions (site_id, at);
+
+-- How a node was observed from outside is part of its history, too.
+ALTER TABLE node_events DROP CONSTRAINT node_events_kind_check;
+ALTER TABLE node_events ADD CONSTRAINT node_events_kind_check CHECK (kind IN (
+    'created', 'state_changed', 'updated', 'enrolled', 'certificate_renewed', 'certificate_revoked', 'identity_conflict', 'agent_reported', 'observed'));
+CREATE INDEX node_events_observed ON node_events (node_id, seq DESC) WHERE kind = 'observed';
+COMMENT ON COLUMN node_events.snapshot IS 'The node after the change: what answers "as of"; of what was observed, that alone.';
+
+-- What somebody else observed about the machine or the node of a job is part of
+-- its ledger, too.
+ALTER TABLE node_onboarding_events DROP CONSTRAINT node_onboarding_events_status_check;
+ALTER TABLE node_onboarding_events ADD CONSTRAINT node_onboarding_events_status_check CHECK (status IN (
+    'started', 'succeeded', 'failed', 'skipped', 'compensated', 'action', 'note', 'observed'));
+ALTER TABLE node_decommission_events DROP CONSTRAINT node_decommission_events_status_check;
+ALTER TABLE node_decommission_events ADD CONSTRAINT node_decommission_events_status_check CHECK (status IN (
+    'started', 'succeeded', 'failed', 'skipped', 'compensated', 'action', 'note', 'observed'));
 
 GRANT SELECT, INSERT, UPDATE ON reconciliation_sites, reconciliation_findings TO gpuaas_app;
 GRANT SELECT, INSERT, UPDATE, DELETE ON reconciliation_runs, reconciliation_suspicions TO gpuaas_app;

@@ -1273,6 +1273,26 @@ func (q *Queries) LockBatch(ctx context.Context, argID id.DecommissionBatch) (No
 	return i, err
 }
 
+const noticed = `-- name: Noticed :one
+SELECT EXISTS (SELECT 1 FROM node_decommission_events e WHERE e.decommission_id = $1 AND e.status = 'observed' AND e.message = $2::text
+    AND (e.seq = (SELECT max(s.seq) FROM node_decommission_events s WHERE s.decommission_id = $1 AND s.status = 'observed')
+      OR e.seq > (SELECT COALESCE(max(h.seq), 0) FROM node_decommission_events h WHERE h.decommission_id = $1 AND h.status <> 'observed')))
+`
+
+type NoticedParams struct {
+	DecommissionID id.Decommission
+	Message        string
+}
+
+// Whether that is what was last observed, or was observed since anything else
+// happened to the decommission.
+func (q *Queries) Noticed(ctx context.Context, arg NoticedParams) (bool, error) {
+	row := q.db.QueryRow(ctx, noticed, arg.DecommissionID, arg.Message)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
 const onboardingOfNode = `-- name: OnboardingOfNode :one
 SELECT id, status, current_stage FROM node_onboardings WHERE node_id = $1 AND completed_at IS NULL
 `
@@ -1479,28 +1499,6 @@ func (q *Queries) ShareSite(ctx context.Context, arg ShareSiteParams) (ShareSite
 	row := q.db.QueryRow(ctx, shareSite, arg.SiteID, arg.ProfileID)
 	var i ShareSiteRow
 	err := row.Scan(&i.SiteVersion, &i.ProfileVersion)
-	return i, err
-}
-
-const sighting = `-- name: Sighting :one
-SELECT seq, decommission_id, epoch, stage, attempt, status, message, details, occurred_at FROM node_decommission_events WHERE decommission_id = $1 AND status = 'observed' ORDER BY seq DESC LIMIT 1
-`
-
-// What was last observed about the decommission.
-func (q *Queries) Sighting(ctx context.Context, decommissionID id.Decommission) (NodeDecommissionEvent, error) {
-	row := q.db.QueryRow(ctx, sighting, decommissionID)
-	var i NodeDecommissionEvent
-	err := row.Scan(
-		&i.Seq,
-		&i.DecommissionID,
-		&i.Epoch,
-		&i.Stage,
-		&i.Attempt,
-		&i.Status,
-		&i.Message,
-		&i.Details,
-		&i.OccurredAt,
-	)
 	return i, err
 }
 

@@ -1276,6 +1276,26 @@ func (q *Queries) NodesNamed(ctx context.Context, arg NodesNamedParams) ([]Nodes
 	return items, nil
 }
 
+const noticed = `-- name: Noticed :one
+SELECT EXISTS (SELECT 1 FROM node_onboarding_events e WHERE e.onboarding_id = $1 AND e.status = 'observed' AND e.message = $2::text
+    AND (e.seq = (SELECT max(s.seq) FROM node_onboarding_events s WHERE s.onboarding_id = $1 AND s.status = 'observed')
+      OR e.seq > (SELECT COALESCE(max(h.seq), 0) FROM node_onboarding_events h WHERE h.onboarding_id = $1 AND h.status <> 'observed')))
+`
+
+type NoticedParams struct {
+	OnboardingID id.Onboarding
+	Message      string
+}
+
+// Whether that is what was last observed, or was observed since anything else
+// happened to the onboarding.
+func (q *Queries) Noticed(ctx context.Context, arg NoticedParams) (bool, error) {
+	row := q.db.QueryRow(ctx, noticed, arg.OnboardingID, arg.Message)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
 const ofIDs = `-- name: OfIDs :many
 SELECT id, batch_id, site_id, profile_id, sku_id, hostname, ipmi_ip, pxe_mac, maas_system_id, node_id, initialize_disks, status, current_stage, current_attempt, current_takes, epoch, action, adopted, failure_class, error_code, error_message, error_remedy, error_details, facts, observed_status, observed_power, observed_ips, observed_at, observed_since, workflow_id, workflow_run_id, requested_by, correlation_id, requested_at, admitted_at, started_at, stage_started_at, parked_at, completed_at, updated_at FROM node_onboardings WHERE id = ANY($1::uuid[]) ORDER BY id
 `
@@ -1466,28 +1486,6 @@ func (q *Queries) SetBatch(ctx context.Context, arg SetBatchParams) (NodeOnboard
 		&i.RequestedAt,
 		&i.PausedAt,
 		&i.CancelledAt,
-	)
-	return i, err
-}
-
-const sighting = `-- name: Sighting :one
-SELECT seq, onboarding_id, epoch, stage, attempt, status, message, details, occurred_at FROM node_onboarding_events WHERE onboarding_id = $1 AND status = 'observed' ORDER BY seq DESC LIMIT 1
-`
-
-// What was last observed about the onboarding.
-func (q *Queries) Sighting(ctx context.Context, onboardingID id.Onboarding) (NodeOnboardingEvent, error) {
-	row := q.db.QueryRow(ctx, sighting, onboardingID)
-	var i NodeOnboardingEvent
-	err := row.Scan(
-		&i.Seq,
-		&i.OnboardingID,
-		&i.Epoch,
-		&i.Stage,
-		&i.Attempt,
-		&i.Status,
-		&i.Message,
-		&i.Details,
-		&i.OccurredAt,
 	)
 	return i, err
 }

@@ -316,17 +316,20 @@ func (q *Queries) BeginRun(ctx context.Context, arg BeginRunParams) (Reconciliat
 }
 
 const boundMachines = `-- name: BoundMachines :many
-SELECT b.maas_system_id, b.node_id FROM node_maas_state b JOIN nodes n ON n.id = b.node_id WHERE b.site_id = $1 AND n.status <> 'deleted'
+SELECT b.maas_system_id, b.node_id, b.site_id = here.id AS here FROM maas_sites here
+JOIN maas_sites s ON s.api_base_url = here.api_base_url JOIN node_maas_state b ON b.site_id = s.id JOIN nodes n ON n.id = b.node_id
+WHERE here.id = $1 AND n.status <> 'deleted'
 `
 
 type BoundMachinesRow struct {
 	MaasSystemID string
 	NodeID       id.Node
+	Here         bool
 }
 
-// Of nodes that are not deleted.
-func (q *Queries) BoundMachines(ctx context.Context, siteID id.Site) ([]BoundMachinesRow, error) {
-	rows, err := q.db.Query(ctx, boundMachines, siteID)
+// Of nodes that are not deleted, also of other sites of the same MAAS.
+func (q *Queries) BoundMachines(ctx context.Context, argID id.Site) ([]BoundMachinesRow, error) {
+	rows, err := q.db.Query(ctx, boundMachines, argID)
 	if err != nil {
 		return nil, err
 	}
@@ -334,7 +337,7 @@ func (q *Queries) BoundMachines(ctx context.Context, siteID id.Site) ([]BoundMac
 	var items []BoundMachinesRow
 	for rows.Next() {
 		var i BoundMachinesRow
-		if err := rows.Scan(&i.MaasSystemID, &i.NodeID); err != nil {
+		if err := rows.Scan(&i.MaasSystemID, &i.NodeID, &i.Here); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -402,6 +405,27 @@ type ConfirmTripParams struct {
 
 func (q *Queries) ConfirmTrip(ctx context.Context, arg ConfirmTripParams) error {
 	_, err := q.db.Exec(ctx, confirmTrip, arg.SiteID, arg.ConfirmedAt, arg.ConfirmedBy)
+	return err
+}
+
+const dismissFinding = `-- name: DismissFinding :exec
+UPDATE reconciliation_findings SET action = '', withheld = $2, acknowledged_at = $3, acknowledged_by = $4, acknowledgement = $2 WHERE id = $1
+`
+
+type DismissFindingParams struct {
+	ID             id.Finding
+	Withheld       string
+	AcknowledgedAt *time.Time
+	AcknowledgedBy string
+}
+
+func (q *Queries) DismissFinding(ctx context.Context, arg DismissFindingParams) error {
+	_, err := q.db.Exec(ctx, dismissFinding,
+		arg.ID,
+		arg.Withheld,
+		arg.AcknowledgedAt,
+		arg.AcknowledgedBy,
+	)
 	return err
 }
 
@@ -1024,7 +1048,7 @@ func (q *Queries) PruneRuns(ctx context.Context, requestedAt time.Time) (int64, 
 
 const quarantineWanted = `-- name: QuarantineWanted :one
 SELECT EXISTS (SELECT FROM reconciliation_findings f JOIN nodes n ON n.id = f.node_id
-    WHERE f.site_id = $1 AND f.status = 'confirmed' AND f.action = 'quarantine' AND n.status IN ('active', 'offline')
+    WHERE f.site_id = $1 AND f.status IN ('open', 'confirmed') AND f.action = 'quarantine' AND n.status IN ('active', 'offline')
       AND f.node_id = ANY($2::uuid[]))
 `
 

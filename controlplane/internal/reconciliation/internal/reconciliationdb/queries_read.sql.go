@@ -580,14 +580,15 @@ func (q *Queries) ShowRun(ctx context.Context, argID id.ReconciliationRun) (Show
 const showRuns = `-- name: ShowRuns :many
 SELECT r.id, r.site_id, r.trigger, r.full_sweep, r.dry_run, r.node_id, r.resolution, r.reason, r.requested_by, r.correlation_id, r.outcome, r.error_code, r.error_message, r.error_remedy, r.report, r.requested_at, r.began_at, r.ended_at, s.name AS site_name, COALESCE(n.hostname, '') AS hostname
 FROM reconciliation_runs r JOIN maas_sites s ON s.id = r.site_id LEFT JOIN nodes n ON n.id = r.node_id
-WHERE ($1::uuid = '00000000-0000-0000-0000-000000000000' OR r.id < $1::uuid)
-  AND ($2::uuid IS NULL OR r.site_id = $2::uuid)
-  AND ($3::text IS NULL OR r.trigger = $3::text)
-ORDER BY r.id DESC LIMIT $4
+WHERE ($1::timestamptz IS NULL OR (r.requested_at, r.id) < ($1::timestamptz, $2::uuid))
+  AND ($3::uuid IS NULL OR r.site_id = $3::uuid)
+  AND ($4::text IS NULL OR r.trigger = $4::text)
+ORDER BY r.requested_at DESC, r.id DESC LIMIT $5
 `
 
 type ShowRunsParams struct {
-	After    string
+	AfterAt  *time.Time
+	AfterID  string
 	SiteID   *string
 	Trigger  *string
 	PageSize int32
@@ -601,7 +602,8 @@ type ShowRunsRow struct {
 
 func (q *Queries) ShowRuns(ctx context.Context, arg ShowRunsParams) ([]ShowRunsRow, error) {
 	rows, err := q.db.Query(ctx, showRuns,
-		arg.After,
+		arg.AfterAt,
+		arg.AfterID,
 		arg.SiteID,
 		arg.Trigger,
 		arg.PageSize,
