@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -123,6 +124,9 @@ func (s *Service) drain(ctx context.Context, d Decommission, w *bringup.Work) (b
 	if n.Status == node.Retired {
 		return skipped("the node is retired: it was drained before, and its agent is kept out"), nil
 	}
+	if gone, err := s.emptied(ctx, d, w, n); err != nil || gone {
+		return skipped(fmt.Sprintf("MAAS shows the machine as %s and off, and its agent is silent: somebody released it, and nothing runs there that could be drained", w.Observed.Status)), err
+	}
 	t, await, err := s.ask(ctx, d, w, StageDrain, errand{
 		kind: agentwire.TypeDrain, params: agentwire.DrainParams{Reason: d.cause(), RevokeUsers: true},
 		before: func(ctx context.Context, tx pgx.Tx) error { return s.terminals.EndAll(ctx, tx, d.Node) },
@@ -145,6 +149,16 @@ func (s *Service) drain(ctx context.Context, d Decommission, w *bringup.Work) (b
 		}
 	}
 	return result, nil
+}
+
+// emptied says whether somebody else released the machine of a node that is to
+// be released: then there is no agent to wait for.
+func (s *Service) emptied(ctx context.Context, d Decommission, w *bringup.Work, n node.Node) (bool, error) {
+	if !d.Mode.releases() || w.SystemID == "" || n.LastContactAt != nil && s.now().Sub(*n.LastContactAt) < time.Minute {
+		return false, nil
+	}
+	missing, err := s.bringup.ProveVacant(ctx, w)
+	return err == nil && missing == "" && w.Observed.Status != bringup.Absent, err
 }
 
 // retire ends the drain.

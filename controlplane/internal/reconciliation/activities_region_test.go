@@ -275,7 +275,7 @@ func TestAHundredThousandExceptions(t *testing.T) {
 			says("[]")(w, q)
 			return
 		}
-		nic := strings.Repeat(`{"name": "ens1", "mac_address": "aa:bb:cc:dd:ee:ff", "links": [{"ip_address": "10.0.0.1"}]},`, 10)
+		nic := strings.Repeat(`{"name": "ens1", "mac_address": "aa:bb:cc:dd:ee:ff", "links": [{"ip_address": "10.0.0.1"}]},`, 2)
 		_, _ = w.Write([]byte("["))
 		for n := range machines {
 			comma := ","
