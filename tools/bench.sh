@@ -109,3 +109,4 @@ go test -run '^$' -bench 'BenchmarkVerifyRead' -benchtime 5x ./agent/internal/sa
 echo
 tools/bench-onboarding.sh
 tools/bench-decommission.sh
+tools/bench-reconciliation.sh

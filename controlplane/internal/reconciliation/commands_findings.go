@@ -329,7 +329,7 @@ func (c *cycle) touch(ctx context.Context, quiet []sighting) error {
 	}
 	var nodes []id.Node
 	for _, g := range quiet {
-		if g.was.SeenAt == nil || c.now().Sub(*g.was.SeenAt) > c.settings.SweepWithin/2 || c.sweeping {
+		if g.was.SeenAt == nil || c.now().Sub(*g.was.SeenAt) > c.settings.SweepWithin/2 || c.noting {
 			nodes = append(nodes, g.Node)
 		}
 	}

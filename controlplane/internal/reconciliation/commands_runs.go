@@ -239,7 +239,7 @@ func (s *Service) lookIntoSuspicions(ctx context.Context) error {
 		if err != nil || !mine {
 			return wrap("take the care for suspicions", err)
 		}
-		sites, err := c.SuspectedSites(ctx)
+		sites, err := c.SuspectedSites(ctx, s.settings.Every.Seconds())
 		if err != nil {
 			return wrap("list sites with suspicions", err)
 		}

@@ -31,7 +31,7 @@ type cycle struct {
 	troubles   []error   // what MAAS did not answer
 	heard      bool      // it answered something
 	trip       bool
-	sweeping   bool // what is read now is the sweep's share
+	noting     bool // that a machine was read is noted, however short ago it was before
 	working    []at // jobs at the site; nil: not read yet
 }
 

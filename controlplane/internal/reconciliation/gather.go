@@ -101,7 +101,9 @@ func (c *cycle) readDoubted(ctx context.Context, changed []string) error {
 	if err != nil {
 		return fmt.Errorf("list suspicions: %w", err)
 	}
-	found, err := c.reads.DoubtedMachines(ctx, reconciliationdb.DoubtedMachinesParams{SiteID: c.run.Site, Standing: standing(), Most: maxReads})
+	found, err := c.reads.DoubtedMachines(ctx, reconciliationdb.DoubtedMachinesParams{
+		SiteID: c.run.Site, Standing: standing(), Most: maxReads, ActedAfter: c.now().Add(-c.settings.SweepWithin),
+	})
 	if err != nil {
 		return fmt.Errorf("list machines with findings: %w", err)
 	}
@@ -112,20 +114,28 @@ func (c *cycle) readDoubted(ctx context.Context, changed []string) error {
 	if c.run.Trigger != BySuspicion {
 		ids = append(ids, found...)
 	}
+	var ours []string
 	for _, m := range changed {
 		if _, known := c.bound[m]; known {
-			ids = append(ids, m)
+			ours = append(ours, m)
 		}
 	}
-	ids = distinct(ids)
+	ids = distinct(append(ids, ours...))
 	if len(ids) > maxReads {
 		if err := c.suspectLater(ctx, ids[maxReads:]); err != nil {
 			return err
 		}
 		ids = ids[:maxReads]
 	}
-	if err := c.read(ctx, ids); err != nil {
+	c.noting = len(found) == maxReads // or the same ones would be read again and again
+	err = c.read(ctx, ids)
+	if c.noting = false; err != nil {
 		return err
+	}
+	if unread := c.undone(ours); len(unread) > 0 { // the cursor goes on without them
+		if err := c.suspectLater(ctx, unread); err != nil {
+			return err
+		}
 	}
 	return c.settleSuspicions(ctx, suspected)
 }
@@ -198,9 +208,9 @@ func (c *cycle) sweep(ctx context.Context, everything bool) error {
 			ids = append(ids, b.SystemID)
 		}
 	}
-	c.run.Report.Swept, c.sweeping = len(ids), true
+	c.run.Report.Swept, c.noting = len(ids), true
 	err = c.read(ctx, ids)
-	if c.sweeping = false; err != nil {
+	if c.noting = false; err != nil {
 		return err
 	}
 	c.swept(began, period, rows, len(c.troubles) == troubled)

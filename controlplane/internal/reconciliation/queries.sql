@@ -64,14 +64,17 @@ SELECT * FROM reconciliation_findings WHERE site_id = $1 AND node_id = ANY(sqlc.
 SELECT * FROM reconciliation_findings WHERE site_id = $1 AND node_id IS NULL AND status <> 'closed' ORDER BY opened_at;
 
 -- name: DoubtedMachines :many
--- Machines of nodes about which something is found that a look may change.
-SELECT DISTINCT b.maas_system_id FROM reconciliation_findings f JOIN node_maas_state b ON b.node_id = f.node_id
-WHERE f.site_id = $1 AND f.status <> 'closed' AND f.type <> ALL(sqlc.arg(standing)::text[]) LIMIT sqlc.arg(most);
+-- Machines of nodes about which something is found that a look may change, the
+-- longest unread first. What was acted on long ago is left to the sweep.
+SELECT b.maas_system_id FROM reconciliation_findings f JOIN node_maas_state b ON b.node_id = f.node_id
+WHERE f.site_id = $1 AND f.status <> 'closed' AND f.type <> ALL(sqlc.arg(standing)::text[])
+  AND (f.acted_at IS NULL OR f.acted_at > sqlc.arg(acted_after)::timestamptz)
+GROUP BY b.maas_system_id, b.last_reconciled_at ORDER BY b.last_reconciled_at NULLS FIRST, b.maas_system_id LIMIT sqlc.arg(most);
 
 -- name: OpenMachines :many
 -- Machines of nodes that one look has shown something about.
-SELECT DISTINCT b.maas_system_id FROM reconciliation_findings f JOIN node_maas_state b ON b.node_id = f.node_id
-WHERE f.site_id = $1 AND f.status = 'open' LIMIT sqlc.arg(most);
+SELECT b.maas_system_id FROM reconciliation_findings f JOIN node_maas_state b ON b.node_id = f.node_id
+WHERE f.site_id = $1 AND f.status = 'open' GROUP BY b.maas_system_id ORDER BY min(f.opened_at) LIMIT sqlc.arg(most);
 
 -- name: OrphanFindings :many
 -- Findings about nodes that left the inventory, or this site.
@@ -134,11 +137,13 @@ WHERE s.site_id = $1 ORDER BY s.at LIMIT $2;
 DELETE FROM reconciliation_suspicions WHERE node_id = ANY(sqlc.arg(nodes)::uuid[]) AND at <= sqlc.arg(until);
 
 -- name: SuspectedSites :many
--- Sites with suspicions and no run of that kind under way.
+-- Sites with suspicions, and no run of that kind under way or just ended; one
+-- that MAAS did not answer is not repeated before the next cycle.
 SELECT DISTINCT s.site_id FROM reconciliation_suspicions s JOIN maas_sites m ON m.id = s.site_id
 WHERE m.status = 'active' AND m.deleted_at IS NULL
-  AND NOT EXISTS (SELECT FROM reconciliation_runs r WHERE r.site_id = s.site_id AND r.trigger = 'suspicion' AND r.ended_at IS NULL
-    AND r.requested_at > clock_timestamp() - interval '15 minutes');
+  AND NOT EXISTS (SELECT FROM reconciliation_runs r WHERE r.site_id = s.site_id AND r.trigger = 'suspicion'
+    AND r.requested_at > clock_timestamp() - CASE WHEN r.ended_at IS NULL THEN interval '15 minutes' WHEN r.outcome = 'informed' THEN interval '10 seconds'
+      ELSE sqlc.arg(patience)::float8 * interval '1 second' END);
 
 -- name: TryTend :one
 SELECT pg_try_advisory_xact_lock(hashtext('reconciliation-tend'));

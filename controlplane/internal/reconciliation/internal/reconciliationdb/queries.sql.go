@@ -430,19 +430,28 @@ func (q *Queries) DismissFinding(ctx context.Context, arg DismissFindingParams) 
 }
 
 const doubtedMachines = `-- name: DoubtedMachines :many
-SELECT DISTINCT b.maas_system_id FROM reconciliation_findings f JOIN node_maas_state b ON b.node_id = f.node_id
-WHERE f.site_id = $1 AND f.status <> 'closed' AND f.type <> ALL($2::text[]) LIMIT $3
+SELECT b.maas_system_id FROM reconciliation_findings f JOIN node_maas_state b ON b.node_id = f.node_id
+WHERE f.site_id = $1 AND f.status <> 'closed' AND f.type <> ALL($2::text[])
+  AND (f.acted_at IS NULL OR f.acted_at > $3::timestamptz)
+GROUP BY b.maas_system_id, b.last_reconciled_at ORDER BY b.last_reconciled_at NULLS FIRST, b.maas_system_id LIMIT $4
 `
 
 type DoubtedMachinesParams struct {
-	SiteID   id.Site
-	Standing []string
-	Most     int32
+	SiteID     id.Site
+	Standing   []string
+	ActedAfter time.Time
+	Most       int32
 }
 
-// Machines of nodes about which something is found that a look may change.
+// Machines of nodes about which something is found that a look may change, the
+// longest unread first. What was acted on long ago is left to the sweep.
 func (q *Queries) DoubtedMachines(ctx context.Context, arg DoubtedMachinesParams) ([]string, error) {
-	rows, err := q.db.Query(ctx, doubtedMachines, arg.SiteID, arg.Standing, arg.Most)
+	rows, err := q.db.Query(ctx, doubtedMachines,
+		arg.SiteID,
+		arg.Standing,
+		arg.ActedAfter,
+		arg.Most,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -787,8 +796,8 @@ func (q *Queries) NoteCycle(ctx context.Context, arg NoteCycleParams) error {
 }
 
 const openMachines = `-- name: OpenMachines :many
-SELECT DISTINCT b.maas_system_id FROM reconciliation_findings f JOIN node_maas_state b ON b.node_id = f.node_id
-WHERE f.site_id = $1 AND f.status = 'open' LIMIT $2
+SELECT b.maas_system_id FROM reconciliation_findings f JOIN node_maas_state b ON b.node_id = f.node_id
+WHERE f.site_id = $1 AND f.status = 'open' GROUP BY b.maas_system_id ORDER BY min(f.opened_at) LIMIT $2
 `
 
 type OpenMachinesParams struct {
@@ -1171,13 +1180,15 @@ func (q *Queries) Suspect(ctx context.Context, arg SuspectParams) error {
 const suspectedSites = `-- name: SuspectedSites :many
 SELECT DISTINCT s.site_id FROM reconciliation_suspicions s JOIN maas_sites m ON m.id = s.site_id
 WHERE m.status = 'active' AND m.deleted_at IS NULL
-  AND NOT EXISTS (SELECT FROM reconciliation_runs r WHERE r.site_id = s.site_id AND r.trigger = 'suspicion' AND r.ended_at IS NULL
-    AND r.requested_at > clock_timestamp() - interval '15 minutes')
+  AND NOT EXISTS (SELECT FROM reconciliation_runs r WHERE r.site_id = s.site_id AND r.trigger = 'suspicion'
+    AND r.requested_at > clock_timestamp() - CASE WHEN r.ended_at IS NULL THEN interval '15 minutes' WHEN r.outcome = 'informed' THEN interval '10 seconds'
+      ELSE $1::float8 * interval '1 second' END)
 `
 
-// Sites with suspicions and no run of that kind under way.
-func (q *Queries) SuspectedSites(ctx context.Context) ([]id.Site, error) {
-	rows, err := q.db.Query(ctx, suspectedSites)
+// Sites with suspicions, and no run of that kind under way or just ended; one
+// that MAAS did not answer is not repeated before the next cycle.
+func (q *Queries) SuspectedSites(ctx context.Context, patience float64) ([]id.Site, error) {
+	rows, err := q.db.Query(ctx, suspectedSites, patience)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,254 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gpuaas/contract/apiclient"
+)
+
+// TestDriftAppearsActsAndHeals does to machines in MAAS what people do there
+// behind the back of the control plane. Each shows itself with an explanation, is
+// acted on once, and is over when it is put right.
+func TestDriftAppearsActsAndHeals(t *testing.T) {
+	state := t.TempDir()
+	site := startLabProcess(t, state, 8)
+	w := watch(t, site.record, state, false, "GPUAAS_NODES_AGENT_FOLDER="+buildAgents(t), "GPUAAS_NODES_AGENT_VERSION="+firstAgent)
+	w.onboardAll(t, site.record.Machines)
+	host := func(i int) string { return site.record.Machines[i].Hostname }
+	released, failed, redeployed, off, moved, deleted, recreated, healthy := host(0), host(1), host(2), host(3), host(4), host(5), host(6), host(7)
+	before := time.Now()
+	address := w.host(t, moved)
+
+	w.happens(t, "power-off", off) // is not believed while the agent was heard of within a minute
+	w.happens(t, "release", released)
+	w.happens(t, "fail", failed, "hardware")
+	w.happens(t, "redeploy", redeployed)
+	w.happens(t, "change-ip", moved)
+
+	t.Run("what MAAS shows is acted on", func(t *testing.T) {
+		w.appears(t, released, "quarantine", "quarantined", "Ready", "released")
+		w.appears(t, failed, "quarantine", "quarantined", "Failed testing", "hardware_failed")
+		w.appears(t, redeployed, "quarantine", "quarantined", "", "redeploying", "deployed_elsewhere")
+		f := w.awaitFinding(t, moved, "closed", "ip_changed")
+		if now := w.host(t, moved); now == address || f.Expected != address || !strings.Contains(f.Observed, now) {
+			t.Errorf("%s is reached at %s, and was at %s: %+v", moved, now, address, f)
+		}
+		if err := w.p.nodeIs(moved, "active"); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("more than is likely needs an operator", func(t *testing.T) { w.breaks(t, deleted, recreated) })
+	t.Run("power", func(t *testing.T) {
+		w.appears(t, off, "mark_offline", "offline", "power off", "powered_off")
+		w.happens(t, "power-on", off)
+		w.awaitFinding(t, off, "closed", "powered_off")
+		w.awaitNode(t, off, "active")
+	})
+	t.Run("hardware that is mended", func(t *testing.T) { w.mends(t, failed) })
+	t.Run("a machine that is installed anew", func(t *testing.T) {
+		succeed(t, w.cli, "drift", "resolve", released, "reimage", "--reason", "nobody needed it", "--yes")
+		w.awaitNode(t, released, "active")
+		w.awaitFinding(t, released, "closed", "released")
+		eventually(t, "no drift of "+released, time.Minute, func() error {
+			if d := w.drift(t, released); d != nil {
+				return fmt.Errorf("there is %s", summary(d.Findings))
+			}
+			return nil
+		})
+	})
+	t.Run("what was known when", func(t *testing.T) { w.remembers(t, released, before) })
+	t.Run("who was told", func(t *testing.T) { w.told(t, released, failed, redeployed, off, moved, deleted, recreated) })
+	if list := w.findings(t, healthy); len(list) != 0 {
+		t.Errorf("nothing happened to %s, and there is %s", healthy, summary(list))
+	}
+	w.count(t, 0, `SELECT count(*) FROM node_events WHERE node_id = $1 AND actor_id = 'system:reconciliation'`, w.p.nodeID(t, healthy))
+	w.count(t, 0, `SELECT count(*) FROM (SELECT node_id FROM node_events WHERE event = 'quarantine' GROUP BY node_id HAVING count(*) > 1) twice`)
+}
+
+// host is the address that a node is reached by.
+func (w *watched) host(t *testing.T, hostname string) string {
+	t.Helper()
+	var n struct {
+		Host string `json:"host"`
+	}
+	w.p.do(t, http.MethodGet, "/api/v1/admin/nodes/"+w.p.nodeID(t, hostname), nil, http.StatusOK, &n)
+	return n.Host
+}
+
+// appears waits until a drift is acted on, and looks at how it is explained.
+func (w *watched) appears(t *testing.T, hostname, action, status, observed string, types ...string) {
+	t.Helper()
+	f := w.awaitFinding(t, hostname, "acted", types...)
+	if f.Action == nil || string(*f.Action) != action || !strings.Contains(f.Observed, observed) || f.Looks < 2 {
+		t.Errorf("%s of %s: action %v, observed %q, %d looks", f.Type, hostname, f.Action, f.Observed, f.Looks)
+	}
+	if !strings.Contains(f.Message, hostname) || f.Means == "" || f.Title == "" || len(f.Advice) == 0 {
+		t.Errorf("%s of %s is not explained: %+v", f.Type, hostname, f)
+	}
+	d := w.drift(t, hostname)
+	if d == nil || !d.Drifted || string(d.NodeStatus) != status || d.Schedulable || len(d.Advice) == 0 {
+		t.Errorf("%s drifts as %+v, want a node that is %s", hostname, d, status)
+	}
+	if shown := succeed(t, w.cli, "drift", "show", hostname); !strings.Contains(shown, f.Message) {
+		t.Errorf("gpuaas drift show %s does not say %q:\n%s", hostname, f.Message, shown)
+	}
+}
+
+// breaks lets two more machines go than may be quarantined without being asked.
+func (w *watched) breaks(t *testing.T, deleted, recreated string) {
+	t.Helper()
+	w.happens(t, "delete", deleted)
+	w.happens(t, "recreate", recreated)
+	eventually(t, "the breaker to hold both back", 2*time.Minute, func() error {
+		o := w.overview(t)
+		if o.Breaker == nil || o.State != "breaker_open" || len(o.Breaker.Nodes) != 2 {
+			return fmt.Errorf("the site is %s, breaker %+v", o.State, o.Breaker)
+		}
+		return nil
+	})
+	for hostname, kind := range map[string]string{deleted: "absent", recreated: "recreated"} {
+		f := w.awaitFinding(t, hostname, "confirmed", kind)
+		if f.Withheld == nil || !strings.Contains(*f.Withheld, "breaker") {
+			t.Errorf("%s is not withheld: %+v", kind, f)
+		}
+		if err := w.p.nodeIs(hostname, "active"); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, said, code := command(t, w.cli, "reconcile", "--site", "lab"); code != 8 || !strings.Contains(said, "too many nodes") {
+		t.Errorf("a run while the breaker is open: exit code %d\n%s", code, said)
+	}
+	succeed(t, w.cli, "reconcile", "confirm", "--site", "lab", "--reason", "they are gone indeed", "--yes")
+	w.appears(t, deleted, "quarantine", "quarantined", "", "absent")
+	w.appears(t, recreated, "quarantine", "quarantined", "", "recreated")
+	eventually(t, "the breaker to close", time.Minute, func() error {
+		if o := w.overview(t); o.Breaker != nil || o.State != "ok" {
+			return fmt.Errorf("the site is %s, breaker %+v", o.State, o.Breaker)
+		}
+		return nil
+	})
+}
+
+// mends returns a node to service, which is refused until its machine is mended.
+func (w *watched) mends(t *testing.T, hostname string) {
+	t.Helper()
+	comeBack := []string{"drift", "resolve", hostname, "return-to-service", "--reason", "the disk was replaced"}
+	if _, said, code := command(t, w.cli, comeBack...); code != 8 || !strings.Contains(said, "not proven healthy") {
+		t.Errorf("a node whose machine has failed returns: exit code %d\n%s", code, said)
+	}
+	w.happens(t, "heal", hostname)
+	w.awaitFinding(t, hostname, "closed", "hardware_failed")
+	if err := w.p.nodeIs(hostname, "quarantined"); err != nil { // the profile leaves that to people
+		t.Error(err)
+	}
+	succeed(t, w.cli, comeBack...)
+	if err := w.p.nodeIs(hostname, "active"); err != nil {
+		t.Error(err)
+	}
+}
+
+// remembers asks for a node as it was before it drifted, and for what changed it.
+func (w *watched) remembers(t *testing.T, hostname string, before time.Time) {
+	t.Helper()
+	var then struct {
+		Status   string `json:"status"`
+		Observed struct {
+			Status string `json:"status"`
+		} `json:"observed"`
+	}
+	out := succeed(t, w.cli, "node", "show", hostname, "--at", before.UTC().Format(time.RFC3339Nano), "-o", "json")
+	if err := json.Unmarshal([]byte(out), &then); err != nil || then.Status != "active" {
+		t.Errorf("before it drifted %s was %+v, %v", hostname, then, err)
+	}
+	quarantined := w.awaitFinding(t, hostname, "closed", "released").ActedAt.Add(time.Millisecond)
+	out = succeed(t, w.cli, "node", "show", hostname, "--at", quarantined.UTC().Format(time.RFC3339Nano), "-o", "json")
+	if err := json.Unmarshal([]byte(out), &then); err != nil || then.Status != "quarantined" || then.Observed.Status != "Ready" {
+		t.Errorf("when it was acted on %s was %+v, %v", hostname, then, err)
+	}
+	sources := map[string]bool{}
+	for _, e := range all[apiclient.NodeHistoryView](t, w.p, "/api/v1/admin/nodes/"+w.p.nodeID(t, hostname)+"/history") {
+		sources[string(e.Source)] = true
+		if e.Event != nil && *e.Event == "quarantine" && (e.Source != "drift" || !strings.Contains(e.Cause, "released")) {
+			t.Errorf("the quarantine came from %s: %s", e.Source, e.Cause)
+		}
+	}
+	for _, source := range []string{"drift", "workflow", "agent"} {
+		if !sources[source] {
+			t.Errorf("nothing in the history of %s came from %s: %v", hostname, source, sources)
+		}
+	}
+	if shown := succeed(t, w.cli, "node", "history", hostname); !strings.Contains(shown, "drift") || !strings.Contains(shown, "released") {
+		t.Errorf("gpuaas node history %s:\n%s", hostname, shown)
+	}
+}
+
+// told looks whether everything was announced, and is counted.
+func (w *watched) told(t *testing.T, hostnames ...string) {
+	t.Helper()
+	awaitDelivered(t, w.p)
+	told := map[string][]string{}
+	for _, e := range readEvents(t, w.p, "") {
+		payload, err := json.Marshal(e.Payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var about struct {
+			Hostname, Finding, Message string
+		}
+		if strings.HasPrefix(e.EventType, "node.drift.") || strings.HasPrefix(e.EventType, "reconciliation.") {
+			if err := json.Unmarshal(payload, &about); err != nil || about.Message == "" {
+				t.Errorf("%s says %s, %v", e.EventType, payload, err)
+			}
+		}
+		told[e.EventType] = append(told[e.EventType], about.Hostname)
+	}
+	for _, kind := range []string{"node.drift.detected", "node.drift.acted"} {
+		for _, hostname := range hostnames {
+			if !slices.Contains(told[kind], hostname) {
+				t.Errorf("no %s about %s: %v", kind, hostname, told[kind])
+			}
+		}
+	}
+	for _, hostname := range hostnames[:2] {
+		if !slices.Contains(told["node.drift.resolved"], hostname) {
+			t.Errorf("no node.drift.resolved about %s: %v", hostname, told["node.drift.resolved"])
+		}
+	}
+	for _, kind := range []string{"reconciliation.breaker_opened", "reconciliation.breaker_closed"} {
+		if len(told[kind]) != 1 {
+			t.Errorf("%d of %s, want one", len(told[kind]), kind)
+		}
+	}
+	metrics := string(w.p.do(t, http.MethodGet, "/metrics", nil, http.StatusOK, nil).body)
+	for _, line := range []string{
+		`gpuaas_reconciliation_findings{severity="critical",type="absent"} 1`, `gpuaas_reconciliation_findings{severity="critical",type="recreated"} 1`,
+		`gpuaas_reconciliation_findings{severity="critical",type="released"} 0`, `gpuaas_reconciliation_breakers_open 0`,
+		`gpuaas_reconciliation_drifted_nodes{site="lab"} 3`,
+	} {
+		if !metricShown(metrics, line) {
+			t.Errorf("the metrics do not have %s", line)
+		}
+	}
+}
+
+// metricShown looks for a line of metrics, whatever other labels it has.
+func metricShown(metrics, line string) bool {
+	name, value, _ := strings.Cut(line, " ")
+	name, labels, _ := strings.Cut(strings.TrimSuffix(name, "}"), "{")
+	for got := range strings.Lines(metrics) {
+		got = strings.TrimSpace(got)
+		if !strings.HasPrefix(got, name) || !strings.HasSuffix(got, " "+value) {
+			continue
+		}
+		if !slices.ContainsFunc(strings.Split(labels, ","), func(l string) bool { return !strings.Contains(got, l) }) {
+			return true
+		}
+	}
+	return false
+}
