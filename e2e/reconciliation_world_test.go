@@ -117,6 +117,9 @@ func (w *watched) onboardAll(t *testing.T, machines []lab.Machine) {
 		}
 		return nil
 	})
+	for _, m := range machines { // an agent that was heard of since proves what runs there
+		succeed(t, w.cli, "node", "task", "run", m.Hostname, "node.heartbeat_check", "--reason", "test", "--wait")
+	}
 	succeed(t, w.cli, "reconcile", "--site", "lab", "--full", "--reason", "begin with everything known")
 	o := w.overview(t)
 	if o.Ok != int64(len(machines)) || o.Drifted != 0 || o.State != "ok" {

@@ -197,7 +197,8 @@ func (c *cycle) sweep(ctx context.Context, everything bool) error {
 		c.swept(began, period, nil, true)
 		return nil
 	}
-	rows, err := binding.ForSweep(ctx, c.db, c.run.Site, before, int32(min(share, 1<<30)))
+	// Those that this cycle has looked at already are no part of its share.
+	rows, err := binding.ForSweep(ctx, c.db, c.run.Site, before, int32(min(share+int64(len(c.done)), 1<<30)))
 	if err != nil {
 		return err
 	}

@@ -161,7 +161,7 @@ func TestAHealedNodeReturnsByItselfOnlyIfPolicyAllowsAndReconciliationTookIt(t *
 
 func TestMachinesOfSitesOfTheSameMAASAreNotUnmanaged(t *testing.T) {
 	w := newWorld(t, 2)
-	other := w.office.site(t, "dc2", nil)
+	other := w.site(t, "dc2", nil)
 	w.exec(t, `UPDATE maas_sites SET api_base_url = (SELECT api_base_url FROM maas_sites WHERE id = $1) WHERE id = $2`, w.at, other)
 	w.exec(t, `UPDATE node_maas_state SET site_id = $1 WHERE node_id = $2`, other, w.nodes[1])
 	w.maas.set("m001", "Ready", reconciliation.Free)

@@ -187,7 +187,7 @@ func newWorldIn(tb testing.TB, db, owner *postgres.DB, name string, nodes int) *
 	w := &world{tb: tb, office: &office{owner: owner}, db: db, name: name, time: time.Now(), jobs: &quietJobs{reached: map[string]bool{}}, tasks: &kept{}}
 	w.ctx = auth.With(telemetry.WithCorrelation(context.Background(), "test"), auth.System("test"))
 	w.maas = &plainMAAS{machines: map[string]*reconciliation.Machine{}, now: w.now, hidden: map[string]bool{}, events: []string{"elsewhere"}}
-	w.at = w.office.site(tb, name, nil)
+	w.at = w.site(tb, name, nil)
 	for n := range nodes {
 		w.add(tb, n)
 	}
@@ -215,7 +215,7 @@ func (w *world) add(tb testing.TB, n int) id.Node {
 	tb.Helper()
 	name := w.hostname(n)
 	read := time.Duration(0)
-	made := w.office.node(tb, name, w.at, &read)
+	made := w.node(tb, name, w.at, &read)
 	w.exec(tb, `UPDATE node_maas_state SET last_reconciled_at = $2 WHERE node_id = $1`, made, w.time)
 	w.exec(tb, `UPDATE node_maas_state SET maas_system_id = $2, last_maas_status = 'Deployed', last_maas_power_state = 'on', last_maas_ips = $3,
 		bound_at = now() - interval '1 day', installation_id = $4 WHERE node_id = $1`, made, machineOf(n), []string{fmt.Sprintf("10.0.0.%d", n+1)}, 1000+n)
