@@ -125,7 +125,13 @@ func (w *watched) onboardAll(t *testing.T, machines []lab.Machine) {
 	if o.Ok != int64(len(machines)) || o.Drifted != 0 || o.State != "ok" {
 		t.Fatalf("nothing happened yet, and the site is %+v", o)
 	}
-	w.count(t, 0, `SELECT count(*) FROM node_maas_state WHERE installation_id = 0`)
+	eventually(t, "what runs on each machine to be known", time.Minute, func() error {
+		var unknown int
+		if err := w.db.QueryRow(t.Context(), `SELECT count(*) FROM node_maas_state WHERE installation_id = 0`).Scan(&unknown); err != nil || unknown > 0 {
+			return fmt.Errorf("of %d it is not, %w", unknown, err)
+		}
+		return nil
+	})
 }
 
 // happens lets something befall a machine past the API of MAAS.

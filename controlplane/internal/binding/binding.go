@@ -22,6 +22,7 @@ type Binding struct {
 	Power  string
 	IPs    []string
 	SeenAt *time.Time // nil: never
+	Tried  *time.Time // when reading it failed since then; nil: it did not
 	// Installation is the one of MAAS that the node is known to run on; 0: none was
 	// seen yet.
 	Installation int64

@@ -58,6 +58,18 @@ func Touch(ctx context.Context, tx pgx.Tx, nodes []id.Node, at time.Time) error 
 	return nil
 }
 
+// Tried notes that reading the machines of nodes failed: the sweep goes on with
+// others first.
+func Tried(ctx context.Context, tx pgx.Tx, nodes []id.Node, at time.Time) error {
+	if len(nodes) == 0 {
+		return nil
+	}
+	if err := bindingdb.New(tx).Tried(ctx, bindingdb.TriedParams{At: at, Nodes: texts(nodes)}); err != nil {
+		return fmt.Errorf("note that machines could not be read: %w", err)
+	}
+	return nil
+}
+
 // Drift notes in what a node and its machine disagree, as an object. Without
 // details they agree again, since then.
 func Drift(ctx context.Context, tx pgx.Tx, node id.Node, details json.RawMessage, at time.Time) error {

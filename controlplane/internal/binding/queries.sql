@@ -43,7 +43,7 @@ SELECT * FROM node_maas_state WHERE node_id = ANY(sqlc.arg(nodes)::uuid[]) ORDER
 -- name: ForSweep :many
 SELECT b.* FROM node_maas_state b JOIN nodes n ON n.id = b.node_id
 WHERE b.site_id = $1 AND (b.last_reconciled_at IS NULL OR b.last_reconciled_at < sqlc.arg(before)::timestamptz) AND n.status <> 'deleted'
-ORDER BY b.last_reconciled_at NULLS FIRST, b.node_id LIMIT sqlc.arg(most);
+ORDER BY coalesce(b.last_tried_at, b.last_reconciled_at) NULLS FIRST, b.node_id LIMIT sqlc.arg(most);
 
 -- name: Count :one
 SELECT count(*) FROM node_maas_state b JOIN nodes n ON n.id = b.node_id WHERE b.site_id = $1 AND n.status <> 'deleted';
@@ -59,7 +59,7 @@ GROUP BY b.maas_system_id HAVING count(*) > 1;
 -- taken over once; another one after it is for somebody to judge.
 UPDATE node_maas_state b SET last_maas_status = u.status, last_maas_power_state = u.power, last_maas_ips = u.ips,
     installation_id = CASE WHEN b.installation_id = 0 THEN u.installation ELSE b.installation_id END,
-    last_reconciled_at = u.at, updated_at = clock_timestamp()
+    last_reconciled_at = u.at, last_tried_at = NULL, updated_at = clock_timestamp()
 FROM (SELECT unnest(sqlc.arg(nodes)::uuid[]) AS node_id, unnest(sqlc.arg(statuses)::text[]) AS status, unnest(sqlc.arg(powers)::text[]) AS power,
         string_to_array(unnest(sqlc.arg(addresses)::text[]), ',') AS ips, unnest(sqlc.arg(installations)::bigint[]) AS installation,
         unnest(sqlc.arg(times)::timestamptz[]) AS at) u
@@ -67,7 +67,10 @@ WHERE b.node_id = u.node_id AND (b.last_maas_status <> u.status OR b.last_maas_p
     OR NOT (b.last_maas_ips @> u.ips AND b.last_maas_ips <@ u.ips) OR b.installation_id = 0 AND u.installation <> 0);
 
 -- name: Touch :exec
-UPDATE node_maas_state SET last_reconciled_at = sqlc.arg(at)::timestamptz WHERE node_id = ANY(sqlc.arg(nodes)::uuid[]);
+UPDATE node_maas_state SET last_reconciled_at = sqlc.arg(at)::timestamptz, last_tried_at = NULL WHERE node_id = ANY(sqlc.arg(nodes)::uuid[]);
+
+-- name: Tried :exec
+UPDATE node_maas_state SET last_tried_at = sqlc.arg(at)::timestamptz WHERE node_id = ANY(sqlc.arg(nodes)::uuid[]);
 
 -- name: SetDrift :exec
 UPDATE node_maas_state SET drift_detected = true, drift_details = sqlc.arg(details), drift_resolved_at = NULL, updated_at = clock_timestamp()

@@ -56,7 +56,7 @@ func (b *Bringup) giveUpMachine(ctx context.Context, w *Work) (keep bool, err er
 		return false, err
 	}
 	m, err := b.machine(ctx, r, w)
-	if fault.CodeOf(err) == maas.CodeNotFound {
+	if maas.SaysAbsent(err) {
 		w.leave("MAAS does not have the machine %s any more", w.SystemID)
 		return false, nil
 	}
@@ -192,7 +192,7 @@ func (b *Bringup) present(ctx context.Context, r *region, w *Work) (m maas.Machi
 	before := w.SystemID
 	if before != "" {
 		m, err = b.machine(ctx, r, w)
-		if fault.CodeOf(err) != maas.CodeNotFound {
+		if !maas.SaysAbsent(err) {
 			return m, false, err
 		}
 	}

@@ -39,11 +39,11 @@ func (b *Bringup) CreateOrFindInMAAS(ctx context.Context, w *Work) (Result, erro
 		return Result{}, err
 	}
 	if w.SystemID != "" {
-		known, err := r.Machine(ctx, w.SystemID)
+		known, err := look(ctx, r, w.SystemID)
 		if err == nil {
 			return b.claim(ctx, r, w, match{known, w.Facts.IdentifiedBy})
 		}
-		if fault.CodeOf(err) != maas.CodeNotFound {
+		if !maas.SaysAbsent(err) {
 			return Result{}, err
 		}
 		forget(w) // it was removed, and may have been added again

@@ -166,7 +166,7 @@ func (b *Bringup) recordLeft(w *Work, why string) Result {
 func (b *Bringup) removeRecord(ctx context.Context, w *Work) (string, error) {
 	const gone = "MAAS does not have the machine any more"
 	r, m, err := b.sameMachine(ctx, w)
-	if fault.CodeOf(err) == maas.CodeNotFound {
+	if maas.SaysAbsent(err) {
 		return gone, nil
 	}
 	if err != nil {
@@ -191,7 +191,7 @@ func (b *Bringup) removeRecord(ctx context.Context, w *Work) (string, error) {
 	}
 	m, lookErr := b.machine(ctx, r, w) // its answer may have been lost
 	switch {
-	case fault.CodeOf(lookErr) == maas.CodeNotFound:
+	case maas.SaysAbsent(lookErr):
 		return gone, nil
 	case lookErr != nil:
 		return "", lookErr

@@ -236,7 +236,7 @@ func (b *Bringup) ProveVacant(ctx context.Context, w *Work) (missing string, err
 	for range 2 { // because a single look can be wrong
 		m, err := b.machine(ctx, r, w)
 		switch {
-		case fault.CodeOf(err) == maas.CodeNotFound: // said twice
+		case maas.SaysAbsent(err): // twice
 			return "", nil
 		case err != nil:
 			return doubt(err), other(err)

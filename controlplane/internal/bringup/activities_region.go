@@ -219,14 +219,26 @@ func (b *Bringup) see(w *Work, m maas.Machine) {
 	w.Observed = Observed{Status: m.Status.Label(), Power: string(m.PowerState), IPs: m.IPAddresses, At: b.now()}
 }
 
+// look reads a machine. That there is none is believed when MAAS itself says so
+// twice; anything else that does not find it stands in front of MAAS.
+func look(ctx context.Context, r *region, systemID string) (maas.Machine, error) {
+	m, first := r.Machine(ctx, systemID)
+	if fault.CodeOf(first) != maas.CodeNotFound {
+		return m, first
+	}
+	m, err := r.Machine(ctx, systemID)
+	if fault.CodeOf(err) == maas.CodeNotFound && !(maas.SaysAbsent(first) && maas.SaysAbsent(err)) {
+		return m, fault.Wrap(err, fault.Unavailable, maas.CodeUnreachable, "something in front of MAAS does not find machine %s", systemID).
+			WithRemedy("check what stands between here and MAAS, and the site's URL")
+	}
+	return m, err
+}
+
 // machine reads the machine of the work anew. One that is gone, or that is not
 // the one the job works on any more, stops automation.
 func (b *Bringup) machine(ctx context.Context, r *region, w *Work) (maas.Machine, error) {
-	m, err := r.Machine(ctx, w.SystemID)
-	if fault.CodeOf(err) == maas.CodeNotFound { // believed when it is said twice
-		m, err = r.Machine(ctx, w.SystemID)
-	}
-	if fault.CodeOf(err) == maas.CodeNotFound {
+	m, err := look(ctx, r, w.SystemID)
+	if maas.SaysAbsent(err) {
 		w.Observed = Observed{Status: Absent, At: b.now()}
 		return m, machineGone(w, err)
 	}

@@ -34,9 +34,10 @@ func (b *Bringup) awaitMachine(ctx context.Context, w *Work, until time.Time, wa
 		switch code := fault.CodeOf(err); {
 		case err == nil:
 			return m, nil
-		case code == maas.CodeMachineGone:
-			w.Observed = Observed{Status: Absent, At: b.now()}
-			return m, machineGone(w, err)
+		case code == maas.CodeMachineGone: // which the watcher has from whoever answered
+			if m, err = b.machine(ctx, r, w); err != nil {
+				return m, err
+			}
 		case code != maas.CodeWaitEnded || ctx.Err() != nil:
 			return m, err
 		case limited.Err() != nil:

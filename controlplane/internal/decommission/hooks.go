@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"gpuaas/contract/eventwire"
+	"gpuaas/controlplane/internal/binding"
 	"gpuaas/controlplane/internal/bringup"
 	"gpuaas/controlplane/internal/decommission/internal/decommissiondb"
 	"gpuaas/controlplane/internal/fault"
@@ -256,6 +257,9 @@ func (h hooks) Settle(ctx context.Context, tx pgx.Tx, s job.Settled[Decommission
 			return err
 		}
 	}
+	if err := h.vacated(ctx, tx, s); err != nil {
+		return err
+	}
 	if s.Stage == bringup.WaitForAgentEnrollment && s.Failure == nil {
 		if err := h.reenrolled(ctx, tx, s); err != nil {
 			return err
@@ -337,6 +341,29 @@ func (h hooks) validated(ctx context.Context, tx pgx.Tx, s job.Settled[Decommiss
 	}
 	_, err = node.Move(ctx, tx, d.Node, node.Quarantine, foundUnclean+s.Failure.Message)
 	return err
+}
+
+// vacated forgets which installation the node is known to run on, as soon as
+// MAAS was asked to release the machine and until the node has enrolled from the
+// next one: reconciliation would take that for somebody else's.
+func (h hooks) vacated(ctx context.Context, tx pgx.Tx, s job.Settled[Decommission]) error {
+	f := s.Work.Facts.Release
+	if f == nil || f.RequestedAt == nil && f.EndedAt == nil {
+		return nil
+	}
+	d := s.Before
+	bound, err := binding.OfNode(ctx, tx, d.Node)
+	if fault.KindOf(err) == fault.NotFound || err == nil && bound.Installation == 0 {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	n, err := node.Lock(ctx, tx, d.Node)
+	if err != nil || d.installed(s.Work, n) {
+		return err
+	}
+	return binding.Rebase(ctx, tx, d.Node, 0)
 }
 
 // reenrolled makes a node that was installed anew part of the fleet; it is held

@@ -82,7 +82,10 @@ func (s *Service) Reconcile(ctx context.Context, in Input) (Looked, error) {
 func (s *Service) ReconcileAgain(ctx context.Context, in Input) error {
 	return s.alone(ctx, in, func(ctx context.Context) error {
 		run, err := s.RunOf(ctx, in.Run)
-		if err != nil || run.EndedAt != nil {
+		if fault.KindOf(err) == fault.NotFound || err == nil && run.EndedAt != nil {
+			return nil
+		}
+		if err != nil {
 			return err
 		}
 		report := run.Report
@@ -107,14 +110,15 @@ func (s *Service) alone(ctx context.Context, in Input, look func(context.Context
 		ctx = telemetry.WithCorrelation(ctx, id.NewString())
 	}
 	ctx = auth.With(ctx, auth.System(principal))
-	if err := s.takeSite(ctx, in.Site, in.Run); err != nil {
+	holder := id.New[id.ReconciliationRun]() // of this attempt: an earlier one at the same run may still be at it
+	if err := s.takeSite(ctx, in.Site, holder); err != nil {
 		return err
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		s.keepSite(ctx, in, stop)
+		s.keepSite(ctx, in.Site, holder, stop)
 	}()
 	err := look(ctx)
 	if cause := context.Cause(ctx); err != nil && cause != nil {
@@ -122,14 +126,14 @@ func (s *Service) alone(ctx context.Context, in Input, look func(context.Context
 	}
 	stop(nil)
 	<-done
-	if left := s.leaveSite(context.WithoutCancel(ctx), in.Site, in.Run); err == nil {
+	if left := s.leaveSite(context.WithoutCancel(ctx), in.Site, holder); err == nil {
 		err = left
 	}
 	return err
 }
 
 // keepSite renews the right to look at a site, and ends a look that lost it.
-func (s *Service) keepSite(ctx context.Context, in Input, stop context.CancelCauseFunc) {
+func (s *Service) keepSite(ctx context.Context, at id.Site, holder id.ReconciliationRun, stop context.CancelCauseFunc) {
 	ticker := time.NewTicker(5 * time.Second)
 	defer ticker.Stop()
 	for {
@@ -141,7 +145,7 @@ func (s *Service) keepSite(ctx context.Context, in Input, stop context.CancelCau
 		if beat, ok := ctx.Value(heartbeat{}).(func()); ok {
 			beat()
 		}
-		if err := s.takeSite(ctx, in.Site, in.Run); err != nil && fault.CodeOf(err) == "site_busy" {
+		if err := s.takeSite(ctx, at, holder); err != nil && fault.CodeOf(err) == "site_busy" {
 			stop(err)
 			return
 		}

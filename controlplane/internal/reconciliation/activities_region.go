@@ -22,9 +22,12 @@ type Regions interface {
 // Region is the MAAS of a site as reconciliation sees it. An error means that
 // nothing was learned, whatever was handed out before it.
 type Region interface {
-	// Exceptions are the machines that are not deployed, and those that are and
-	// are off. They are handed out as they arrive, and forgotten.
+	// Exceptions are the machines that are not deployed. They are handed out as
+	// they arrive, and forgotten.
 	Exceptions(ctx context.Context, each func(Machine)) (int, error)
+	// SwitchedOff are the machines that are deployed and off, handed out likewise.
+	// One may be among the exceptions, too, if it changed between the two.
+	SwitchedOff(ctx context.Context, each func(Machine)) (int, error)
 	// Changed says what happened after an event; 0: nothing is known yet.
 	Changed(ctx context.Context, after int64) (Changes, error)
 	// Read reads machines by id. One that MAAS does not have is missing.
@@ -139,20 +142,12 @@ func mixedUp(format string, args ...any) *fault.Error {
 		WithRemedy("check proxies and caches in front of MAAS")
 }
 
-// Exceptions asks for what a healthy node never is. MAAS records no event when
-// somebody presses a power button, so machines that are off are asked for, too.
+// Exceptions asks for what a healthy node never is.
 func (r *region) Exceptions(ctx context.Context, each func(Machine)) (int, error) {
-	seen := map[string]bool{}
 	var known candidates
-	first := maas.Filter{NotStatus: []maas.Status{maas.StatusDeployed}}
-	err := r.EachMachine(ctx, first, func(m maas.Machine) error {
-		if seen[m.SystemID] {
-			return mixedUp("machine %s is in it twice", m.SystemID)
-		}
-		seen[m.SystemID] = true
+	n, err := r.each(ctx, maas.Filter{NotStatus: []maas.Status{maas.StatusDeployed}}, func(m maas.Machine) {
 		known.add(m)
 		each(machineOf(m))
-		return nil
 	})
 	if err != nil {
 		return 0, err
@@ -161,22 +156,35 @@ func (r *region) Exceptions(ctx context.Context, each func(Machine)) (int, error
 	r.opened.mu.Lock()
 	r.opened.known = known
 	r.opened.mu.Unlock()
-	again := map[string]bool{}
-	second := maas.Filter{Status: []maas.Status{maas.StatusDeployed}, Power: []maas.PowerState{maas.PowerOff}}
-	err = r.EachMachine(ctx, second, func(m maas.Machine) error {
-		if again[m.SystemID] {
-			return mixedUp("machine %s is in it twice", m.SystemID)
+	return n, nil
+}
+
+// SwitchedOff asks for what MAAS records no event of: that somebody pressed a
+// power button.
+func (r *region) SwitchedOff(ctx context.Context, each func(Machine)) (int, error) {
+	off := maas.Filter{Status: []maas.Status{maas.StatusDeployed}, Power: []maas.PowerState{maas.PowerOff}}
+	n, err := r.each(ctx, off, func(m maas.Machine) { each(machineOf(m)) })
+	if fault.CodeOf(err) == maas.CodeFieldErrors { // this MAAS has no such filter; a sweep finds them
+		return 0, nil
+	}
+	return n, err
+}
+
+// each walks over a listing in which every machine may be once.
+func (r *region) each(ctx context.Context, f maas.Filter, do func(maas.Machine)) (int, error) {
+	seen := map[string]bool{}
+	err := r.EachMachine(ctx, f, func(m maas.Machine) error {
+		if seen[m.SystemID] {
+			return mixedUp("machine %s is in it twice", maas.Shown(m.SystemID))
 		}
-		again[m.SystemID] = true
-		if !seen[m.SystemID] { // it may have changed between the two
-			each(machineOf(m))
-		}
+		seen[m.SystemID] = true
+		do(m)
 		return nil
 	})
-	if fault.CodeOf(err) == maas.CodeFieldErrors { // this MAAS has no such filter; a sweep finds them
-		return len(seen), nil
+	if err != nil {
+		return 0, err
 	}
-	return len(seen) + len(again), err
+	return len(seen), nil
 }
 
 // Read reads machines by id, each chunk in a request of its own.
@@ -195,7 +203,7 @@ func (r *region) Read(ctx context.Context, ids []string) ([]Machine, error) {
 	out := make([]Machine, 0, len(found))
 	for _, m := range found {
 		if !asked[m.SystemID] {
-			return nil, mixedUp("machine %s was not asked for, or is in it twice", m.SystemID)
+			return nil, mixedUp("machine %s was not asked for, or is in it twice", maas.Shown(m.SystemID))
 		}
 		delete(asked, m.SystemID)
 		out = append(out, machineOf(m))
@@ -212,7 +220,7 @@ func (r *region) Direct(ctx context.Context, systemID string) (Machine, bool, er
 	case err != nil:
 		return Machine{}, false, err
 	case m.SystemID != systemID:
-		return Machine{}, false, mixedUp("it shows machine %s instead of %s", m.SystemID, systemID)
+		return Machine{}, false, mixedUp("it shows machine %s instead of %s", maas.Shown(m.SystemID), systemID)
 	}
 	return machineOf(m), true, nil
 }
@@ -242,6 +250,6 @@ func (r *region) Release(ctx context.Context, systemID, erase, comment string) e
 	if err != nil {
 		return err
 	}
-	return fault.New(fault.Unavailable, "release_not_begun", "%s is still %s, although MAAS accepted to release it", m.Hostname, m.Status.Label()).
+	return fault.New(fault.Unavailable, "release_not_begun", "%s is still %s, although MAAS accepted to release it", maas.Shown(m.Hostname), maas.Shown(m.Status.Label())).
 		WithRemedy("look at the machine and its events in MAAS")
 }

@@ -56,7 +56,7 @@ func (r *region) Find(ctx context.Context, hostname string, macs []string, power
 		}
 		wired = slices.DeleteFunc(wired, func(m maas.Machine) bool { return !overlaps(macsOf(m), macs) })
 	}
-	if m, by, err := agreed(hostname, evidence{named, byHostname}, evidence{wired, byMAC}); m != nil || err != nil {
+	if m, by, err := agreed(hostname, evidence{wired, byMAC}, evidence{named, byHostname}); m != nil || err != nil {
 		return m, by, err
 	}
 	reached, err := r.reached(ctx, canonical(power))
@@ -72,7 +72,8 @@ type evidence struct {
 	by       string
 }
 
-// agreed is the machine that all evidence agrees on.
+// agreed is the machine that all evidence agrees on. The strongest comes first:
+// that is what it was found by.
 func agreed(hostname string, matches ...evidence) (*Machine, string, error) {
 	var found *Machine
 	by := ""
@@ -84,7 +85,7 @@ func agreed(hostname string, matches ...evidence) (*Machine, string, error) {
 				found, by = &seen, m.by
 			case found.SystemID != candidate.SystemID:
 				return nil, "", fault.New(fault.Conflict, "twin_ambiguous", "more than one machine of MAAS could be the server of %s: %s by its %s, and %s by its %s",
-					hostname, found.SystemID, by, candidate.SystemID, m.by).
+					hostname, found.SystemID, by, clean(candidate.SystemID), m.by).
 					WithRemedy("remove or correct the wrong ones in MAAS")
 			}
 		}

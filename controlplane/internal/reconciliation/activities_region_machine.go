@@ -1,9 +1,10 @@
 package reconciliation
 
 import (
-	"slices"
+	"net/netip"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"gpuaas/controlplane/internal/maas"
 )
@@ -36,22 +37,69 @@ func stateOf(m maas.Machine) State {
 	}
 }
 
+// How much of a machine is kept. No server comes near it.
+const (
+	maxText      = 255
+	maxAddresses = 256
+	maxLinks     = 512
+	maxSync      = 365 * 24 * time.Hour
+)
+
 // machineOf keeps of a machine what rules go by, and nothing that would keep the
-// rest of it in memory.
+// rest of it in memory. What is kept goes into rows: it is bounded, and nothing
+// in it is such that the database would refuse the row.
 func machineOf(m maas.Machine) Machine {
 	out := Machine{
-		SystemID: m.SystemID, Hostname: m.Hostname, Status: m.Status.Label(), State: stateOf(m), Power: string(m.PowerState), Owner: m.Owner,
-		IPs: m.IPAddresses, Installation: m.InstallationResultID,
-		SyncEnabled: m.EnableHWSync, SyncInterval: time.Duration(m.SyncInterval) * time.Second, LastSync: m.LastSync,
+		SystemID: clean(m.SystemID), Hostname: clean(m.Hostname), Status: clean(m.Status.Label()), State: stateOf(m), Power: clean(string(m.PowerState)), Owner: clean(m.Owner),
+		IPs: addresses(m.IPAddresses), MACs: macsOf(m), Links: linksOf(m), Installation: m.InstallationResultID,
+		SyncEnabled: m.EnableHWSync, SyncInterval: time.Duration(min(max(m.SyncInterval, 0), int64(maxSync/time.Second))) * time.Second, LastSync: m.LastSync,
 	}
 	if out.Power == "" {
 		out.Power = string(maas.PowerUnknown)
 	}
-	out.MACs = macsOf(m)
+	return out
+}
+
+// clean is text of MAAS as rows can have it. What they cannot is replaced, not
+// left out: an id with something left out might be that of another machine.
+func clean(s string) string {
+	const instead = "\uFFFD"
+	s = strings.ReplaceAll(strings.ToValidUTF8(s, instead), "\x00", instead)
+	if len(s) <= maxText {
+		return s
+	}
+	end := maxText
+	for !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return strings.Clone(s[:end])
+}
+
+// addresses are those that are any, each once.
+func addresses(said []string) []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, s := range said {
+		if isAddress(s) && !seen[s] && len(out) < maxAddresses {
+			seen[s] = true
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// isAddress refuses zones, which may be any text.
+func isAddress(s string) bool {
+	a, err := netip.ParseAddr(s)
+	return err == nil && a.Zone() == ""
+}
+
+func linksOf(m maas.Machine) []Link {
+	var out []Link
 	for _, i := range m.Interfaces {
 		for _, l := range i.Links {
-			if l.IPAddress != "" {
-				out.Links = append(out.Links, Link{Interface: i.Name, Address: l.IPAddress})
+			if isAddress(l.IPAddress) && len(out) < maxLinks {
+				out = append(out, Link{Interface: clean(i.Name), Address: l.IPAddress})
 			}
 		}
 	}
@@ -60,8 +108,10 @@ func machineOf(m maas.Machine) Machine {
 
 func macsOf(m maas.Machine) []string {
 	var out []string
+	seen := map[string]bool{}
 	add := func(mac string) {
-		if mac = strings.ToLower(mac); mac != "" && !slices.Contains(out, mac) {
+		if mac = clean(strings.ToLower(mac)); mac != "" && !seen[mac] && len(out) < maxAddresses {
+			seen[mac] = true
 			out = append(out, mac)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/maas"
@@ -103,6 +104,10 @@ func TestNoAnswerIsNoInformation(t *testing.T) {
 					_, err := r.Exceptions(ctx, func(reconciliation.Machine) {})
 					return err
 				},
+				"off": func(ctx context.Context) error {
+					_, err := r.SwitchedOff(ctx, func(reconciliation.Machine) {})
+					return err
+				},
 				"events": func(ctx context.Context) error {
 					c, err := r.Changed(ctx, cursor)
 					if c.Cursor != 0 || c.Lost || c.Machines != nil {
@@ -159,6 +164,8 @@ func TestAnswersAboutOthersAreRefused(t *testing.T) {
 	wantCode(t, err, reconciliation.CodeAnswerMixedUp)
 	_, err = view(t, answers(t, says(listing("abc234", "def678", "abc234")))).Exceptions(t.Context(), func(reconciliation.Machine) {})
 	wantCode(t, err, reconciliation.CodeAnswerMixedUp)
+	_, err = view(t, answers(t, says(listing("abc234", "def678", "abc234")))).SwitchedOff(t.Context(), func(reconciliation.Machine) {})
+	wantCode(t, err, reconciliation.CodeAnswerMixedUp)
 	_, exists, err := view(t, answers(t, says(`{"system_id": "def678", "status_name": "Ready"}`))).Direct(t.Context(), "abc234")
 	if exists {
 		t.Error("another machine exists for it")
@@ -185,6 +192,66 @@ func TestAMAASWithoutTheFilterByPower(t *testing.T) {
 	}))
 	if got := exceptionsOf(t, r); len(got) != 1 {
 		t.Errorf("got %v", got)
+	}
+}
+
+// The two listings stand for themselves: one that fails takes nothing from the other.
+func TestAListingThatFailsLeavesTheOther(t *testing.T) {
+	for name, broken := range map[string]bool{"what is off": true, "what is not deployed": false} {
+		t.Run(name, func(t *testing.T) {
+			r := view(t, answers(t, func(w http.ResponseWriter, q *http.Request) {
+				if q.URL.Query().Has("power_state") == broken {
+					w.WriteHeader(http.StatusInternalServerError)
+					return
+				}
+				says(listing("abc234"))(w, q)
+			}))
+			each := func(reconciliation.Machine) {}
+			n, errNot := r.Exceptions(t.Context(), each)
+			off, errOff := r.SwitchedOff(t.Context(), each)
+			if (errOff != nil) != broken || (errNot != nil) == broken || n+off != 1 {
+				t.Errorf("not deployed: %d, %v; off: %d, %v", n, errNot, off, errOff)
+			}
+		})
+	}
+}
+
+// Nothing of what MAAS says can make a row that the database refuses, or one
+// without bounds.
+func TestWhatMAASSaysIsHarmless(t *testing.T) {
+	long := strings.Repeat("ü", 5000)
+	var addresses, nics []string
+	for i := range 3000 {
+		addresses = append(addresses, fmt.Sprintf(`"10.1.%d.%d"`, i/250, i%250))
+		nics = append(nics, fmt.Sprintf(`{"name": "e%d\u0000%s", "mac_address": "02:00:00:00:%02x:%02x", "links": [{"ip_address": "10.2.%d.%d\u0000"}, {"ip_address": "%s"}]}`, i, long[:200], i/256, i%256, i/250, i%250, long[:200]))
+	}
+	body := `[{"system_id": "abc234", "hostname": "gpu\u0000-1` + "\xff" + long + `", "status_name": "Being\u0000 admired ` + long + `", "power_state": "o\u0000n` + long + `",
+		"owner": "ad\u0000min` + long + `", "sync_interval": 9223372036854775807, "ip_addresses": ["10.0.0.7", "10.0.0.7", "10.0.0.8,10.0.0.9", "\u0000", "", ` + strings.Join(addresses, ",") + `],
+		"interface_set": [` + strings.Join(nics, ",") + `]}]`
+	got, err := view(t, answers(t, says(body))).Read(t.Context(), []string{"abc234"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := got[0]
+	if m.State != reconciliation.Strange || !strings.HasPrefix(m.Hostname, "gpu\uFFFD-1") || !strings.HasPrefix(m.Status, "Being admired") || !strings.HasPrefix(m.Owner, "ad\uFFFDmin") {
+		t.Errorf("%.40q %.40q %.40q %s", m.Hostname, m.Status, m.Owner, m.State)
+	}
+	texts := []string{m.SystemID, m.Hostname, m.Status, m.Power, m.Owner}
+	texts = append(append(texts, m.IPs...), m.MACs...)
+	for _, l := range m.Links {
+		texts = append(texts, l.Interface, l.Address)
+	}
+	for _, s := range texts {
+		if !utf8.ValidString(s) || strings.ContainsRune(s, 0) || len(s) > 300 {
+			t.Errorf("kept %d bytes: %.60q", len(s), s)
+		}
+	}
+	if len(m.IPs) != 256 || len(m.MACs) != 256 || len(m.Links) > 512 || !slices.Equal(m.IPs[:2], []string{"10.0.0.7", "10.1.0.0"}) || m.SyncInterval < 0 {
+		t.Errorf("%d addresses (%v), %d MACs, %d links, sync every %s", len(m.IPs), m.IPs[:2], len(m.MACs), len(m.Links), m.SyncInterval)
+	}
+	_, err = view(t, answers(t, says(`[{"system_id": "x\u0000y", "status_name": "Ready"}]`))).Read(t.Context(), []string{"abc234"})
+	if wantCode(t, err, reconciliation.CodeAnswerMixedUp); strings.ContainsRune(err.Error(), 0) {
+		t.Errorf("%q", err)
 	}
 }
 
@@ -321,7 +388,7 @@ func TestFindingAServerAgain(t *testing.T) {
 		"by its name and domain":   {recreated, "gpu-00001.maas", nil, "", "hostname", ""},
 		"by its interface":         {recreated, "other", func() []string { return macs }, "", "mac_address", ""},
 		"by its BMC":               {recreated, "other", nil, bmc, "power_address", ""},
-		"by all of them":           {recreated, "gpu-00001", func() []string { return macs }, bmc, "hostname", ""},
+		"by all of them":           {recreated, "gpu-00001", func() []string { return macs }, bmc, "mac_address", ""},
 		"not at all":               {recreated, "other", nil, "10.9.9.9", "", ""},
 		"not by nothing":           {recreated, "", nil, "", "", ""},
 		"not by nonsense":          {recreated, "", func() []string { return []string{"zz", ""} }, "nonsense", "", ""},

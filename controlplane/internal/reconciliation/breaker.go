@@ -25,15 +25,28 @@ func (c *cycle) allowance() int {
 }
 
 // breaker withholds quarantines when there are too many: then it is more likely
-// that what MAAS shows is wrong than that so many machines are gone.
+// that what MAAS shows is wrong than that so many machines are gone. It goes by
+// everything that points at nodes, and not only by what is due in this run.
 func (c *cycle) breaker(ctx context.Context, quarantines []due, why map[id.Finding]string) error {
 	state, err := c.reads.SiteState(ctx, c.run.Site)
 	if err != nil {
 		return wrap("read reconciliation of site", err)
 	}
-	if state.TrippedAt != nil {
-		return c.tripped(ctx, state, quarantines, why)
+	if state.TrippedAt == nil && len(quarantines) == 0 {
+		return nil
 	}
+	wanted, err := c.reads.QuarantineWanted(ctx, c.run.Site)
+	if err != nil {
+		return wrap("list nodes that are to be quarantined", err)
+	}
+	if state.TrippedAt != nil {
+		return c.tripped(ctx, state, wanted, quarantines, why)
+	}
+	return c.weigh(ctx, wanted, quarantines)
+}
+
+// weigh trips the breaker if more nodes are concerned than may be.
+func (c *cycle) weigh(ctx context.Context, wanted []id.Node, quarantines []due) error {
 	if len(quarantines) == 0 {
 		return nil
 	}
@@ -43,42 +56,33 @@ func (c *cycle) breaker(ctx context.Context, quarantines []due, why map[id.Findi
 	if err != nil {
 		return wrap("count quarantines", err)
 	}
-	if int(recent)+len(quarantines) <= c.allowance() {
+	if int(recent)+len(wanted)+c.run.Report.Missing <= c.allowance() {
 		return nil
 	}
 	c.trip = true
-	return c.tripBreaker(ctx, quarantines, int(recent))
+	return c.tripBreaker(ctx, wanted, int(recent))
 }
 
 // tripped goes on while the breaker is open: what an operator confirmed is let
-// through; when nothing asks for it any more the breaker closes by itself.
-func (c *cycle) tripped(ctx context.Context, state reconciliationdb.ReconciliationSite, quarantines []due, why map[id.Finding]string) error {
-	listed := map[string]bool{}
-	for _, n := range state.TrippedNodes {
-		listed[n] = true
-	}
-	var fresh []due
-	for _, d := range quarantines {
-		if !listed[d.Node.String()] {
-			fresh = append(fresh, d)
-		}
-	}
-	wanted, err := c.reads.QuarantineWanted(ctx, reconciliationdb.QuarantineWantedParams{SiteID: c.run.Site, Nodes: state.TrippedNodes})
-	if err != nil {
-		return wrap("look whether the breaker is still needed", err)
-	}
+// through, for two cycles; when nothing asks for it any more it closes by itself.
+func (c *cycle) tripped(ctx context.Context, state reconciliationdb.ReconciliationSite, wanted []id.Node, quarantines []due, why map[id.Finding]string) error {
+	listed := func(n id.Node) bool { return slices.Contains(state.TrippedNodes, n.String()) }
+	left := slices.DeleteFunc(slices.Clone(wanted), func(n id.Node) bool { return !listed(n) })
+	fresh := slices.DeleteFunc(slices.Clone(wanted), listed)
 	switch {
-	case wanted && state.ConfirmedAt != nil: // what was confirmed is let through, and nothing else
-		for _, d := range fresh {
-			why[d.ID] = breakerOpen
+	case state.ConfirmedAt != nil && len(left) > 0 && c.now().Sub(*state.ConfirmedAt) < 2*c.settings.Every:
+		for _, d := range quarantines { // what was confirmed is let through, and nothing else
+			if !listed(d.Node) {
+				why[d.ID] = breakerOpen
+			}
 		}
 		return nil
 	case state.ConfirmedAt != nil:
 		if err := c.closeBreaker(ctx, "what an operator confirmed is done"); err != nil {
 			return err
 		}
-		return c.breaker(ctx, fresh, why)
-	case !wanted && len(fresh) == 0:
+		return c.weigh(ctx, wanted, quarantines)
+	case len(wanted) == 0:
 		return c.closeBreaker(ctx, "none of its nodes is to be quarantined any more")
 	}
 	c.trip = true
@@ -89,17 +93,16 @@ func (c *cycle) tripped(ctx context.Context, state reconciliationdb.Reconciliati
 }
 
 // tripBreaker opens it, or adds nodes to one that is open. It tells once.
-func (c *cycle) tripBreaker(ctx context.Context, quarantines []due, recent int) error {
+func (c *cycle) tripBreaker(ctx context.Context, concerned []id.Node, recent int) error {
 	return c.inChange(ctx, func(ctx context.Context, tx change) error {
 		state, err := tx.LockSite(ctx, c.run.Site)
 		if err != nil {
 			return wrap("lock reconciliation of site", err)
 		}
-		nodes := slices.Clone(state.TrippedNodes)
-		for _, d := range quarantines {
-			nodes = append(nodes, d.Node.String())
+		if state.ConfirmedAt != nil { // meanwhile; that was said of the nodes that were listed
+			return nil
 		}
-		nodes = distinct(nodes)
+		nodes := distinct(append(slices.Clone(state.TrippedNodes), texts(concerned)...))
 		at := c.now()
 		if err := tx.Trip(ctx, reconciliationdb.TripParams{SiteID: c.run.Site, At: at, Nodes: nodes}); err != nil {
 			return wrap("open the breaker", err)
@@ -107,24 +110,20 @@ func (c *cycle) tripBreaker(ctx context.Context, quarantines []due, recent int) 
 		if state.TrippedAt != nil {
 			return nil
 		}
-		message := fmt.Sprintf("%d nodes of %s would be quarantined, %d were within the last %s; %d are allowed: nothing was touched",
-			len(quarantines), c.site.Name, recent, c.settings.SweepWithin, c.allowance())
+		message := fmt.Sprintf("%d nodes of %s would be quarantined, %d were within the last %s, and MAAS left out %d more; %d are allowed: nothing was touched",
+			len(concerned), c.site.Name, recent, c.settings.SweepWithin, c.run.Report.Missing, c.allowance())
 		rule, _ := RuleOf(TypeBreakerOpen)
 		var tally Report
 		if _, err := c.open1(ctx, tx, Finding{
 			Site: c.run.Site, Type: rule.Type, Severity: rule.Severity, Subject: c.run.Site.String(), Hostname: "", Message: message,
-			Expected: fmt.Sprintf("at most %d", c.allowance()), Observed: strconv.Itoa(len(quarantines) + recent),
+			Expected: fmt.Sprintf("at most %d", c.allowance()), Observed: strconv.Itoa(len(concerned) + recent + c.run.Report.Missing),
 		}, true, map[string]any{"nodes": nodes}, &tally); err != nil {
 			return err
-		}
-		ids := make([]id.Node, len(quarantines))
-		for i, d := range quarantines {
-			ids[i] = d.Node
 		}
 		if err := recordSite(ctx, tx.tx, "reconciliation.breaker_open", c.run.Site, message); err != nil {
 			return err
 		}
-		return announceBreaker(ctx, tx.tx, eventwire.ReconciliationBreakerOpened, c.site, at, ids, message)
+		return announceBreaker(ctx, tx.tx, eventwire.ReconciliationBreakerOpened, c.site, at, concerned, message)
 	})
 }
 

@@ -18,6 +18,8 @@ import (
 )
 
 const (
+	// freshFor is how long after a look it may be acted upon.
+	freshFor = time.Minute
 	// maxReseeds is how often in a day the same node is given its token anew.
 	maxReseeds = 3
 	// maxReseedsPerRun keeps a site from being busy with them all at once.
@@ -55,7 +57,7 @@ func (c *cycle) act(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		c.run.Report.Intended = append(c.run.Report.Intended, intended)
+		c.run.Report.intend(intended)
 		if intended.Done {
 			c.run.Report.Acted++
 		}
@@ -72,11 +74,11 @@ func (c *cycle) dues(ctx context.Context) ([]due, error) {
 	var out []due
 	var nodes []id.Node
 	for _, r := range rows {
-		verdict, seen := c.seen[r.ID]
-		if !seen {
+		look, seen := c.seen[r.ID]
+		if !seen || c.now().Sub(look.at) > freshFor+c.settings.LookAgainAfter { // what was seen long ago may be over
 			continue
 		}
-		out = append(out, due{Finding: findingFrom(r), verdict: verdict})
+		out = append(out, due{Finding: findingFrom(r), verdict: look.Verdict})
 		nodes = append(nodes, r.NodeID)
 	}
 	list, err := node.Many(ctx, c.db, nodes)
@@ -172,7 +174,7 @@ func (c *cycle) take(ctx context.Context, d due) (done bool, withheld string, er
 		if err != nil {
 			return err
 		}
-		done = note == ""
+		done = note == "" || d.Action == Release
 		return c.acted(ctx, tx, d, note)
 	})
 	if err != nil || !done || d.Action != Release {
@@ -203,7 +205,9 @@ func (c *cycle) effect(ctx context.Context, tx pgx.Tx, d due, n node.Node) (note
 			Node: d.Node, Type: agentwire.TypeHWSyncReseed, IdempotencyKey: "finding/" + d.ID.String(), Reason: cause,
 			Params: agentwire.HWSyncParams{MAASURL: c.site.Settings.APIBaseURL, SystemID: d.SystemID, Interval: c.interval(d)},
 		})
-	case Release, None:
+	case Release:
+		return "MAAS is asked to release it; how that ended is not known", nil
+	case None:
 	}
 	return "", err
 }
@@ -236,12 +240,12 @@ func (c *cycle) acted(ctx context.Context, tx change, d due, note string) error 
 // seen by the next look; a failure is kept for people, and nothing is repeated.
 func (c *cycle) release(ctx context.Context, d due) error {
 	erase := string(c.policyOf[d.Node].MinimumErase)
-	err := c.region.Release(ctx, d.SystemID, erase, "gpuaas: its node is retired")
-	if err == nil {
-		return nil
+	note := ""
+	if err := c.region.Release(ctx, d.SystemID, erase, "gpuaas: its node is retired"); err != nil {
+		c.hitch(ctx, "the release of "+d.SystemID, err)
+		note = "MAAS did not release it: " + shorten(err.Error())
 	}
-	c.trouble(ctx, "to release a machine", err)
-	note := "MAAS did not release it: " + shorten(err.Error())
+	ctx = context.WithoutCancel(ctx)
 	return wrap("note outcome of action", c.reads.NoteAction(ctx, reconciliationdb.NoteActionParams{ID: d.ID, ActionNote: note}))
 }
 
@@ -261,8 +265,15 @@ func (c *cycle) intend(g sighting, judged []Judged) {
 		if reason == "" {
 			reason = "dry run"
 		}
-		c.run.Report.Intended = append(c.run.Report.Intended, Intended{
-			Node: g.Node, Hostname: g.Hostname, Finding: j.Rule.Type, Action: j.Rule.Action, Withheld: reason,
-		})
+		c.run.Report.intend(Intended{Node: g.Node, Hostname: g.Hostname, Finding: j.Rule.Type, Action: j.Rule.Action, Withheld: reason})
+	}
+}
+
+// mostKept is how many actions and jobs a report names.
+const mostKept = 100
+
+func (r *Report) intend(i Intended) {
+	if r.IntendedTotal++; len(r.Intended) < mostKept {
+		r.Intended = append(r.Intended, i)
 	}
 }

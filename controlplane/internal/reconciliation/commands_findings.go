@@ -3,9 +3,12 @@ package reconciliation
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"gpuaas/contract/eventwire"
 	"gpuaas/controlplane/internal/binding"
@@ -87,7 +90,7 @@ func (c *cycle) apply(ctx context.Context, tx change, g sighting, ch changes, ta
 		if err != nil {
 			return nil, err
 		}
-		left[f.ID], c.seen[f.ID] = f, j.Verdict
+		left[f.ID], c.seen[f.ID] = f, fresh{Verdict: j.Verdict, at: g.Now}
 	}
 	for _, a := range ch.advanced {
 		f, err := c.advance(ctx, tx, g, a, tally)
@@ -194,6 +197,9 @@ func closeFinding(ctx context.Context, tx change, f Finding, event Event, becaus
 		return err
 	}
 	row, err := tx.CloseFinding(ctx, reconciliationdb.CloseFindingParams{ID: f.ID, ClosedAt: &at, ClosedBecause: because})
+	if errors.Is(err, pgx.ErrNoRows) { // somebody settled it meanwhile
+		return nil
+	}
 	if err != nil {
 		return wrap("close finding", err)
 	}
@@ -213,7 +219,11 @@ func (c *cycle) remember(ctx context.Context, tx change, g sighting, ch changes,
 	if err != nil {
 		return err
 	}
-	tally.Written += int(n)
+	if tally.Written += int(n); n == 0 { // it was read, although nothing of it is new
+		if err := binding.Touch(ctx, tx.tx, []id.Node{g.Node}, seen.At); err != nil {
+			return err
+		}
+	}
 	observed := node.Observed{Provider: "maas", Status: seen.Status, Power: seen.Power, IPs: seen.IPs, Findings: typesOf(left), SeenAt: seen.At}
 	if g.changed() {
 		if err := node.Note(ctx, tx.tx, g.Node, eventObserved, g.told(), observed); err != nil {

@@ -347,7 +347,7 @@ func (c *cycle) noteCycle(ctx context.Context, tx change, outcome Outcome) error
 		return err
 	}
 	at := c.now()
-	if len(c.troubles) == 0 {
+	if c.run.Report.Unanswered == 0 && c.region != nil {
 		c.state.LastInformedAt = &at
 	}
 	st := c.state

@@ -26,25 +26,56 @@ type cycle struct {
 	neighbours map[string]bool      // machines that are nodes of other sites of the same MAAS
 	shared     map[string][]id.Node // machines that are more than one node
 	done       map[string]bool      // machines that were looked at already
-	seen       map[id.Finding]Verdict
+	seen       map[id.Finding]fresh
 	healed     []id.Node // nodes that lost a finding
 	troubles   []error   // what MAAS did not answer
 	heard      bool      // it answered something
 	trip       bool
+	direct     int  // machines that were asked for by themselves
 	noting     bool // that a machine was read is noted, however short ago it was before
 	working    []at // jobs at the site; nil: not read yet
 }
 
-// trouble notes that MAAS did not answer something; the rest of the cycle goes
-// on, because one question that fails must not keep the others from being asked.
+// fresh is what a look showed of a finding, and when.
+type fresh struct {
+	Verdict
+	at time.Time
+}
+
+// trouble notes that MAAS did not answer a question about the site; the rest of
+// the cycle goes on, because one question that fails must not keep the others
+// from being asked.
 func (c *cycle) trouble(ctx context.Context, what string, err error) {
-	c.logger.WarnContext(ctx, "MAAS gave no information", "site_id", c.run.Site, "asked_for", what, "error", err)
+	c.run.Report.Unanswered++
+	c.hitch(ctx, what, err)
+}
+
+// hitch notes that something about a single machine, node or job went wrong,
+// which says nothing about the rest.
+func (c *cycle) hitch(ctx context.Context, what string, err error) {
+	c.logger.WarnContext(ctx, "reconciliation learned nothing", "site_id", c.run.Site, "about", what, "error", err)
 	c.troubles = append(c.troubles, err)
+}
+
+// ours says whether an error is that of the control plane as a whole: then the
+// run is repeated. One that comes from what MAAS said of one machine would come
+// again, and must not keep all others from being looked at.
+func ours(ctx context.Context, err error) bool {
+	return ctx.Err() != nil || fault.KindOf(err) == fault.Unavailable
+}
+
+// overdue says whether a run should come to its end: MAAS is too slow for it.
+func (c *cycle) overdue() bool {
+	most := 4 * c.settings.Every
+	if c.run.Full {
+		most = max(most, 45*time.Minute)
+	}
+	return c.now().Sub(c.began) > most
 }
 
 // open reads what a run goes by.
 func (s *Service) open(ctx context.Context, run Run) (*cycle, error) {
-	c := &cycle{Service: s, run: run, began: s.now(), done: map[string]bool{}, policyOf: map[id.Node]site.Policy{}, neighbours: map[string]bool{}, seen: map[id.Finding]Verdict{}}
+	c := &cycle{Service: s, run: run, began: s.now(), done: map[string]bool{}, policyOf: map[id.Node]site.Policy{}, neighbours: map[string]bool{}, seen: map[id.Finding]fresh{}}
 	c.run.Report = Report{Intended: []Intended{}, Left: []LeftTo{}, Settled: []LeftTo{}}
 	var err error
 	if c.site, err = s.cfg.Sites.Site(ctx, run.Site); err != nil {
@@ -91,9 +122,15 @@ func (c *cycle) reconcile(ctx context.Context) error {
 	if err := c.jobs(ctx); err != nil {
 		return err
 	}
+	return c.conclude(ctx)
+}
+
+// conclude does what is due by what was seen since it was last called.
+func (c *cycle) conclude(ctx context.Context) error {
 	if err := c.act(ctx); err != nil {
 		return err
 	}
+	clear(c.seen)
 	return c.returnHealed(ctx)
 }
 
@@ -109,10 +146,7 @@ func (c *cycle) lookAgain(ctx context.Context) error {
 	if err := c.read(ctx, open); err != nil {
 		return err
 	}
-	if err := c.act(ctx); err != nil {
-		return err
-	}
-	return c.returnHealed(ctx)
+	return c.conclude(ctx)
 }
 
 // needsAnother says whether something was shown that a second look must prove.

@@ -2,6 +2,7 @@ package reconciliation
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -31,8 +32,10 @@ func (c *cycle) judge(ctx context.Context, machines []Machine, absent []string) 
 	for _, g := range sightings {
 		c.run.Report.Looked++
 		if owned(g.Subject) {
-			if err := c.leave(ctx, g); err != nil {
+			if err := c.leave(ctx, g); err != nil && ours(ctx, err) {
 				return err
+			} else if err != nil {
+				c.hitch(ctx, "the job of "+g.Hostname, err)
 			}
 			quiet = append(quiet, g)
 			continue
@@ -46,8 +49,13 @@ func (c *cycle) judge(ctx context.Context, machines []Machine, absent []string) 
 			quiet = append(quiet, g)
 			continue
 		}
-		if err := c.write(ctx, g); err != nil {
+		if err := c.write(ctx, g); err != nil && ours(ctx, err) {
 			return err
+		} else if err != nil { // what MAAS says of it cannot be kept
+			c.hitch(ctx, "node "+g.Hostname, err)
+			if err := c.tried(ctx, []string{g.SystemID}); err != nil {
+				return err
+			}
 		}
 	}
 	return c.touch(ctx, quiet)
@@ -98,8 +106,14 @@ func (c *cycle) sightings(ctx context.Context, machines []Machine, absent []stri
 		g.Machine, g.Absent = shown[g.SystemID], gone[g.SystemID]
 		if g.Absent {
 			if twin, by, err := c.twin(ctx, g.was); err != nil {
-				c.trouble(ctx, "the machine under another id", err)
-				continue // absent or recreated: that makes a difference to what is advised
+				// Absent or recreated: that makes a difference to what is advised. So it was
+				// not looked at.
+				c.hitch(ctx, "machine "+g.SystemID+" under another id", err)
+				delete(c.done, g.SystemID)
+				if err := errors.Join(c.suspectLater(ctx, []string{g.SystemID}), c.tried(ctx, []string{g.SystemID})); err != nil {
+					return nil, err
+				}
+				continue
 			} else if twin != nil {
 				g.Twin, g.TwinBy = twin, by
 			}
@@ -208,7 +222,7 @@ func (g sighting) changed() bool {
 func sorted(s []string) []string {
 	out := slices.Clone(s)
 	slices.Sort(out)
-	return out
+	return slices.Compact(out)
 }
 
 // absentStatus is how a machine is remembered that MAAS does not have.
@@ -247,7 +261,7 @@ func (c *cycle) diff(g sighting, judged []Judged) changes {
 		if again || f.Observed != j.Verdict.Observed || f.Expected != j.Verdict.Expected || f.Message != j.Verdict.Message {
 			out.advanced = append(out.advanced, advance{Finding: f, Judged: j, confirm: confirm})
 		}
-		c.seen[f.ID] = j.Verdict
+		c.seen[f.ID] = fresh{Verdict: j.Verdict, at: g.Now}
 	}
 	for _, f := range g.present {
 		rule, known := RuleOf(f.Type)

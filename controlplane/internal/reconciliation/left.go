@@ -54,7 +54,9 @@ func (c *cycle) leave(ctx context.Context, g sighting) error {
 			continue
 		}
 		w := c.working[i]
-		c.run.Report.Left = append(c.run.Report.Left, LeftTo{Job: w.String(), Node: g.Node, Hostname: g.Hostname, Seen: j.Verdict.Message})
+		if len(c.run.Report.Left) < mostKept {
+			c.run.Report.Left = append(c.run.Report.Left, LeftTo{Job: w.String(), Node: g.Node, Hostname: g.Hostname, Seen: j.Verdict.Message})
+		}
 		if c.run.DryRun {
 			continue
 		}
@@ -68,7 +70,7 @@ func (c *cycle) leave(ctx context.Context, g sighting) error {
 // jobs leads parked jobs to their goal that others have reached for them. What
 // one of them fails with says nothing about the rest.
 func (c *cycle) jobs(ctx context.Context) error {
-	if c.run.DryRun || !c.heard || c.run.Trigger == BySuspicion {
+	if c.run.DryRun || c.settings.DryRun || !c.heard || c.run.Trigger == BySuspicion {
 		return nil
 	}
 	if err := c.under(ctx); err != nil {
@@ -79,7 +81,7 @@ func (c *cycle) jobs(ctx context.Context) error {
 	for _, w := range parked[:min(len(parked), maxProofs)] {
 		reached, err := w.family.Reconcile(ctx, w.Working)
 		if err != nil {
-			c.trouble(ctx, "the machine of "+w.String(), err)
+			c.hitch(ctx, w.String(), err)
 			continue
 		}
 		if reached {

@@ -48,7 +48,7 @@ UPDATE reconciliation_runs SET outcome = $2, error_code = $3, error_message = $4
 WHERE id = $1;
 
 -- name: PruneRuns :execrows
-DELETE FROM reconciliation_runs WHERE id IN (SELECT r.id FROM reconciliation_runs r WHERE r.requested_at < $1 LIMIT 5000);
+DELETE FROM reconciliation_runs WHERE id IN (SELECT r.id FROM reconciliation_runs r WHERE r.requested_at < $1 AND r.ended_at IS NOT NULL LIMIT 5000);
 
 -- name: BoundMachines :many
 -- Of nodes that are not deleted, also of other sites of the same MAAS.
@@ -65,16 +65,18 @@ SELECT * FROM reconciliation_findings WHERE site_id = $1 AND node_id IS NULL AND
 
 -- name: DoubtedMachines :many
 -- Machines of nodes about which something is found that a look may change, the
--- longest unread first. What was acted on long ago is left to the sweep.
+-- longest unread first. What was acted on long ago, and what is absent for long,
+-- is left to the sweep.
 SELECT b.maas_system_id FROM reconciliation_findings f JOIN node_maas_state b ON b.node_id = f.node_id
 WHERE f.site_id = $1 AND f.status <> 'closed' AND f.type <> ALL(sqlc.arg(standing)::text[])
-  AND (f.acted_at IS NULL OR f.acted_at > sqlc.arg(acted_after)::timestamptz)
+  AND (f.acted_at IS NULL OR f.acted_at > sqlc.arg(since)::timestamptz)
+  AND (f.type NOT IN ('absent', 'recreated') OR f.confirmed_at IS NULL OR f.confirmed_at > sqlc.arg(since)::timestamptz)
 GROUP BY b.maas_system_id, b.last_reconciled_at ORDER BY b.last_reconciled_at NULLS FIRST, b.maas_system_id LIMIT sqlc.arg(most);
 
 -- name: OpenMachines :many
 -- Machines of nodes that one look has shown something about.
-SELECT b.maas_system_id FROM reconciliation_findings f JOIN node_maas_state b ON b.node_id = f.node_id
-WHERE f.site_id = $1 AND f.status = 'open' GROUP BY b.maas_system_id ORDER BY min(f.opened_at) LIMIT sqlc.arg(most);
+SELECT b.maas_system_id FROM reconciliation_findings f JOIN node_maas_state b ON b.node_id = f.node_id JOIN nodes n ON n.id = f.node_id
+WHERE f.site_id = $1 AND f.status = 'open' AND n.held_by = '' AND n.status IN ('active', 'offline', 'quarantined', 'retired') GROUP BY b.maas_system_id ORDER BY min(f.opened_at) LIMIT sqlc.arg(most);
 
 -- name: OrphanFindings :many
 -- Findings about nodes that left the inventory, or this site.
@@ -110,7 +112,7 @@ UPDATE reconciliation_findings SET status = 'acted', acted_at = $2, action_note 
 UPDATE reconciliation_findings SET action_note = $2 WHERE id = $1;
 
 -- name: CloseFinding :one
-UPDATE reconciliation_findings SET status = 'closed', closed_at = $2, closed_because = $3 WHERE id = $1 RETURNING *;
+UPDATE reconciliation_findings SET status = 'closed', closed_at = $2, closed_because = $3 WHERE id = $1 AND status <> 'closed' RETURNING *;
 
 -- name: AcknowledgeFinding :one
 UPDATE reconciliation_findings SET acknowledged_at = $2, acknowledged_by = $3, acknowledgement = $4 WHERE id = $1 RETURNING *;
@@ -126,12 +128,17 @@ SELECT count(*) FROM reconciliation_findings WHERE site_id = $1 AND type = $2 AN
 
 -- name: Suspect :exec
 INSERT INTO reconciliation_suspicions (node_id, site_id, reason)
-SELECT b.node_id, b.site_id, sqlc.arg(reason)::text FROM node_maas_state b WHERE b.node_id = ANY(sqlc.arg(nodes)::uuid[])
+SELECT b.node_id, b.site_id, sqlc.arg(reason)::text FROM node_maas_state b WHERE b.node_id = ANY(sqlc.arg(nodes)::uuid[]) ORDER BY b.node_id
 ON CONFLICT (node_id) DO UPDATE SET site_id = excluded.site_id, reason = excluded.reason, at = excluded.at;
 
 -- name: Suspicions :many
 SELECT s.*, b.maas_system_id FROM reconciliation_suspicions s JOIN node_maas_state b ON b.node_id = s.node_id AND b.site_id = s.site_id
 WHERE s.site_id = $1 ORDER BY s.at LIMIT $2;
+
+-- name: DropIdleSuspicions :exec
+-- Of nodes that left the inventory or the site.
+DELETE FROM reconciliation_suspicions s WHERE s.site_id = $1 AND NOT EXISTS (SELECT FROM node_maas_state b JOIN nodes n ON n.id = b.node_id
+    WHERE b.node_id = s.node_id AND b.site_id = s.site_id AND n.status <> 'deleted');
 
 -- name: DropSuspicions :exec
 DELETE FROM reconciliation_suspicions WHERE node_id = ANY(sqlc.arg(nodes)::uuid[]) AND at <= sqlc.arg(until);
@@ -158,11 +165,15 @@ WHERE o.site_id = $1 AND o.status = 'active' AND o.created_at < sqlc.arg(made_be
     AND CASE o.selector_type WHEN 'hostname' THEN lower(j.hostname) WHEN 'ipmi_ip' THEN lower(j.ipmi_ip) ELSE lower(j.pxe_mac) END = o.selector_value)
 ORDER BY o.id;
 
--- name: QuarantineWanted :one
--- Whether any of these nodes still has something about it that asks for quarantine.
-SELECT EXISTS (SELECT FROM reconciliation_findings f JOIN nodes n ON n.id = f.node_id
-    WHERE f.site_id = $1 AND f.status IN ('open', 'confirmed') AND f.action = 'quarantine' AND n.status IN ('active', 'offline')
-      AND f.node_id = ANY(sqlc.arg(nodes)::uuid[]));
+-- name: QuarantineWanted :many
+-- Nodes about which something asks for quarantine, as far as one look has shown
+-- it, and on which nothing works.
+SELECT DISTINCT f.node_id FROM reconciliation_findings f JOIN nodes n ON n.id = f.node_id
+WHERE f.site_id = $1 AND f.status IN ('open', 'confirmed') AND f.action = 'quarantine' AND n.status IN ('active', 'offline') AND n.held_by = ''
+ORDER BY f.node_id;
+
+-- name: MachinesOfNodes :many
+SELECT maas_system_id FROM node_maas_state WHERE site_id = $1 AND node_id = ANY(sqlc.arg(nodes)::uuid[]);
 
 -- name: SaveRun :exec
 -- What the first look of a run brought, until the second has ended it.

@@ -17,9 +17,11 @@ WHERE n.status <> 'deleted' AND (sqlc.narg(one_site)::uuid IS NULL OR m.site_id 
 GROUP BY m.site_id;
 
 -- name: ShowPresent :many
-SELECT site_id, type, severity, count(*) AS findings FROM reconciliation_findings
-WHERE status <> 'closed' AND (sqlc.narg(one_site)::uuid IS NULL OR site_id = sqlc.narg(one_site)::uuid)
-GROUP BY site_id, type, severity;
+-- Of sites that there are: nobody looks at a deleted one again, so nothing of it
+-- would ever be over.
+SELECT f.site_id, f.type, f.severity, count(*) AS findings FROM reconciliation_findings f JOIN maas_sites s ON s.id = f.site_id
+WHERE f.status <> 'closed' AND s.deleted_at IS NULL AND (sqlc.narg(one_site)::uuid IS NULL OR f.site_id = sqlc.narg(one_site)::uuid)
+GROUP BY f.site_id, f.type, f.severity;
 
 -- name: ShowNames :many
 SELECT id AS node_id, hostname FROM nodes WHERE id = ANY(sqlc.arg(ids)::uuid[]) ORDER BY hostname, id;
@@ -92,3 +94,12 @@ ORDER BY r.requested_at DESC, r.id DESC LIMIT sqlc.arg(page_size);
 SELECT sqlc.embed(r), s.name AS site_name, COALESCE(n.hostname, '') AS hostname
 FROM reconciliation_runs r JOIN maas_sites s ON s.id = r.site_id LEFT JOIN nodes n ON n.id = r.node_id
 WHERE r.id = $1;
+
+-- name: ServerOfAnother :many
+-- Nodes of any site that have a machine of this id with the same interface or
+-- BMC: sites that reach one MAAS by two names do not know of each other.
+SELECT n.hostname, s.name AS site_name
+FROM node_maas_state b JOIN nodes n ON n.id = b.node_id JOIN maas_sites s ON s.id = b.site_id
+WHERE b.maas_system_id = sqlc.arg(maas_system_id) AND b.node_id <> sqlc.arg(node_id) AND n.status <> 'deleted'
+  AND (b.pxe_mac <> '' AND lower(b.pxe_mac) = ANY(sqlc.arg(macs)::text[]) OR b.ipmi_ip <> '' AND b.ipmi_ip = sqlc.arg(ipmi_ip))
+ORDER BY n.hostname LIMIT 1;

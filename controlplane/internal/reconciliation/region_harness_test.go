@@ -110,12 +110,17 @@ func listing(ids ...string) string {
 	return "[" + strings.Join(out, ",") + "]"
 }
 
+// exceptionsOf are the machines of both listings.
 func exceptionsOf(t *testing.T, r reconciliation.Region) map[string]reconciliation.Machine {
 	t.Helper()
 	out := map[string]reconciliation.Machine{}
 	n, err := r.Exceptions(t.Context(), func(m reconciliation.Machine) { out[m.SystemID] = m })
 	if err != nil || n != len(out) {
 		t.Fatalf("%d exceptions, %d handed out, %v", n, len(out), err)
+	}
+	off, err := r.SwitchedOff(t.Context(), func(m reconciliation.Machine) { out[m.SystemID] = m })
+	if err != nil || n+off != len(out) {
+		t.Fatalf("%d exceptions and %d that are off, %d handed out, %v", n, off, len(out), err)
 	}
 	return out
 }

@@ -66,11 +66,14 @@ type Report struct {
 	Acted     int `json:"actions_taken"`
 	Written   int `json:"rows_written" doc:"Rows of the database that were changed for nodes and findings."`
 	// Intended are actions that were taken, or would have been.
-	Intended []Intended `json:"intended_actions" nullable:"false"`
-	Left     []LeftTo   `json:"left_to_jobs" nullable:"false"`
+	Intended      []Intended `json:"intended_actions" nullable:"false" doc:"The first hundred of them."`
+	IntendedTotal int        `json:"intended_total" doc:"How many there are."`
+	Left          []LeftTo   `json:"left_to_jobs" nullable:"false" doc:"The first hundred of them."`
 	// Settled are jobs that were led to their goal because it was proven reached.
-	Settled []LeftTo `json:"jobs_reconciled" nullable:"false"`
-	Millis  int64    `json:"control_plane_ms" doc:"Time of the control plane, without waiting for MAAS."`
+	Settled    []LeftTo `json:"jobs_reconciled" nullable:"false"`
+	Missing    int      `json:"machines_missing" doc:"Machines of nodes that were asked for by id and not answered, and about which nothing more is known."`
+	Unanswered int      `json:"questions_unanswered" doc:"Questions about the whole site that MAAS did not answer."`
+	Millis     int64    `json:"control_plane_ms" doc:"Time of the control plane, without waiting for MAAS."`
 }
 
 // Intended is an action of a run.

@@ -110,14 +110,14 @@ func (c *cycle) forgetUnmanaged(ctx context.Context) error {
 	}
 	machines, err := c.region.Read(ctx, ids)
 	if err != nil {
-		c.trouble(ctx, "machines that are no nodes", err)
+		c.hitch(ctx, "machines that are no nodes", err)
 		return nil
 	}
 	lost := missing(ids, machines)
 	for _, m := range lost[:min(len(lost), maxDirect)] {
 		_, exists, err := c.region.Direct(ctx, m)
 		if err != nil {
-			c.trouble(ctx, "a machine", err)
+			c.hitch(ctx, "machine "+m, err)
 			continue
 		}
 		if exists {

@@ -45,6 +45,10 @@ func TestMetricsSayHowSitesStand(t *testing.T) {
 	if got := metrics(t, reader); got["since_informed dc2"] != "" || got["stale_sites"] != "0" {
 		t.Errorf("a paused site counts: %v", got)
 	}
+	o.exec(t, `UPDATE maas_sites SET deleted_at = now() WHERE id = $1`, dc1)
+	if got := metrics(t, reader); got["findings released critical"] != "0" {
+		t.Errorf("a deleted site counts: %v", got)
+	}
 }
 
 // metrics reads the gauges of reconciliation by name and attributes.

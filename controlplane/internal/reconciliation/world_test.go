@@ -1,6 +1,7 @@
 package reconciliation_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"gpuaas/controlplane/internal/agenttask"
 	"gpuaas/controlplane/internal/auth"
+	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/id"
 	"gpuaas/controlplane/internal/job"
 	"gpuaas/controlplane/internal/node"
@@ -25,16 +27,23 @@ import (
 
 var errAway = errors.New("MAAS does not answer")
 
+// unreachable is what the client says of a MAAS that hangs.
+var unreachable = fault.New(fault.Unavailable, "maas_unreachable", "MAAS does not answer in time")
+
 // plainMAAS is a MAAS in memory that can be wrong in every way a real one can.
 type plainMAAS struct {
 	machines map[string]*reconciliation.Machine
 	events   []string // system ids, in the order of what happened to them
 	now      func() time.Time
 	releases []string
+	foundBy  string // by what a server is found again; empty: its name
+	asked    func() // when something is asked of a single machine; nil: nobody is told
 
 	// What goes wrong.
-	away                                                    bool            // nothing is answered
-	noEvents, noExceptions, noReads, noDirect               bool            // that question fails
+	away                                                    bool // nothing is answered
+	noEvents, noExceptions, noReads, noDirect               bool // that question fails
+	noFind                                                  bool
+	noSwitchedOff                                           bool            // likewise
 	emptyExceptions, emptyReads                             bool            // that answer is empty
 	hidden                                                  map[string]bool // missing in answers by id
 	askedExceptions, askedReads, askedMachines, askedDirect int
@@ -49,20 +58,28 @@ func (m *plainMAAS) Open(context.Context, id.Site) (reconciliation.Region, error
 
 func (m *plainMAAS) Exceptions(_ context.Context, each func(reconciliation.Machine)) (int, error) {
 	m.askedExceptions++
+	return m.listed(m.noExceptions, each, func(x *reconciliation.Machine) bool { return x.State != reconciliation.Installed })
+}
+
+func (m *plainMAAS) SwitchedOff(_ context.Context, each func(reconciliation.Machine)) (int, error) {
+	return m.listed(m.noSwitchedOff, each, func(x *reconciliation.Machine) bool { return x.State == reconciliation.Installed && x.Power == "off" })
+}
+
+// listed hands machines out; of an answer that fails, a part came.
+func (m *plainMAAS) listed(fails bool, each func(reconciliation.Machine), wanted func(*reconciliation.Machine) bool) (n int, err error) {
 	if m.emptyExceptions {
 		return 0, nil
 	}
-	n := 0
 	for _, key := range slices.Sorted(maps.Keys(m.machines)) {
-		if x := m.machines[key]; x.State != reconciliation.Installed || x.Power == "off" {
+		if x := m.machines[key]; wanted(x) {
 			n++
 			each(*x)
-			if m.noExceptions { // part of the answer came
+			if fails {
 				return n, errAway
 			}
 		}
 	}
-	if m.noExceptions {
+	if fails {
 		return n, errAway
 	}
 	return n, nil
@@ -95,6 +112,9 @@ func (m *plainMAAS) Read(_ context.Context, ids []string) ([]reconciliation.Mach
 
 func (m *plainMAAS) Direct(_ context.Context, i string) (reconciliation.Machine, bool, error) {
 	m.askedDirect++
+	if m.asked != nil && m.machines[i] != nil { // of one that is gone, its twin is asked for
+		m.asked()
+	}
 	if m.noDirect {
 		return reconciliation.Machine{}, false, errAway
 	}
@@ -105,13 +125,13 @@ func (m *plainMAAS) Direct(_ context.Context, i string) (reconciliation.Machine,
 }
 
 func (m *plainMAAS) Find(_ context.Context, hostname string, _ []string, _ string) (*reconciliation.Machine, string, error) {
-	if m.noDirect {
+	if m.noDirect || m.noFind {
 		return nil, "", errAway
 	}
 	for _, x := range m.machines {
 		if x.Hostname == hostname {
 			found := *x
-			return &found, "hostname", nil
+			return &found, cmp.Or(m.foundBy, "hostname"), nil
 		}
 	}
 	return nil, "", nil
@@ -173,6 +193,7 @@ type world struct {
 	nodes    []id.Node
 	time     time.Time
 	settings reconciliation.Settings
+	regions  reconciliation.Regions // nil: the plain MAAS
 	service  *reconciliation.Service
 }
 
@@ -200,8 +221,12 @@ func (w *world) now() time.Time { return w.time }
 // restart makes the service anew, as a worker does that died.
 func (w *world) restart() {
 	sites := site.New(site.Config{DB: w.db})
+	var regions reconciliation.Regions = w.maas
+	if w.regions != nil {
+		regions = w.regions
+	}
 	w.service = reconciliation.New(reconciliation.Config{
-		DB: w.db, Sites: sites, Nodes: node.New(node.Config{DB: w.db}), Regions: w.maas, Tasks: w.tasks, Jobs: []reconciliation.Jobs{w.jobs},
+		DB: w.db, Sites: sites, Nodes: node.New(node.Config{DB: w.db}), Regions: regions, Tasks: w.tasks, Jobs: []reconciliation.Jobs{w.jobs},
 		Clock: w.now, Settings: w.settings,
 		Reimage: func(context.Context, id.Node, string) (string, error) { return "decommission 1", nil },
 	})

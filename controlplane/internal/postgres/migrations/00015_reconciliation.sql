@@ -10,7 +10,9 @@ COMMENT ON COLUMN maas_site_profiles.return_healed_nodes IS 'Reconciliation retu
 -- node was last known to be what runs there.
 ALTER TABLE node_maas_state ADD COLUMN installation_id bigint NOT NULL DEFAULT 0;
 COMMENT ON COLUMN node_maas_state.installation_id IS 'The installation of MAAS that the node runs on; 0: not seen yet.';
-CREATE INDEX node_maas_state_sweep ON node_maas_state (site_id, last_reconciled_at NULLS FIRST, node_id);
+ALTER TABLE node_maas_state ADD COLUMN last_tried_at timestamptz;
+COMMENT ON COLUMN node_maas_state.last_tried_at IS 'When reading the machine failed since it was last read; so it is not asked for again before all others.';
+CREATE INDEX node_maas_state_sweep ON node_maas_state (site_id, (coalesce(last_tried_at, last_reconciled_at)) NULLS FIRST, node_id);
 CREATE INDEX node_maas_state_drifted ON node_maas_state (node_id) WHERE drift_detected;
 
 -- How far reconciliation of a site has come. One row a site, made at the first

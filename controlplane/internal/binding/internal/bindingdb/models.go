@@ -29,4 +29,6 @@ type NodeMaasState struct {
 	UpdatedAt          time.Time
 	// The installation of MAAS that the node runs on; 0: not seen yet.
 	InstallationID int64
+	// When reading the machine failed since it was last read; so it is not asked for again before all others.
+	LastTriedAt *time.Time
 }

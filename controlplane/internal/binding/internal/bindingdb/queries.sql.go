@@ -14,7 +14,7 @@ import (
 )
 
 const byIPMI = `-- name: ByIPMI :one
-SELECT b.node_id, b.site_id, b.profile_id, b.maas_system_id, b.ipmi_ip, b.pxe_mac, b.last_maas_status, b.last_maas_power_state, b.last_maas_ips, b.last_reconciled_at, b.drift_detected, b.drift_details, b.drift_resolved_at, b.bound_at, b.updated_at, b.installation_id FROM node_maas_state b JOIN nodes n ON n.id = b.node_id
+SELECT b.node_id, b.site_id, b.profile_id, b.maas_system_id, b.ipmi_ip, b.pxe_mac, b.last_maas_status, b.last_maas_power_state, b.last_maas_ips, b.last_reconciled_at, b.drift_detected, b.drift_details, b.drift_resolved_at, b.bound_at, b.updated_at, b.installation_id, b.last_tried_at FROM node_maas_state b JOIN nodes n ON n.id = b.node_id
 WHERE b.site_id = $1 AND b.ipmi_ip = $2 AND n.status <> 'deleted' ORDER BY b.bound_at DESC LIMIT 1
 `
 
@@ -43,12 +43,13 @@ func (q *Queries) ByIPMI(ctx context.Context, arg ByIPMIParams) (NodeMaasState, 
 		&i.BoundAt,
 		&i.UpdatedAt,
 		&i.InstallationID,
+		&i.LastTriedAt,
 	)
 	return i, err
 }
 
 const byMachine = `-- name: ByMachine :one
-SELECT b.node_id, b.site_id, b.profile_id, b.maas_system_id, b.ipmi_ip, b.pxe_mac, b.last_maas_status, b.last_maas_power_state, b.last_maas_ips, b.last_reconciled_at, b.drift_detected, b.drift_details, b.drift_resolved_at, b.bound_at, b.updated_at, b.installation_id FROM node_maas_state b JOIN nodes n ON n.id = b.node_id JOIN maas_sites s ON s.id = b.site_id JOIN maas_sites here ON here.id = $1
+SELECT b.node_id, b.site_id, b.profile_id, b.maas_system_id, b.ipmi_ip, b.pxe_mac, b.last_maas_status, b.last_maas_power_state, b.last_maas_ips, b.last_reconciled_at, b.drift_detected, b.drift_details, b.drift_resolved_at, b.bound_at, b.updated_at, b.installation_id, b.last_tried_at FROM node_maas_state b JOIN nodes n ON n.id = b.node_id JOIN maas_sites s ON s.id = b.site_id JOIN maas_sites here ON here.id = $1
 WHERE s.api_base_url = here.api_base_url AND b.maas_system_id = $2 AND n.status <> 'deleted' ORDER BY b.bound_at DESC LIMIT 1
 `
 
@@ -78,12 +79,13 @@ func (q *Queries) ByMachine(ctx context.Context, arg ByMachineParams) (NodeMaasS
 		&i.BoundAt,
 		&i.UpdatedAt,
 		&i.InstallationID,
+		&i.LastTriedAt,
 	)
 	return i, err
 }
 
 const byMachines = `-- name: ByMachines :many
-SELECT b.node_id, b.site_id, b.profile_id, b.maas_system_id, b.ipmi_ip, b.pxe_mac, b.last_maas_status, b.last_maas_power_state, b.last_maas_ips, b.last_reconciled_at, b.drift_detected, b.drift_details, b.drift_resolved_at, b.bound_at, b.updated_at, b.installation_id FROM node_maas_state b JOIN nodes n ON n.id = b.node_id
+SELECT b.node_id, b.site_id, b.profile_id, b.maas_system_id, b.ipmi_ip, b.pxe_mac, b.last_maas_status, b.last_maas_power_state, b.last_maas_ips, b.last_reconciled_at, b.drift_detected, b.drift_details, b.drift_resolved_at, b.bound_at, b.updated_at, b.installation_id, b.last_tried_at FROM node_maas_state b JOIN nodes n ON n.id = b.node_id
 WHERE b.site_id = $1 AND b.maas_system_id = ANY($2::text[]) AND n.status <> 'deleted'
 ORDER BY b.maas_system_id
 `
@@ -119,6 +121,7 @@ func (q *Queries) ByMachines(ctx context.Context, arg ByMachinesParams) ([]NodeM
 			&i.BoundAt,
 			&i.UpdatedAt,
 			&i.InstallationID,
+			&i.LastTriedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -157,9 +160,9 @@ func (q *Queries) EndDrift(ctx context.Context, arg EndDriftParams) error {
 }
 
 const forSweep = `-- name: ForSweep :many
-SELECT b.node_id, b.site_id, b.profile_id, b.maas_system_id, b.ipmi_ip, b.pxe_mac, b.last_maas_status, b.last_maas_power_state, b.last_maas_ips, b.last_reconciled_at, b.drift_detected, b.drift_details, b.drift_resolved_at, b.bound_at, b.updated_at, b.installation_id FROM node_maas_state b JOIN nodes n ON n.id = b.node_id
+SELECT b.node_id, b.site_id, b.profile_id, b.maas_system_id, b.ipmi_ip, b.pxe_mac, b.last_maas_status, b.last_maas_power_state, b.last_maas_ips, b.last_reconciled_at, b.drift_detected, b.drift_details, b.drift_resolved_at, b.bound_at, b.updated_at, b.installation_id, b.last_tried_at FROM node_maas_state b JOIN nodes n ON n.id = b.node_id
 WHERE b.site_id = $1 AND (b.last_reconciled_at IS NULL OR b.last_reconciled_at < $2::timestamptz) AND n.status <> 'deleted'
-ORDER BY b.last_reconciled_at NULLS FIRST, b.node_id LIMIT $3
+ORDER BY coalesce(b.last_tried_at, b.last_reconciled_at) NULLS FIRST, b.node_id LIMIT $3
 `
 
 type ForSweepParams struct {
@@ -194,6 +197,7 @@ func (q *Queries) ForSweep(ctx context.Context, arg ForSweepParams) ([]NodeMaasS
 			&i.BoundAt,
 			&i.UpdatedAt,
 			&i.InstallationID,
+			&i.LastTriedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -206,7 +210,7 @@ func (q *Queries) ForSweep(ctx context.Context, arg ForSweepParams) ([]NodeMaasS
 }
 
 const lockOfNode = `-- name: LockOfNode :one
-SELECT node_id, site_id, profile_id, maas_system_id, ipmi_ip, pxe_mac, last_maas_status, last_maas_power_state, last_maas_ips, last_reconciled_at, drift_detected, drift_details, drift_resolved_at, bound_at, updated_at, installation_id FROM node_maas_state WHERE node_id = $1 FOR NO KEY UPDATE
+SELECT node_id, site_id, profile_id, maas_system_id, ipmi_ip, pxe_mac, last_maas_status, last_maas_power_state, last_maas_ips, last_reconciled_at, drift_detected, drift_details, drift_resolved_at, bound_at, updated_at, installation_id, last_tried_at FROM node_maas_state WHERE node_id = $1 FOR NO KEY UPDATE
 `
 
 func (q *Queries) LockOfNode(ctx context.Context, nodeID id.Node) (NodeMaasState, error) {
@@ -229,6 +233,7 @@ func (q *Queries) LockOfNode(ctx context.Context, nodeID id.Node) (NodeMaasState
 		&i.BoundAt,
 		&i.UpdatedAt,
 		&i.InstallationID,
+		&i.LastTriedAt,
 	)
 	return i, err
 }
@@ -236,7 +241,7 @@ func (q *Queries) LockOfNode(ctx context.Context, nodeID id.Node) (NodeMaasState
 const looked = `-- name: Looked :execrows
 UPDATE node_maas_state b SET last_maas_status = u.status, last_maas_power_state = u.power, last_maas_ips = u.ips,
     installation_id = CASE WHEN b.installation_id = 0 THEN u.installation ELSE b.installation_id END,
-    last_reconciled_at = u.at, updated_at = clock_timestamp()
+    last_reconciled_at = u.at, last_tried_at = NULL, updated_at = clock_timestamp()
 FROM (SELECT unnest($1::uuid[]) AS node_id, unnest($2::text[]) AS status, unnest($3::text[]) AS power,
         string_to_array(unnest($4::text[]), ',') AS ips, unnest($5::bigint[]) AS installation,
         unnest($6::timestamptz[]) AS at) u
@@ -271,7 +276,7 @@ func (q *Queries) Looked(ctx context.Context, arg LookedParams) (int64, error) {
 }
 
 const ofNode = `-- name: OfNode :one
-SELECT node_id, site_id, profile_id, maas_system_id, ipmi_ip, pxe_mac, last_maas_status, last_maas_power_state, last_maas_ips, last_reconciled_at, drift_detected, drift_details, drift_resolved_at, bound_at, updated_at, installation_id FROM node_maas_state WHERE node_id = $1
+SELECT node_id, site_id, profile_id, maas_system_id, ipmi_ip, pxe_mac, last_maas_status, last_maas_power_state, last_maas_ips, last_reconciled_at, drift_detected, drift_details, drift_resolved_at, bound_at, updated_at, installation_id, last_tried_at FROM node_maas_state WHERE node_id = $1
 `
 
 func (q *Queries) OfNode(ctx context.Context, nodeID id.Node) (NodeMaasState, error) {
@@ -294,12 +299,13 @@ func (q *Queries) OfNode(ctx context.Context, nodeID id.Node) (NodeMaasState, er
 		&i.BoundAt,
 		&i.UpdatedAt,
 		&i.InstallationID,
+		&i.LastTriedAt,
 	)
 	return i, err
 }
 
 const ofNodes = `-- name: OfNodes :many
-SELECT node_id, site_id, profile_id, maas_system_id, ipmi_ip, pxe_mac, last_maas_status, last_maas_power_state, last_maas_ips, last_reconciled_at, drift_detected, drift_details, drift_resolved_at, bound_at, updated_at, installation_id FROM node_maas_state WHERE node_id = ANY($1::uuid[]) ORDER BY node_id
+SELECT node_id, site_id, profile_id, maas_system_id, ipmi_ip, pxe_mac, last_maas_status, last_maas_power_state, last_maas_ips, last_reconciled_at, drift_detected, drift_details, drift_resolved_at, bound_at, updated_at, installation_id, last_tried_at FROM node_maas_state WHERE node_id = ANY($1::uuid[]) ORDER BY node_id
 `
 
 func (q *Queries) OfNodes(ctx context.Context, nodes []string) ([]NodeMaasState, error) {
@@ -328,6 +334,7 @@ func (q *Queries) OfNodes(ctx context.Context, nodes []string) ([]NodeMaasState,
 			&i.BoundAt,
 			&i.UpdatedAt,
 			&i.InstallationID,
+			&i.LastTriedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -420,7 +427,7 @@ func (q *Queries) Shared(ctx context.Context, siteID id.Site) ([]SharedRow, erro
 }
 
 const touch = `-- name: Touch :exec
-UPDATE node_maas_state SET last_reconciled_at = $1::timestamptz WHERE node_id = ANY($2::uuid[])
+UPDATE node_maas_state SET last_reconciled_at = $1::timestamptz, last_tried_at = NULL WHERE node_id = ANY($2::uuid[])
 `
 
 type TouchParams struct {
@@ -430,6 +437,20 @@ type TouchParams struct {
 
 func (q *Queries) Touch(ctx context.Context, arg TouchParams) error {
 	_, err := q.db.Exec(ctx, touch, arg.At, arg.Nodes)
+	return err
+}
+
+const tried = `-- name: Tried :exec
+UPDATE node_maas_state SET last_tried_at = $1::timestamptz WHERE node_id = ANY($2::uuid[])
+`
+
+type TriedParams struct {
+	At    time.Time
+	Nodes []string
+}
+
+func (q *Queries) Tried(ctx context.Context, arg TriedParams) error {
+	_, err := q.db.Exec(ctx, tried, arg.At, arg.Nodes)
 	return err
 }
 
@@ -471,7 +492,7 @@ ON CONFLICT (node_id) DO UPDATE SET site_id = excluded.site_id, profile_id = exc
     last_reconciled_at = excluded.last_reconciled_at, installation_id = 0, updated_at = excluded.updated_at,
     bound_at = CASE WHEN node_maas_state.site_id = excluded.site_id AND node_maas_state.maas_system_id = excluded.maas_system_id
         THEN node_maas_state.bound_at ELSE excluded.bound_at END
-RETURNING node_id, site_id, profile_id, maas_system_id, ipmi_ip, pxe_mac, last_maas_status, last_maas_power_state, last_maas_ips, last_reconciled_at, drift_detected, drift_details, drift_resolved_at, bound_at, updated_at, installation_id
+RETURNING node_id, site_id, profile_id, maas_system_id, ipmi_ip, pxe_mac, last_maas_status, last_maas_power_state, last_maas_ips, last_reconciled_at, drift_detected, drift_details, drift_resolved_at, bound_at, updated_at, installation_id, last_tried_at
 `
 
 type UpsertParams struct {
@@ -518,6 +539,7 @@ func (q *Queries) Upsert(ctx context.Context, arg UpsertParams) (NodeMaasState, 
 		&i.BoundAt,
 		&i.UpdatedAt,
 		&i.InstallationID,
+		&i.LastTriedAt,
 	)
 	return i, err
 }

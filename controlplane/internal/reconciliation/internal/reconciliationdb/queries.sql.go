@@ -349,7 +349,7 @@ func (q *Queries) BoundMachines(ctx context.Context, argID id.Site) ([]BoundMach
 }
 
 const closeFinding = `-- name: CloseFinding :one
-UPDATE reconciliation_findings SET status = 'closed', closed_at = $2, closed_because = $3 WHERE id = $1 RETURNING id, site_id, node_id, type, severity, subject, status, maas_system_id, hostname, expected, observed, message, details, looks, occurrence, action, withheld, action_note, opened_at, last_seen_at, confirmed_at, acted_at, acknowledged_at, acknowledged_by, acknowledgement, closed_at, closed_because
+UPDATE reconciliation_findings SET status = 'closed', closed_at = $2, closed_because = $3 WHERE id = $1 AND status <> 'closed' RETURNING id, site_id, node_id, type, severity, subject, status, maas_system_id, hostname, expected, observed, message, details, looks, occurrence, action, withheld, action_note, opened_at, last_seen_at, confirmed_at, acted_at, acknowledged_at, acknowledged_by, acknowledgement, closed_at, closed_because
 `
 
 type CloseFindingParams struct {
@@ -433,23 +433,25 @@ const doubtedMachines = `-- name: DoubtedMachines :many
 SELECT b.maas_system_id FROM reconciliation_findings f JOIN node_maas_state b ON b.node_id = f.node_id
 WHERE f.site_id = $1 AND f.status <> 'closed' AND f.type <> ALL($2::text[])
   AND (f.acted_at IS NULL OR f.acted_at > $3::timestamptz)
+  AND (f.type NOT IN ('absent', 'recreated') OR f.confirmed_at IS NULL OR f.confirmed_at > $3::timestamptz)
 GROUP BY b.maas_system_id, b.last_reconciled_at ORDER BY b.last_reconciled_at NULLS FIRST, b.maas_system_id LIMIT $4
 `
 
 type DoubtedMachinesParams struct {
-	SiteID     id.Site
-	Standing   []string
-	ActedAfter time.Time
-	Most       int32
+	SiteID   id.Site
+	Standing []string
+	Since    time.Time
+	Most     int32
 }
 
 // Machines of nodes about which something is found that a look may change, the
-// longest unread first. What was acted on long ago is left to the sweep.
+// longest unread first. What was acted on long ago, and what is absent for long,
+// is left to the sweep.
 func (q *Queries) DoubtedMachines(ctx context.Context, arg DoubtedMachinesParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, doubtedMachines,
 		arg.SiteID,
 		arg.Standing,
-		arg.ActedAfter,
+		arg.Since,
 		arg.Most,
 	)
 	if err != nil {
@@ -468,6 +470,17 @@ func (q *Queries) DoubtedMachines(ctx context.Context, arg DoubtedMachinesParams
 		return nil, err
 	}
 	return items, nil
+}
+
+const dropIdleSuspicions = `-- name: DropIdleSuspicions :exec
+DELETE FROM reconciliation_suspicions s WHERE s.site_id = $1 AND NOT EXISTS (SELECT FROM node_maas_state b JOIN nodes n ON n.id = b.node_id
+    WHERE b.node_id = s.node_id AND b.site_id = s.site_id AND n.status <> 'deleted')
+`
+
+// Of nodes that left the inventory or the site.
+func (q *Queries) DropIdleSuspicions(ctx context.Context, siteID id.Site) error {
+	_, err := q.db.Exec(ctx, dropIdleSuspicions, siteID)
+	return err
 }
 
 const dropSuspicions = `-- name: DropSuspicions :exec
@@ -741,6 +754,35 @@ func (q *Queries) LockSite(ctx context.Context, siteID id.Site) (ReconciliationS
 	return i, err
 }
 
+const machinesOfNodes = `-- name: MachinesOfNodes :many
+SELECT maas_system_id FROM node_maas_state WHERE site_id = $1 AND node_id = ANY($2::uuid[])
+`
+
+type MachinesOfNodesParams struct {
+	SiteID id.Site
+	Nodes  []string
+}
+
+func (q *Queries) MachinesOfNodes(ctx context.Context, arg MachinesOfNodesParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, machinesOfNodes, arg.SiteID, arg.Nodes)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var maas_system_id string
+		if err := rows.Scan(&maas_system_id); err != nil {
+			return nil, err
+		}
+		items = append(items, maas_system_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const noteAction = `-- name: NoteAction :exec
 UPDATE reconciliation_findings SET action_note = $2 WHERE id = $1
 `
@@ -796,8 +838,8 @@ func (q *Queries) NoteCycle(ctx context.Context, arg NoteCycleParams) error {
 }
 
 const openMachines = `-- name: OpenMachines :many
-SELECT b.maas_system_id FROM reconciliation_findings f JOIN node_maas_state b ON b.node_id = f.node_id
-WHERE f.site_id = $1 AND f.status = 'open' GROUP BY b.maas_system_id ORDER BY min(f.opened_at) LIMIT $2
+SELECT b.maas_system_id FROM reconciliation_findings f JOIN node_maas_state b ON b.node_id = f.node_id JOIN nodes n ON n.id = f.node_id
+WHERE f.site_id = $1 AND f.status = 'open' AND n.held_by = '' AND n.status IN ('active', 'offline', 'quarantined', 'retired') GROUP BY b.maas_system_id ORDER BY min(f.opened_at) LIMIT $2
 `
 
 type OpenMachinesParams struct {
@@ -1044,7 +1086,7 @@ func (q *Queries) PresentOfSite(ctx context.Context, siteID id.Site) ([]Reconcil
 }
 
 const pruneRuns = `-- name: PruneRuns :execrows
-DELETE FROM reconciliation_runs WHERE id IN (SELECT r.id FROM reconciliation_runs r WHERE r.requested_at < $1 LIMIT 5000)
+DELETE FROM reconciliation_runs WHERE id IN (SELECT r.id FROM reconciliation_runs r WHERE r.requested_at < $1 AND r.ended_at IS NOT NULL LIMIT 5000)
 `
 
 func (q *Queries) PruneRuns(ctx context.Context, requestedAt time.Time) (int64, error) {
@@ -1055,23 +1097,32 @@ func (q *Queries) PruneRuns(ctx context.Context, requestedAt time.Time) (int64, 
 	return result.RowsAffected(), nil
 }
 
-const quarantineWanted = `-- name: QuarantineWanted :one
-SELECT EXISTS (SELECT FROM reconciliation_findings f JOIN nodes n ON n.id = f.node_id
-    WHERE f.site_id = $1 AND f.status IN ('open', 'confirmed') AND f.action = 'quarantine' AND n.status IN ('active', 'offline')
-      AND f.node_id = ANY($2::uuid[]))
+const quarantineWanted = `-- name: QuarantineWanted :many
+SELECT DISTINCT f.node_id FROM reconciliation_findings f JOIN nodes n ON n.id = f.node_id
+WHERE f.site_id = $1 AND f.status IN ('open', 'confirmed') AND f.action = 'quarantine' AND n.status IN ('active', 'offline') AND n.held_by = ''
+ORDER BY f.node_id
 `
 
-type QuarantineWantedParams struct {
-	SiteID id.Site
-	Nodes  []string
-}
-
-// Whether any of these nodes still has something about it that asks for quarantine.
-func (q *Queries) QuarantineWanted(ctx context.Context, arg QuarantineWantedParams) (bool, error) {
-	row := q.db.QueryRow(ctx, quarantineWanted, arg.SiteID, arg.Nodes)
-	var exists bool
-	err := row.Scan(&exists)
-	return exists, err
+// Nodes about which something asks for quarantine, as far as one look has shown
+// it, and on which nothing works.
+func (q *Queries) QuarantineWanted(ctx context.Context, siteID id.Site) ([]id.Node, error) {
+	rows, err := q.db.Query(ctx, quarantineWanted, siteID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []id.Node
+	for rows.Next() {
+		var node_id id.Node
+		if err := rows.Scan(&node_id); err != nil {
+			return nil, err
+		}
+		items = append(items, node_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const runByID = `-- name: RunByID :one
@@ -1163,7 +1214,7 @@ func (q *Queries) SiteState(ctx context.Context, siteID id.Site) (Reconciliation
 
 const suspect = `-- name: Suspect :exec
 INSERT INTO reconciliation_suspicions (node_id, site_id, reason)
-SELECT b.node_id, b.site_id, $1::text FROM node_maas_state b WHERE b.node_id = ANY($2::uuid[])
+SELECT b.node_id, b.site_id, $1::text FROM node_maas_state b WHERE b.node_id = ANY($2::uuid[]) ORDER BY b.node_id
 ON CONFLICT (node_id) DO UPDATE SET site_id = excluded.site_id, reason = excluded.reason, at = excluded.at
 `
 
