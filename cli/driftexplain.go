@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"gpuaas/contract/apiclient"
@@ -33,10 +34,13 @@ func (a *app) driftText(v apiclient.ReconciliationDriftDetailView) string {
 	for _, f := range v.Findings {
 		b.WriteString("\n" + a.findingText(f))
 	}
-	if len(v.Advice) > 0 {
+	further := slices.DeleteFunc(slices.Clone(v.Advice), func(advice apiclient.ReconciliationAdvice) bool {
+		return text(advice.Command) == "gpuaas drift show "+v.Hostname // which this is
+	})
+	if len(further) > 0 {
 		b.WriteString("\nwhat you can do, the best first:\n")
 	}
-	for i, advice := range v.Advice {
+	for i, advice := range further {
 		say("  %d. %s", i+1, or(text(advice.Command), advice.What))
 		if text(advice.Command) != "" && advice.What != "" {
 			say("     %s", advice.What)

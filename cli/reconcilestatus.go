@@ -128,16 +128,46 @@ func (s *session) showSiteState(raw json.RawMessage, site string) error {
 		if o.value.Name != site && o.value.SiteId.String() != site {
 			continue
 		}
-		if err := printOne(s.app, s.siteStateColumns(), o.raw); err != nil || o.value.Breaker == nil {
+		columns := s.siteStateColumns()
+		for i := range columns {
+			if columns[i].title == "NEXT" {
+				columns[i].text = nextOf
+			}
+		}
+		if err := printOne(s.app, columns, o.raw); err != nil || o.value.Breaker == nil {
 			return err
 		}
-		if err := printPart(s, breakerColumns(), o.value.Breaker.Nodes); err != nil {
-			return err
-		}
-		s.note("is it true? gpuaas reconcile confirm --site %s --reason REASON; if not: gpuaas reconcile dismiss --site %s --reason REASON", o.value.Name, o.value.Name)
-		return nil
+		return s.showHeldBack(o.value)
 	}
 	return notFound("see which there are: gpuaas site list", "there is no site %q", site)
+}
+
+// nextOf is what to do about a site that is shown in detail. Of an open breaker
+// the nodes are shown already, so what is left is to decide.
+func nextOf(v apiclient.ReconciliationSiteOverview) string {
+	switch {
+	case v.Breaker == nil:
+		return text(v.Remedy)
+	case v.Breaker.ConfirmedAt != nil:
+		return "gpuaas reconcile runs --site " + v.Name
+	}
+	return fmt.Sprintf("if it is true: gpuaas reconcile confirm --site %s --reason …; if not: gpuaas reconcile dismiss --site %s --reason …", v.Name, v.Name)
+}
+
+// maxHeldBack is how many nodes are shown; programs see all.
+const maxHeldBack = 20
+
+// showHeldBack prints the nodes that an open breaker keeps from being quarantined.
+func (s *session) showHeldBack(v apiclient.ReconciliationSiteOverview) error {
+	nodes := v.Breaker.Nodes
+	if err := printPart(s, breakerColumns(), nodes[:min(len(nodes), maxHeldBack)]); err != nil {
+		return err
+	}
+	format, err := s.format()
+	if err != nil || format != formatTable || len(nodes) <= maxHeldBack {
+		return err
+	}
+	return write(s.program.Out, harmless(fmt.Sprintf("and %d more: gpuaas reconcile status --site %s -o json", len(nodes)-maxHeldBack, v.Name))+"\n")
 }
 
 func totalsText(t apiclient.ReconciliationTotals) string {

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -136,6 +138,65 @@ func TestReconciliationAsks(t *testing.T) {
 			if changed != (said == "yes\n" || want == "") || !strings.Contains(got.err, want) {
 				t.Errorf("%s, %q: changed %v (%+v)", args, said, changed, got)
 			}
+		}
+	}
+}
+
+// What somebody does already is no advice.
+func TestDriftShowDoesNotAdviseItself(t *testing.T) {
+	f := newFakeAPI(t)
+	f.on("get-node-drift", answer(200, `{"node_id":"`+nodeID+`","hostname":"c07u31","site_id":"`+siteID+`","site_name":"dc1","node_status":"active","schedulable":true,"maas_system_id":"4y3h7n",`+
+		`"drifted":true,"findings":[],"history":[],"advice":[{"command":"gpuaas drift show c07u31","what":"what MAAS showed"},{"command":"gpuaas drift show c07u32","what":"the other node"},`+
+		`{"what":"Look at the machine on site"}]}`))
+	b := signedIn(t, f)
+	want := "best first:\n  1. gpuaas drift show c07u32\n     the other node\n  2. Look at the machine on site\n"
+	if got := b.run("drift", "show", "c07u31"); got.exit != exitOK || !strings.Contains(got.stdout, want) {
+		t.Errorf("%+v", got)
+	}
+	if got := b.run("drift", "show", "c07u31", "-o", "json"); !strings.Contains(got.stdout, "gpuaas drift show c07u31") {
+		t.Errorf("%+v", got)
+	}
+	f.on("get-node-drift", answer(200, `{"node_id":"`+nodeID+`","hostname":"c07u31","site_id":"`+siteID+`","site_name":"dc1","node_status":"active","schedulable":true,"maas_system_id":"4y3h7n",`+
+		`"drifted":true,"findings":[],"history":[],"advice":[{"command":"gpuaas drift show c07u31","what":"what MAAS showed"}]}`))
+	if got := b.run("drift", "show", "c07u31"); strings.Contains(got.stdout, "what you can do") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestABreakerThatIsOpenSaysWhatToDo(t *testing.T) {
+	open := func(nodes int, confirmed string) string {
+		var list []string
+		for n := range nodes {
+			list = append(list, fmt.Sprintf(`{"node_id":"%s","hostname":"c07u%02d"}`, nodeID, n))
+		}
+		return `{"totals":{"nodes":40,"ok":35,"drifted":4,"unreconciled":1,"stale_sites":0},"sites":[{` + siteStatePart + `,"state":"breaker_open","remedy":"gpuaas reconcile status --site dc1",` +
+			`"breaker":{"since":"2026-03-04T05:06:07Z","nodes":[` + strings.Join(list, ",") + `]` + confirmed + `}}]}`
+	}
+	decide := "gpuaas reconcile confirm --site dc1 --reason …; if not: gpuaas reconcile dismiss --site dc1 --reason …\n"
+	for name, c := range map[string]struct {
+		answer      string
+		want, never []string
+	}{
+		"few":       {open(20, ""), []string{"\nc07u00 ", "\nc07u19 ", decide}, []string{" more"}},
+		"many":      {open(23, ""), []string{"\nc07u00 ", "\nc07u19 ", "\nand 3 more", decide}, []string{"c07u20"}},
+		"confirmed": {open(2, `,"confirmed_at":"2026-03-04T05:07:07Z"`), []string{"c07u01", "gpuaas reconcile runs --site dc1\n"}, []string{"dismiss"}},
+	} {
+		f := newFakeAPI(t)
+		f.on("get-reconciliation-status", answer(200, c.answer))
+		b := signedIn(t, f)
+		got := b.run("reconcile", "status", "--site", "dc1")
+		for _, w := range c.want {
+			if !strings.Contains(got.stdout, w) {
+				t.Errorf("%s: no %q in %s", name, w, got.stdout)
+			}
+		}
+		for _, w := range append(c.never, "reconcile status --site dc1\n") {
+			if strings.Contains(got.stdout, w) {
+				t.Errorf("%s: %q in %s", name, w, got.stdout)
+			}
+		}
+		if got := b.run("reconcile", "status", "--site", "dc1", "-o", "json"); got.exit != exitOK || !json.Valid([]byte(got.stdout)) {
+			t.Errorf("%s: %+v", name, got)
 		}
 	}
 }

@@ -21,11 +21,12 @@ import (
 // everything goes on when it answers again.
 func TestSiteThatMAASCannotBeReadFor(t *testing.T) {
 	l := openAgentsLab(t, lab.Options{}, 3)
-	front := openGate(t, l.URL)
 	record := l.Record()
-	record.URL = front.url
 	w := watch(t, record, t.TempDir(), false)
 	w.onboardAll(t, record.Machines)
+	front := openGate(t, l.URL)
+	record.URL = front.url
+	w.useLab(t, record)
 	released, hidden, healthy := record.Machines[0].Hostname, record.Machines[1].Hostname, record.Machines[2].Hostname
 	w.happens(t, "release", released)
 	found := w.awaitFinding(t, released, "acted", "released")

@@ -47,7 +47,7 @@ func often(more ...string) []string {
 // openAgentsLab opens a lab of machines that are agents of this process.
 func openAgentsLab(t *testing.T, o lab.Options, machines int) *lab.Lab {
 	t.Helper()
-	o.Region = maas.Options{Control: "127.0.0.1:0", Fleet: fleet.Options{Machines: machines, Stage: "ready"}}
+	o.Region = maas.Options{Control: "127.0.0.1:0", Fleet: fleet.Options{Machines: machines, Stage: "new"}}
 	l, err := lab.Open(o)
 	if err != nil {
 		t.Fatal(err)
@@ -75,10 +75,7 @@ func watch(t *testing.T, record lab.Record, state string, apart bool, settings .
 		w.p = startPlane(t, w.engines.Endpoints(), planeOptions{env: w.env})
 	}
 	w.cli = w.p.cli(t)
-	if err := record.Save(lab.RecordFile(state)); err != nil {
-		t.Fatal(err)
-	}
-	succeed(t, w.cli, "sim", "site", "--state", state, "--csv", filepath.Join(state, "lab.csv"))
+	w.useLab(t, record)
 	var site struct {
 		ID string `json:"site_id"`
 	}
@@ -88,6 +85,15 @@ func watch(t *testing.T, record lab.Record, state string, apart bool, settings .
 	w.site = site.ID
 	w.db = connect(t, w.engines.SuperuserURL(), "gpuaas")
 	return w
+}
+
+// useLab makes a site of a lab, or brings it up to date.
+func (w *watched) useLab(t *testing.T, record lab.Record) {
+	t.Helper()
+	if err := record.Save(lab.RecordFile(w.state)); err != nil {
+		t.Fatal(err)
+	}
+	succeed(t, w.cli, "sim", "site", "--state", w.state, "--csv", filepath.Join(w.state, "lab.csv"))
 }
 
 func (w *watched) startWorker(t *testing.T) {
@@ -126,9 +132,8 @@ func (w *watched) onboardAll(t *testing.T, machines []lab.Machine) {
 		t.Fatalf("nothing happened yet, and the site is %+v", o)
 	}
 	eventually(t, "what runs on each machine to be known", time.Minute, func() error {
-		var unknown int
-		if err := w.db.QueryRow(t.Context(), `SELECT count(*) FROM node_maas_state WHERE installation_id = 0`).Scan(&unknown); err != nil || unknown > 0 {
-			return fmt.Errorf("of %d it is not, %w", unknown, err)
+		if n := w.counted(t, `SELECT count(*) FROM node_maas_state WHERE installation_id = 0`); n > 0 {
+			return fmt.Errorf("of %d it is not", n)
 		}
 		return nil
 	})
@@ -178,7 +183,9 @@ func (w *watched) awaitFinding(t *testing.T, hostname, status string, types ...s
 	var found apiclient.ReconciliationFindingView
 	eventually(t, fmt.Sprintf("%s to be %s about %s", strings.Join(types, " or "), status, hostname), 2*time.Minute, func() error {
 		list := w.findings(t, hostname)
-		i := slices.IndexFunc(list, func(f apiclient.ReconciliationFindingView) bool { return slices.Contains(types, f.Type) && string(f.Status) == status })
+		i := slices.IndexFunc(list, func(f apiclient.ReconciliationFindingView) bool {
+			return slices.Contains(types, f.Type) && string(f.Status) == status
+		})
 		if i < 0 {
 			return fmt.Errorf("there is %s", summary(list))
 		}
@@ -236,11 +243,15 @@ func (w *watched) awaitRun(t *testing.T, after time.Time, outcomes ...string) ap
 // count checks how many rows a query counts.
 func (w *watched) count(t *testing.T, want int, query string, args ...any) {
 	t.Helper()
-	var n int
+	if n := w.counted(t, query, args...); n != want {
+		t.Errorf("%s: %d, want %d", query, n, want)
+	}
+}
+
+func (w *watched) counted(t *testing.T, query string, args ...any) (n int) {
+	t.Helper()
 	if err := w.db.QueryRow(t.Context(), query, args...).Scan(&n); err != nil {
 		t.Fatalf("%s: %v", query, err)
 	}
-	if n != want {
-		t.Errorf("%s: %d, want %d", query, n, want)
-	}
+	return n
 }

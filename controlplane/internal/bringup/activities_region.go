@@ -227,7 +227,7 @@ func look(ctx context.Context, r *region, systemID string) (maas.Machine, error)
 		return m, first
 	}
 	m, err := r.Machine(ctx, systemID)
-	if fault.CodeOf(err) == maas.CodeNotFound && !(maas.SaysAbsent(first) && maas.SaysAbsent(err)) {
+	if fault.CodeOf(err) == maas.CodeNotFound && (!maas.SaysAbsent(first) || !maas.SaysAbsent(err)) {
 		return m, fault.Wrap(err, fault.Unavailable, maas.CodeUnreachable, "something in front of MAAS does not find machine %s", systemID).
 			WithRemedy("check what stands between here and MAAS, and the site's URL")
 	}

@@ -216,6 +216,31 @@ func TestAListingThatFailsLeavesTheOther(t *testing.T) {
 	}
 }
 
+func TestNoListingThatFailsKeepsWhatTheOtherShowsFromACycle(t *testing.T) {
+	for name, c := range map[string]struct {
+		fail func(m *plainMAAS)
+		node int
+		want reconciliation.Type
+	}{
+		"what is off":          {func(m *plainMAAS) { m.noSwitchedOff = true }, 0, reconciliation.TypeReleased},
+		"what is not deployed": {func(m *plainMAAS) { m.noExceptions = true }, 1, reconciliation.TypePoweredOff},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 2)
+			w.cycle(t)
+			w.maas.machines["m000"].Status, w.maas.machines["m000"].State = "Ready", reconciliation.Free
+			w.maas.machines["m001"].Power = "off"
+			c.fail(w.maas)
+			w.maas.noReads = true // the listings alone show it
+			w.silence(1)
+			run := w.cycle(t)
+			if _, found := w.open(t, c.node)[c.want]; !found || run.Outcome != reconciliation.Partly || len(w.open(t, 1-c.node)) != 0 {
+				t.Errorf("%s: found %v and %v", run.Outcome, w.open(t, 0), w.open(t, 1))
+			}
+		})
+	}
+}
+
 // Nothing of what MAAS says can make a row that the database refuses, or one
 // without bounds.
 func TestWhatMAASSaysIsHarmless(t *testing.T) {

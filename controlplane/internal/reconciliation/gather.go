@@ -81,7 +81,7 @@ func (c *cycle) exceptions(ctx context.Context) error {
 	total, others, err := c.list(ctx, "machines that are not deployed", c.region.Exceptions)
 	if total >= 0 {
 		at := c.now()
-		c.state.ExceptionsSeen, c.state.ExceptionsAt = int32(min(total, 1<<30)), &at //nolint:gosec // bounded
+		c.state.ExceptionsSeen, c.state.ExceptionsAt = int32(min(total, 1<<30)), &at
 	}
 	if err == nil {
 		err = c.unmanaged(ctx, others)

@@ -37,7 +37,8 @@ type plainMAAS struct {
 	now      func() time.Time
 	releases []string
 	foundBy  string // by what a server is found again; empty: its name
-	asked    func() // when something is asked of a single machine; nil: nobody is told
+	asked    func() // when a machine is asked for by itself; nil: nobody is told
+	sought   func() // when a server is looked for under another id; likewise
 
 	// What goes wrong.
 	away                                                    bool // nothing is answered
@@ -112,7 +113,7 @@ func (m *plainMAAS) Read(_ context.Context, ids []string) ([]reconciliation.Mach
 
 func (m *plainMAAS) Direct(_ context.Context, i string) (reconciliation.Machine, bool, error) {
 	m.askedDirect++
-	if m.asked != nil && m.machines[i] != nil { // of one that is gone, its twin is asked for
+	if m.asked != nil {
 		m.asked()
 	}
 	if m.noDirect {
@@ -125,6 +126,9 @@ func (m *plainMAAS) Direct(_ context.Context, i string) (reconciliation.Machine,
 }
 
 func (m *plainMAAS) Find(_ context.Context, hostname string, _ []string, _ string) (*reconciliation.Machine, string, error) {
+	if m.sought != nil {
+		m.sought()
+	}
 	if m.noDirect || m.noFind {
 		return nil, "", errAway
 	}

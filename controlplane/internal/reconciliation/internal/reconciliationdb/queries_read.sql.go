@@ -12,6 +12,53 @@ import (
 	"gpuaas/controlplane/internal/id"
 )
 
+const serverOfAnother = `-- name: ServerOfAnother :many
+SELECT n.hostname, s.name AS site_name
+FROM node_maas_state b JOIN nodes n ON n.id = b.node_id JOIN maas_sites s ON s.id = b.site_id
+WHERE b.maas_system_id = $1 AND b.node_id <> $2 AND n.status <> 'deleted'
+  AND (b.pxe_mac <> '' AND lower(b.pxe_mac) = ANY($3::text[]) OR b.ipmi_ip <> '' AND b.ipmi_ip = $4)
+ORDER BY n.hostname LIMIT 1
+`
+
+type ServerOfAnotherParams struct {
+	MaasSystemID string
+	NodeID       id.Node
+	Macs         []string
+	IpmiIp       string
+}
+
+type ServerOfAnotherRow struct {
+	Hostname string
+	SiteName string
+}
+
+// Nodes of any site that have a machine of this id with the same interface or
+// BMC: sites that reach one MAAS by two names do not know of each other.
+func (q *Queries) ServerOfAnother(ctx context.Context, arg ServerOfAnotherParams) ([]ServerOfAnotherRow, error) {
+	rows, err := q.db.Query(ctx, serverOfAnother,
+		arg.MaasSystemID,
+		arg.NodeID,
+		arg.Macs,
+		arg.IpmiIp,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ServerOfAnotherRow
+	for rows.Next() {
+		var i ServerOfAnotherRow
+		if err := rows.Scan(&i.Hostname, &i.SiteName); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const showBound = `-- name: ShowBound :one
 SELECT m.node_id, m.site_id, s.name AS site_name, n.hostname, n.status, n.schedulable, n.hold_reason, n.held_by, m.maas_system_id, m.last_maas_status,
     m.last_maas_power_state, m.last_reconciled_at, m.drift_detected, 0::integer AS worst
@@ -437,9 +484,9 @@ func (q *Queries) ShowPastOf(ctx context.Context, arg ShowPastOfParams) ([]ShowP
 }
 
 const showPresent = `-- name: ShowPresent :many
-SELECT site_id, type, severity, count(*) AS findings FROM reconciliation_findings
-WHERE status <> 'closed' AND ($1::uuid IS NULL OR site_id = $1::uuid)
-GROUP BY site_id, type, severity
+SELECT f.site_id, f.type, f.severity, count(*) AS findings FROM reconciliation_findings f JOIN maas_sites s ON s.id = f.site_id
+WHERE f.status <> 'closed' AND s.deleted_at IS NULL AND ($1::uuid IS NULL OR f.site_id = $1::uuid)
+GROUP BY f.site_id, f.type, f.severity
 `
 
 type ShowPresentRow struct {
@@ -449,6 +496,8 @@ type ShowPresentRow struct {
 	Findings int64
 }
 
+// Of sites that there are: nobody looks at a deleted one again, so nothing of it
+// would ever be over.
 func (q *Queries) ShowPresent(ctx context.Context, oneSite *string) ([]ShowPresentRow, error) {
 	rows, err := q.db.Query(ctx, showPresent, oneSite)
 	if err != nil {
