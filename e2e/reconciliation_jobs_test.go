@@ -18,6 +18,7 @@ import (
 // TestLateAgentIsReconciled lets an agent enrol after its onboarding has given
 // up: nobody has to do anything for the machine to become a node.
 func TestLateAgentIsReconciled(t *testing.T) {
+	t.Parallel()
 	late := make(chan struct{})
 	l := openAgentsLab(t, lab.Options{BeforeEnroll: func(ctx context.Context, _ lab.Boot) error {
 		select {
@@ -82,6 +83,7 @@ func TestLateAgentIsReconciled(t *testing.T) {
 // between two of them, while machines are released one after the other: each is
 // found and acted on once, and runs go on without ever overlapping.
 func TestReconciliationOutlivesWorkers(t *testing.T) {
+	t.Parallel()
 	l := openAgentsLab(t, lab.Options{}, 8)
 	record := l.Record()
 	w := watch(t, record, t.TempDir(), true, "GPUAAS_RECONCILIATION_MAX_QUARANTINE_NODES=8", "GPUAAS_RECONCILIATION_LOOK_AGAIN_AFTER=2s")

@@ -20,6 +20,7 @@ import (
 // one after the other: nothing is derived from what was not answered, and
 // everything goes on when it answers again.
 func TestSiteThatMAASCannotBeReadFor(t *testing.T) {
+	t.Parallel()
 	l := openAgentsLab(t, lab.Options{}, 3)
 	record := l.Record()
 	w := watch(t, record, t.TempDir(), false)

@@ -8200,13 +8200,20 @@ type ReconciliationReport struct {
 	ControlPlaneMs int64 `json:"control_plane_ms"`
 
 	// Events Events of MAAS that were read.
-	Events            int64                    `json:"events"`
-	FindingsClosed    int64                    `json:"findings_closed"`
-	FindingsConfirmed int64                    `json:"findings_confirmed"`
-	FindingsOpened    int64                    `json:"findings_opened"`
-	IntendedActions   []ReconciliationIntended `json:"intended_actions"`
-	JobsReconciled    []ReconciliationLeftTo   `json:"jobs_reconciled"`
-	LeftToJobs        []ReconciliationLeftTo   `json:"left_to_jobs"`
+	Events            int64 `json:"events"`
+	FindingsClosed    int64 `json:"findings_closed"`
+	FindingsConfirmed int64 `json:"findings_confirmed"`
+	FindingsOpened    int64 `json:"findings_opened"`
+
+	// IntendedActions The first hundred of them.
+	IntendedActions []ReconciliationIntended `json:"intended_actions"`
+
+	// IntendedTotal How many there are.
+	IntendedTotal  int64                  `json:"intended_total"`
+	JobsReconciled []ReconciliationLeftTo `json:"jobs_reconciled"`
+
+	// LeftToJobs The first hundred of them.
+	LeftToJobs []ReconciliationLeftTo `json:"left_to_jobs"`
 
 	// MachineRecords Machine records that MAAS rendered for it.
 	MachineRecords int64 `json:"machine_records"`
@@ -8214,8 +8221,14 @@ type ReconciliationReport struct {
 	// MachinesLookedAt Machines that were looked at, of nodes.
 	MachinesLookedAt int64 `json:"machines_looked_at"`
 
+	// MachinesMissing Machines of nodes that were asked for by id and not answered, and about which nothing more is known.
+	MachinesMissing int64 `json:"machines_missing"`
+
 	// MachinesSwept Those of them that the sweep chose.
 	MachinesSwept int64 `json:"machines_swept"`
+
+	// QuestionsUnanswered Questions about the whole site that MAAS did not answer.
+	QuestionsUnanswered int64 `json:"questions_unanswered"`
 
 	// Requests Requests to MAAS.
 	Requests int64 `json:"requests"`
