@@ -59,6 +59,10 @@ func TestLateAgentIsReconciled(t *testing.T) {
 		return nil
 	})
 	w.awaitNode(t, view.Hostname, "active")
+	if shown := succeed(t, w.cli, "onboarding", "explain", view.ID); !strings.Contains(shown, "observed later proved") {
+		t.Errorf("it is explained as:\n%s", shown)
+	}
+	w.awaitRun(t, time.Now(), "informed") // the one before has ended, too
 	settled := 0
 	for _, r := range w.runs(t) {
 		for _, j := range r.Report.JobsReconciled {
@@ -70,10 +74,6 @@ func TestLateAgentIsReconciled(t *testing.T) {
 	if settled != 1 {
 		t.Errorf("%d runs say that they reconciled it", settled)
 	}
-	if shown := succeed(t, w.cli, "onboarding", "explain", view.ID); !strings.Contains(shown, "observed later proved") {
-		t.Errorf("it is explained as:\n%s", shown)
-	}
-	w.awaitRun(t, time.Now(), "informed")
 	if list := w.findings(t, view.Hostname); len(list) != 0 {
 		t.Errorf("about the new node there is %s", summary(list))
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -175,6 +176,8 @@ func (f *faultRun) startPlane(ctx context.Context, engines *stack.Stack, world *
 	cfg := embedded(engines.Endpoints())
 	cfg.Nodes.Listen, cfg.Nodes.URL, cfg.Nodes.SSHProxy = nodes.Addr().String(), "https://"+nodes.Addr().String(), world.Lab.SSHProxy
 	cfg.Nodes.TLS.Names = []string{"127.0.0.1"}
+	// What is tried here is what jobs advise, not whether reconciliation is faster.
+	cfg.Reconciliation.Every, cfg.Reconciliation.SweepWithin = 24*time.Hour, 72*time.Hour
 	if problems := cfg.Validate(); len(problems) > 0 {
 		return "", nil, errors.Join(append(problems, api.Close(), nodes.Close(), log.Close())...)
 	}
