@@ -125,6 +125,15 @@ func (h hooks) Perform(ctx context.Context, d Decommission, stage string, w *bri
 			return skipped("the installation is gone: the machine was released by this operation before"), nil
 		}
 	}
+	if slices.Contains(beforeRelease, stage) {
+		gone, err := h.emptied(ctx, d, w)
+		if gone {
+			err = h.tasks.CancelOf(ctx, d.Node, d.WorkflowID, "the machine was released, and nobody will fetch it")
+		}
+		if err != nil || gone {
+			return skipped(fmt.Sprintf("MAAS shows the machine as %s and off, and its agent is silent: somebody else released it, and there is nobody to ask", w.Observed.Status)), err
+		}
+	}
 	if d.Mode == Reactivate {
 		n, err := h.nodes.Node(ctx, d.Node)
 		if err != nil {

@@ -124,9 +124,6 @@ func (s *Service) drain(ctx context.Context, d Decommission, w *bringup.Work) (b
 	if n.Status == node.Retired {
 		return skipped("the node is retired: it was drained before, and its agent is kept out"), nil
 	}
-	if gone, err := s.emptied(ctx, d, w, n); err != nil || gone {
-		return skipped(fmt.Sprintf("MAAS shows the machine as %s and off, and its agent is silent: somebody released it, and nothing runs there that could be drained", w.Observed.Status)), err
-	}
 	t, await, err := s.ask(ctx, d, w, StageDrain, errand{
 		kind: agentwire.TypeDrain, params: agentwire.DrainParams{Reason: d.cause(), RevokeUsers: true},
 		before: func(ctx context.Context, tx pgx.Tx) error { return s.terminals.EndAll(ctx, tx, d.Node) },
@@ -153,9 +150,13 @@ func (s *Service) drain(ctx context.Context, d Decommission, w *bringup.Work) (b
 
 // emptied says whether somebody else released the machine of a node that is to
 // be released: then there is no agent to wait for.
-func (s *Service) emptied(ctx context.Context, d Decommission, w *bringup.Work, n node.Node) (bool, error) {
-	if !d.Mode.releases() || w.SystemID == "" || n.LastContactAt != nil && s.now().Sub(*n.LastContactAt) < time.Minute {
+func (s *Service) emptied(ctx context.Context, d Decommission, w *bringup.Work) (bool, error) {
+	if !d.Mode.releases() || w.SystemID == "" {
 		return false, nil
+	}
+	n, err := s.nodes.Node(ctx, d.Node)
+	if err != nil || n.LastContactAt != nil && s.now().Sub(*n.LastContactAt) < time.Minute {
+		return false, err
 	}
 	missing, err := s.bringup.ProveVacant(ctx, w)
 	return err == nil && missing == "" && w.Observed.Status != bringup.Absent, err

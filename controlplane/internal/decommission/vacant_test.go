@@ -35,6 +35,9 @@ func TestADrainWaitsForNoAgentOfAMachineThatSomebodyReleased(t *testing.T) {
 			if got := y.run(t, d.ID); got.Status != durable.JobCompleted {
 				t.Fatalf("it is %s: %s", got.Status, got.ErrorMessage)
 			}
+			if n := y.tasksOf(t, of, agentwire.TypeStorageCleanup); c.drains == 0 && n != 0 {
+				t.Errorf("the agent was asked %d times to clean", n)
+			}
 			if n := y.tasksOf(t, of, agentwire.TypeDrain); n != c.drains {
 				t.Errorf("the agent was asked %d times to drain, not %d", n, c.drains)
 			}

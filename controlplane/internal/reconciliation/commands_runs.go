@@ -254,7 +254,7 @@ func (s *Service) lookIntoSuspicions(ctx context.Context) error {
 }
 
 // lease is how long a run has a site without saying that it still needs it.
-const lease = time.Minute
+const lease = 30 * time.Second
 
 // takeSite lets one run at a time look at a site, over all replicas.
 func (s *Service) takeSite(ctx context.Context, at id.Site, run id.ReconciliationRun) error {

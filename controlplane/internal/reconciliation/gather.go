@@ -254,6 +254,7 @@ func (c *cycle) sweep(ctx context.Context, everything bool) error {
 			ids = append(ids, b.SystemID)
 		}
 	}
+	ids = ids[:min(int64(len(ids)), share)]
 	c.run.Report.Swept, c.noting = len(ids), true
 	err = c.read(ctx, ids)
 	if c.noting = false; err != nil {

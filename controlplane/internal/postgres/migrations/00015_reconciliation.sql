@@ -43,7 +43,7 @@ COMMENT ON COLUMN reconciliation_sites.exceptions_seen IS 'How many machines the
 COMMENT ON COLUMN reconciliation_sites.last_informed_at IS 'When MAAS last answered all that a cycle asked.';
 COMMENT ON COLUMN reconciliation_sites.tripped_at IS 'Since when nothing is quarantined here, because too many nodes would have been.';
 COMMENT ON COLUMN reconciliation_sites.tripped_nodes IS 'The nodes that would have been quarantined.';
-COMMENT ON COLUMN reconciliation_sites.running_id IS 'The run that has the site; others wait until it ends, or was not heard of until running_until.';
+COMMENT ON COLUMN reconciliation_sites.running_id IS 'The attempt at a run that has the site; others wait until it ends, or was not heard of until running_until.';
 COMMENT ON COLUMN reconciliation_sites.settings_at IS 'When the settings of the site were last looked over for what nothing uses.';
 COMMENT ON COLUMN reconciliation_sites.confirmed_at IS 'When an operator said that those nodes are to be quarantined.';
 
