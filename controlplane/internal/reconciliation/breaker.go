@@ -114,7 +114,7 @@ func (c *cycle) tripBreaker(ctx context.Context, concerned []id.Node, recent int
 			len(concerned), c.site.Name, recent, c.settings.SweepWithin, c.run.Report.Missing, c.allowance())
 		rule, _ := RuleOf(TypeBreakerOpen)
 		var tally Report
-		if _, err := c.open1(ctx, tx, Finding{
+		if _, err := c.raise(ctx, tx, Finding{
 			Site: c.run.Site, Type: rule.Type, Severity: rule.Severity, Subject: c.run.Site.String(), Hostname: "", Message: message,
 			Expected: fmt.Sprintf("at most %d", c.allowance()), Observed: strconv.Itoa(len(concerned) + recent + c.run.Report.Missing),
 		}, true, map[string]any{"nodes": nodes}, &tally); err != nil {

@@ -118,11 +118,11 @@ func (c *cycle) insert(ctx context.Context, tx change, g sighting, j Judged, tal
 		Site: c.run.Site, Node: g.Node, Type: j.Rule.Type, Severity: j.Rule.Severity, Subject: g.Node.String(), SystemID: g.SystemID, Hostname: g.Hostname,
 		Expected: j.Verdict.Expected, Observed: j.Verdict.Observed, Message: j.Verdict.Message, Action: j.Rule.Action, Withheld: j.Verdict.Withheld,
 	}
-	return c.open1(ctx, tx, f, j.Rule.Looks <= 1, j.Verdict.Details, tally)
+	return c.raise(ctx, tx, f, j.Rule.Looks <= 1, j.Verdict.Details, tally)
 }
 
-// open1 writes a new finding; one that a single look proves is believed at once.
-func (c *cycle) open1(ctx context.Context, tx change, f Finding, believed bool, details map[string]any, tally *Report) (Finding, error) {
+// raise writes a new finding; one that a single look proves is believed at once.
+func (c *cycle) raise(ctx context.Context, tx change, f Finding, believed bool, details map[string]any, tally *Report) (Finding, error) {
 	encoded, err := encode(details)
 	if err != nil {
 		return f, err

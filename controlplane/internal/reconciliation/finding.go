@@ -53,6 +53,8 @@ type Rule struct {
 	Severity Severity
 	Title    string // a few words
 	Means    string // what it means to those on the node, a sentence
+	Holds    string // when it does, in words
+	Runbook  string // the name of its runbook; empty: it needs none
 	// Looks is how many looks must show it before it is believed: 2 where one can
 	// be wrong.
 	Looks int

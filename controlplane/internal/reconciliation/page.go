@@ -18,19 +18,19 @@ func Page() string {
 	say("`gpuaas drift list` shows the nodes that have findings, `gpuaas drift findings` all of them, past ones too. [Add a finding](how-to/add-a-finding.md).\n")
 	say("| Finding | | Severity | Looks | By itself | May be adopted | Runbook |")
 	say("|---|---|---|---|---|---|---|")
-	for _, d := range catalog {
+	for _, d := range Rules {
 		say("| [`%s`](#%s) | %s | %s | %d | %s | %s | %s |", d.Type, d.Type, d.Title, d.Severity, d.Looks, byItself(d.Action), adoptable(d.Adopt), d.runbook())
 	}
 	say("\n## What is done by itself\n")
 	for _, a := range actions {
 		say("- %s: %s", actionShort[a], actionMeans[a])
 	}
-	for _, d := range catalog {
+	for _, d := range Rules {
 		say("\n## %s\n", d.Type)
 		say("**%s.** %s\n", d.Title, d.Means)
 		say("- Severity: %s", d.Severity)
 		say("- When: %s", d.Holds)
-		say("- Believed: %s", believed(d.Rule))
+		say("- Believed: %s", believed(d))
 		say("- By itself: %s", byItself(d.Action))
 		say("- What to do:")
 		for i, text := range d.Advice {
@@ -76,7 +76,7 @@ func adoptable(yes bool) string {
 	return "no"
 }
 
-func (d documented) runbook() string {
+func (d Rule) runbook() string {
 	if d.Runbook == "" {
 		return "–"
 	}

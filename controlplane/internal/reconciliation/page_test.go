@@ -12,7 +12,7 @@ const docs = "../../../docs"
 
 func TestPageNamesEveryFinding(t *testing.T) {
 	page := Page()
-	for _, d := range catalog {
+	for _, d := range Rules {
 		for what, text := range map[string]string{"section": "\n## " + string(d.Type) + "\n", "title": d.Title, "when": d.Holds, "meaning": d.Means} {
 			if text == "" || !strings.Contains(page, text) {
 				t.Errorf("the page lacks the %s of %s", what, d.Type)
@@ -33,7 +33,7 @@ func TestSevereFindingsHaveARunbookThatNamesThem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, d := range catalog {
+	for _, d := range Rules {
 		if d.Runbook == "" {
 			if d.Severity == Critical || d.Severity == Warning {
 				t.Errorf("%s is %s and has no runbook", d.Type, d.Severity)

@@ -5,16 +5,14 @@ import "fmt"
 // TypeAbsent is a finding: MAAS does not have the machine any more.
 const TypeAbsent Type = "absent"
 
-var ruleAbsent = documented{
-	Rule: Rule{
-		Type: TypeAbsent, Severity: Critical, Looks: 2, Action: Quarantine,
-		Title: "Deleted from MAAS",
-		Means: "Nothing manages the server of the node any more: it cannot be powered, released or installed anew, and its addresses may be given to others.",
-		When:  whenAbsent,
-		Advice: []string{
-			adviceShow, "Ask who deleted it in MAAS: the events of the machine went with it",
-			"Let MAAS discover and commission the server again: the node is then found under its new id, and can be adopted", adviceTakeOut,
-		},
+var ruleAbsent = Rule{
+	Type: TypeAbsent, Severity: Critical, Looks: 2, Action: Quarantine,
+	Title: "Deleted from MAAS",
+	Means: "Nothing manages the server of the node any more: it cannot be powered, released or installed anew, and its addresses may be given to others.",
+	When:  whenAbsent,
+	Advice: []string{
+		adviceShow, "Ask who deleted it in MAAS: the events of the machine went with it",
+		"Let MAAS discover and commission the server again: the node is then found under its new id, and can be adopted", adviceTakeOut,
 	},
 	Holds:   "MAAS answers 404 to the id of the machine of a node that is active, offline or quarantined, and has no other machine of that host name, MAC or power address.",
 	Runbook: "machine-missing-in-maas",

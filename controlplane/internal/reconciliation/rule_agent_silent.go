@@ -10,17 +10,15 @@ import (
 // its agent does not poll.
 const TypeAgentSilent Type = "agent_silent"
 
-var ruleAgentSilent = documented{
-	Rule: Rule{
-		Type: TypeAgentSilent, Severity: Warning, Looks: 1, Action: None,
-		Title: "Agent does not poll",
-		Means: "MAAS shows nothing wrong with the machine, so the agent or the network is at fault; what runs on the node may well be fine.",
-		When:  whenAgentSilent,
-		Advice: []string{
-			"gpuaas node show NODE: the last contact, the certificate and the drift of the agent",
-			"On the machine: gpuaas-agent doctor, and journalctl -u gpuaas-node-agent",
-			`gpuaas node bootstrap NODE --recovery: when its certificate has expired or is lost`,
-		},
+var ruleAgentSilent = Rule{
+	Type: TypeAgentSilent, Severity: Warning, Looks: 1, Action: None,
+	Title: "Agent does not poll",
+	Means: "MAAS shows nothing wrong with the machine, so the agent or the network is at fault; what runs on the node may well be fine.",
+	When:  whenAgentSilent,
+	Advice: []string{
+		"gpuaas node show NODE: the last contact, the certificate and the drift of the agent",
+		"On the machine: gpuaas-agent doctor, and journalctl -u gpuaas-node-agent",
+		`gpuaas node bootstrap NODE --recovery: when its certificate has expired or is lost`,
 	},
 	Holds:   "The node is offline, its machine is Deployed, and MAAS does not say that it is off.",
 	Runbook: "node-offline",

@@ -9,16 +9,14 @@ import (
 // the node was.
 const TypeDeployedElsewhere Type = "deployed_elsewhere"
 
-var ruleDeployedElsewhere = documented{
-	Rule: Rule{
-		Type: TypeDeployedElsewhere, Severity: Critical, Looks: 2, Action: Quarantine, Adopt: true,
-		Title: "Installed anew by somebody else",
-		Means: "The machine runs another installation than the one that became this node: the agent and what tenants had there are gone.",
-		When:  whenDeployedElsewhere,
-		Advice: []string{
-			adviceShow, adviceAskMAAS, adviceReimage,
-			`gpuaas drift resolve NODE adopt --reason "…": if the installation is right and its agent is this node's`, adviceTakeOut,
-		},
+var ruleDeployedElsewhere = Rule{
+	Type: TypeDeployedElsewhere, Severity: Critical, Looks: 2, Action: Quarantine, Adopt: true,
+	Title: "Installed anew by somebody else",
+	Means: "The machine runs another installation than the one that became this node: the agent and what tenants had there are gone.",
+	When:  whenDeployedElsewhere,
+	Advice: []string{
+		adviceShow, adviceAskMAAS, adviceReimage,
+		`gpuaas drift resolve NODE adopt --reason "…": if the installation is right and its agent is this node's`, adviceTakeOut,
 	},
 	Holds:   "The machine of a node that is active, offline or quarantined is Deployed, and MAAS counts another installation than the one that the node is known to run on.",
 	Runbook: "machine-changed-in-maas",

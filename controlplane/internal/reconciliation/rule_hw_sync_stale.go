@@ -12,16 +12,14 @@ import (
 // as it should.
 const TypeHWSyncStale Type = "hw_sync_stale"
 
-var ruleHWSyncStale = documented{
-	Rule: Rule{
-		Type: TypeHWSyncStale, Severity: Warning, Looks: 1, Action: Reseed,
-		Title: "Hardware sync missing or late",
-		Means: "What MAAS knows of the hardware is old, so a failed or exchanged part would go unnoticed; what runs on the node is fine.",
-		When:  whenHWSyncStale,
-		Advice: []string{
-			adviceShow, "Wait: the agent gets the token of its machine anew, which mends most of it within one interval",
-			"On the machine: systemctl list-timers, and the log of maas_hardware_sync.service", adviceReimage,
-		},
+var ruleHWSyncStale = Rule{
+	Type: TypeHWSyncStale, Severity: Warning, Looks: 1, Action: Reseed,
+	Title: "Hardware sync missing or late",
+	Means: "What MAAS knows of the hardware is old, so a failed or exchanged part would go unnoticed; what runs on the node is fine.",
+	When:  whenHWSyncStale,
+	Advice: []string{
+		adviceShow, "Wait: the agent gets the token of its machine anew, which mends most of it within one interval",
+		"On the machine: systemctl list-timers, and the log of maas_hardware_sync.service", adviceReimage,
 	},
 	Holds:   "The node is active, its machine is Deployed, `require_hw_sync` is set in the profile, and hardware sync is disabled, or the last one is older than one and a half intervals by the clock of MAAS, or there was none within two intervals of the node being bound. A new token is of no use, and not sent, where sync is disabled or the machine is off.",
 	Runbook: "machine-settings-drifted",

@@ -11,15 +11,13 @@ import (
 // reached by.
 const TypeIPChanged Type = "ip_changed"
 
-var ruleIPChanged = documented{
-	Rule: Rule{
-		Type: TypeIPChanged, Severity: Info, Looks: 2, Action: UpdateHost, Adopt: true,
-		Title: "Another address",
-		Means: "The agent goes on, since it calls out; people who reach the node by SSH do not find it until the inventory has its new address.",
-		When:  whenIPChanged,
-		Advice: []string{
-			adviceShow, "gpuaas node update NODE --host ADDRESS: where the choice is not clear",
-		},
+var ruleIPChanged = Rule{
+	Type: TypeIPChanged, Severity: Info, Looks: 2, Action: UpdateHost, Adopt: true,
+	Title: "Another address",
+	Means: "The agent goes on, since it calls out; people who reach the node by SSH do not find it until the inventory has its new address.",
+	When:  whenIPChanged,
+	Advice: []string{
+		adviceShow, "gpuaas node update NODE --host ADDRESS: where the choice is not clear",
 	},
 	Holds: "The machine of a node that is active or offline is Deployed and has addresses, but not the one that the node is reached by. Addresses for RoCE are no choice; of several, the one on the interface that one logs in by, or else the one in the old network is taken. Nothing is done where that does not leave exactly one.",
 }

@@ -12,16 +12,14 @@ const TypePoweredOff Type = "powered_off"
 // BMC of its machine says, which MAAS may have asked minutes ago.
 const heardLately = time.Minute
 
-var rulePoweredOff = documented{
-	Rule: Rule{
-		Type: TypePoweredOff, Severity: Warning, Looks: 2, Action: MarkOffline,
-		Title: "Powered off",
-		Means: "Nothing runs on the node, and nothing can be placed on it, until it is switched on.",
-		When:  whenPoweredOff,
-		Advice: []string{
-			adviceShow, "Find out who switched it off, or whether its power supply or BMC failed; switch it on in MAAS",
-			"The node returns by itself when its agent polls again", adviceQuarantine,
-		},
+var rulePoweredOff = Rule{
+	Type: TypePoweredOff, Severity: Warning, Looks: 2, Action: MarkOffline,
+	Title: "Powered off",
+	Means: "Nothing runs on the node, and nothing can be placed on it, until it is switched on.",
+	When:  whenPoweredOff,
+	Advice: []string{
+		adviceShow, "Find out who switched it off, or whether its power supply or BMC failed; switch it on in MAAS",
+		"The node returns by itself when its agent polls again", adviceQuarantine,
 	},
 	Holds:   "The machine of a node that is active or offline is Deployed and its power is off. Nothing is done while its agent was heard of within the last minute.",
 	Runbook: "machine-failed-or-off",

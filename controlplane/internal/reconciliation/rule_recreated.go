@@ -5,17 +5,15 @@ import "fmt"
 // TypeRecreated is a finding: the server is another machine in MAAS now.
 const TypeRecreated Type = "recreated"
 
-var ruleRecreated = documented{
-	Rule: Rule{
-		Type: TypeRecreated, Severity: Critical, Looks: 2, Action: Quarantine, Adopt: true,
-		Title: "Recreated in MAAS under another id",
-		Means: "The machine was deleted and the same server entered again: what is done to the node would be done to a machine that does not exist.",
-		When:  whenRecreated,
-		Advice: []string{
-			adviceShow,
-			`gpuaas drift resolve NODE adopt --reason "…": bind the node to the machine that the server is now, after comparing the two`,
-			adviceReimage, adviceTakeOut,
-		},
+var ruleRecreated = Rule{
+	Type: TypeRecreated, Severity: Critical, Looks: 2, Action: Quarantine, Adopt: true,
+	Title: "Recreated in MAAS under another id",
+	Means: "The machine was deleted and the same server entered again: what is done to the node would be done to a machine that does not exist.",
+	When:  whenRecreated,
+	Advice: []string{
+		adviceShow,
+		`gpuaas drift resolve NODE adopt --reason "…": bind the node to the machine that the server is now, after comparing the two`,
+		adviceReimage, adviceTakeOut,
 	},
 	Holds:   "MAAS answers 404 to the id of the machine of a node that is active, offline or quarantined, but has another machine of that host name, MAC or power address.",
 	Runbook: "machine-missing-in-maas",

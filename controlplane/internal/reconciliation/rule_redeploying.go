@@ -3,15 +3,13 @@ package reconciliation
 // TypeRedeploying is a finding: somebody installs the machine of a node anew.
 const TypeRedeploying Type = "redeploying"
 
-var ruleRedeploying = documented{
-	Rule: Rule{
-		Type: TypeRedeploying, Severity: Critical, Looks: 2, Action: Quarantine,
-		Title: "Redeployed outside of a workflow",
-		Means: "Somebody installs another system over the one that the node runs on; what tenants had there is destroyed.",
-		When:  inState("the machine of %s is %s in MAAS: somebody installs it anew", Deploying),
-		Advice: []string{
-			adviceShow, adviceAskMAAS, adviceReimage, adviceTakeOut,
-		},
+var ruleRedeploying = Rule{
+	Type: TypeRedeploying, Severity: Critical, Looks: 2, Action: Quarantine,
+	Title: "Redeployed outside of a workflow",
+	Means: "Somebody installs another system over the one that the node runs on; what tenants had there is destroyed.",
+	When:  inState("the machine of %s is %s in MAAS: somebody installs it anew", Deploying),
+	Advice: []string{
+		adviceShow, adviceAskMAAS, adviceReimage, adviceTakeOut,
 	},
 	Holds:   "MAAS shows the machine of a node that is active, offline or quarantined as Deploying.",
 	Runbook: "machine-changed-in-maas",

@@ -10,17 +10,15 @@ import (
 // still runs.
 const TypeRetiredDeployed Type = "retired_deployed"
 
-var ruleRetiredDeployed = documented{
-	Rule: Rule{
-		Type: TypeRetiredDeployed, Severity: Info, Looks: 2, Action: Release,
-		Title: "Retired, but still deployed",
-		Means: "The node is out of service, yet its machine draws power and stays taken in MAAS.",
-		When:  whenRetiredDeployed,
-		Advice: []string{
-			`gpuaas decommission start NODE --mode full_decommission --reason "…": erase, release and switch it off, with a certificate; DESTROYS what is on it`,
-			`gpuaas node reactivate NODE --reason "…": if it is to serve again`,
-			"gpuaas site profile set SITE PROFILE release_retired_machines=true: let reconciliation release such machines by itself",
-		},
+var ruleRetiredDeployed = Rule{
+	Type: TypeRetiredDeployed, Severity: Info, Looks: 2, Action: Release,
+	Title: "Retired, but still deployed",
+	Means: "The node is out of service, yet its machine draws power and stays taken in MAAS.",
+	When:  whenRetiredDeployed,
+	Advice: []string{
+		`gpuaas decommission start NODE --mode full_decommission --reason "…": erase, release and switch it off, with a certificate; DESTROYS what is on it`,
+		`gpuaas node reactivate NODE --reason "…": if it is to serve again`,
+		"gpuaas site profile set SITE PROFILE release_retired_machines=true: let reconciliation release such machines by itself",
 	},
 	Holds: "The node is retired and its machine is Deployed. It is released only if `release_retired_machines` of the profile allows it, the node is proven clean, and what is installed there is known to be the node still.",
 }

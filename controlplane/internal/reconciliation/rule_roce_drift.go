@@ -10,16 +10,14 @@ import (
 // TypeRoCEDrift is a finding: an interface for RoCE lacks its address.
 const TypeRoCEDrift Type = "roce_drift"
 
-var ruleRoCEDrift = documented{
-	Rule: Rule{
-		Type: TypeRoCEDrift, Severity: Warning, Looks: 2, Action: None,
-		Title: "RoCE interface without its address",
-		Means: "Work over several nodes cannot use the interface, or talks to the wrong peer.",
-		When:  whenRoCEDrift,
-		Advice: []string{
-			adviceShow, "gpuaas site roce list SITE: the addresses that are assigned",
-			"gpuaas site roce import SITE FILE: if the assignment is what is wrong, such as the name of an interface", adviceReimage,
-		},
+var ruleRoCEDrift = Rule{
+	Type: TypeRoCEDrift, Severity: Warning, Looks: 2, Action: None,
+	Title: "RoCE interface without its address",
+	Means: "Work over several nodes cannot use the interface, or talks to the wrong peer.",
+	When:  whenRoCEDrift,
+	Advice: []string{
+		adviceShow, "gpuaas site roce list SITE: the addresses that are assigned",
+		"gpuaas site roce import SITE FILE: if the assignment is what is wrong, such as the name of an interface", adviceReimage,
 	},
 	Holds:   "The machine of a node that is active, offline or quarantined is Deployed, `enable_phase2_roce` is set in the profile, and MAAS has not the address on an interface that the site assigns to it, or has no such interface.",
 	Runbook: "machine-settings-drifted",

@@ -4,14 +4,12 @@ package reconciliation
 // node.
 const TypeUnmanagedMachine Type = "unmanaged_machine"
 
-var ruleUnmanagedMachine = documented{
-	Rule: Rule{
-		Type: TypeUnmanagedMachine, Severity: Debug, Looks: 1, Action: None, Standing: true,
-		Title: "Machine of MAAS that is no node",
-		Means: "MAAS has a machine that is not in the inventory: others use it, or nobody has onboarded it yet.",
-		Advice: []string{
-			"gpuaas onboard HOSTNAME --ipmi-ip ADDRESS --site SITE --sku SKU: if it is to become a node",
-		},
+var ruleUnmanagedMachine = Rule{
+	Type: TypeUnmanagedMachine, Severity: Debug, Looks: 1, Action: None, Standing: true,
+	Title: "Machine of MAAS that is no node",
+	Means: "MAAS has a machine that is not in the inventory: others use it, or nobody has onboarded it yet.",
+	Advice: []string{
+		"gpuaas onboard HOSTNAME --ipmi-ip ADDRESS --site SITE --sku SKU: if it is to become a node",
 	},
 	Holds: "A machine of MAAS belongs to no node and to no job.",
 }

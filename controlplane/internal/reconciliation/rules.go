@@ -7,16 +7,9 @@ import (
 	"gpuaas/controlplane/internal/node"
 )
 
-// documented is a rule with what the page about it says besides.
-type documented struct {
-	Rule
-	Holds   string // when it does, in words
-	Runbook string // the name of its runbook; empty: it needs none
-}
-
-// catalog has all kinds of findings, in the order in which people read them. At
+// Rules are all kinds of findings, in the order in which people read them. At
 // most one of those that judge the state of a machine holds at a time.
-var catalog = []documented{
+var Rules = []Rule{
 	// What the state of the machine means to the node.
 	ruleReleased, ruleRedeploying, ruleDeployedElsewhere, ruleHardwareFailed, ruleAbsent, ruleRecreated,
 	ruleRecommissioning, ruleStatusUnknown, rulePoweredOff, ruleAgentSilent, ruleRetiredDeployed,
@@ -25,15 +18,6 @@ var catalog = []documented{
 	// What is not about a node and its machine.
 	ruleBreakerOpen, ruleNoInformation, ruleUnusedPowerOverride, ruleUnmanagedMachine,
 }
-
-// Rules are all kinds of findings.
-var Rules = func() []Rule {
-	out := make([]Rule, len(catalog))
-	for i, d := range catalog {
-		out[i] = d.Rule
-	}
-	return out
-}()
 
 // RuleOf finds the rule of a type; a type of a newer release has none.
 func RuleOf(t Type) (Rule, bool) {

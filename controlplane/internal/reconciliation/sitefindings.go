@@ -159,7 +159,7 @@ func (c *cycle) standing(ctx context.Context, t Type, wanted []Finding, because 
 	return c.inChange(ctx, func(ctx context.Context, tx change) error {
 		for _, f := range open {
 			f.Site, f.Type, f.Severity = c.run.Site, t, rule.Severity
-			if _, err := c.open1(ctx, tx, f, true, nil, &c.run.Report); err != nil {
+			if _, err := c.raise(ctx, tx, f, true, nil, &c.run.Report); err != nil {
 				return err
 			}
 		}
@@ -203,7 +203,7 @@ func (c *cycle) hearing(ctx context.Context, tx change, outcome Outcome) error {
 			Site: c.run.Site, Type: rule.Type, Severity: rule.Severity, Subject: c.run.Site.String(), Message: message,
 			Expected: "an answer of MAAS", Observed: "none",
 		}
-		if _, err := c.open1(ctx, tx, f, true, nil, &c.run.Report); err != nil {
+		if _, err := c.raise(ctx, tx, f, true, nil, &c.run.Report); err != nil {
 			return err
 		}
 		return announceHearing(ctx, tx.tx, eventwire.ReconciliationSiteUnheard, c.site, since, message)
