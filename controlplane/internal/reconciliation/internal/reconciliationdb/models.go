@@ -91,7 +91,7 @@ type ReconciliationSite struct {
 	// When an operator said that those nodes are to be quarantined.
 	ConfirmedAt *time.Time
 	ConfirmedBy string
-	// The run that has the site; others wait until it ends, or was not heard of until running_until.
+	// The attempt at a run that has the site; others wait until it ends, or was not heard of until running_until.
 	RunningID    id.ReconciliationRun
 	RunningUntil *time.Time
 	// When the settings of the site were last looked over for what nothing uses.
