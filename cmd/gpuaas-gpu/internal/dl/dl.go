@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"github.com/ebitengine/purego"
@@ -36,6 +37,9 @@ type Library struct {
 // Open loads the library of that file name. ErrNoLibrary says that no folder
 // has it; a library that is there and cannot be loaded is another error.
 func Open(name string) (*Library, error) {
+	// What went wrong is kept by the thread that asked.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	failed := fmt.Errorf("open %s: %w", name, ErrNoLibrary)
 	for _, folder := range folders {
 		path := filepath.Join(folder, name)

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/ebitengine/purego"
@@ -16,6 +17,21 @@ func TestAMissingLibraryIsToldApart(t *testing.T) {
 	if _, err := dl.Open("libgpuaas-no-such-thing.so.1"); !errors.Is(err, dl.ErrNoLibrary) {
 		t.Fatalf("err %v, want ErrNoLibrary", err)
 	}
+}
+
+func TestMissingLibrariesAreToldApartByManyAtOnce(t *testing.T) {
+	var all sync.WaitGroup
+	for range 64 {
+		all.Go(func() {
+			for range 50 {
+				if _, err := dl.Open("libgpuaas-no-such-thing.so.1"); !errors.Is(err, dl.ErrNoLibrary) {
+					t.Errorf("err %v, want ErrNoLibrary", err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
 }
 
 func TestALibraryThatIsBrokenIsNotMissing(t *testing.T) {
