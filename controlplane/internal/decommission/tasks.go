@@ -152,17 +152,12 @@ func (s *Service) until(ctx context.Context, d Decommission, t agenttask.Task) (
 			return nil, unreachable(d, "its agent has not fetched the task %s within %s", t.Type, s.patience)
 		}
 		if d.Mode.releases() { // somebody may have released the machine, and then nobody will
-			until = soonest(until, s.now().Add(time.Minute))
+			if soon := s.now().Add(time.Minute); soon.Before(until) {
+				until = soon
+			}
 		}
 	}
 	return &bringup.Await{Signal: agenttask.SignalName(t.ID), Most: max(until.Sub(s.now()), least)}, nil
-}
-
-func soonest(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }
 
 // notFetched is why tasks are cancelled whose nodes do not answer.

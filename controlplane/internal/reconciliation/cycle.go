@@ -2,7 +2,6 @@ package reconciliation
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -179,9 +178,9 @@ func (c *cycle) firstTrouble() (code, message, remedy string) {
 	if len(c.troubles) == 0 {
 		return "", "", ""
 	}
-	err := errors.Join(c.troubles...)
-	if f, ok := fault.As(c.troubles[0]); ok {
+	first := c.troubles[0]
+	if f, ok := fault.As(first); ok {
 		return f.Code, f.Message, f.Remedy
 	}
-	return fault.CodeOf(err), "MAAS gave no information; see the log of the worker", "check the site: gpuaas site doctor " + c.site.Name
+	return fault.CodeOf(first), "MAAS gave no information; see the log of the worker", "check the site: gpuaas site doctor " + c.site.Name
 }

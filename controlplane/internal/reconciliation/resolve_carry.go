@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"gpuaas/controlplane/internal/auth"
 	"gpuaas/controlplane/internal/binding"
 	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/node"
@@ -17,7 +16,6 @@ import (
 // agent show now, and refuses what they do not prove. What is refused changed
 // nothing; what was done is never said to be refused.
 func (c *cycle) resolve(ctx context.Context) error {
-	ctx = auth.With(ctx, &auth.Principal{Kind: auth.KindSystem, ID: "system:" + principal, Name: principal})
 	if c.run.Outcome != Informed { // an earlier attempt has not done it
 		err := c.decided(ctx)
 		if f, ok := fault.As(err); ok && f.Kind != fault.Unavailable {

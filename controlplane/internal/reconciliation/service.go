@@ -1,6 +1,7 @@
 package reconciliation
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -52,21 +53,14 @@ type Settings struct {
 }
 
 func (s Settings) withDefaults() Settings {
-	preset(&s.Every, 5*time.Minute)
-	preset(&s.SweepWithin, time.Hour)
-	preset(&s.LookAgainAfter, 20*time.Second)
-	preset(&s.KeepRuns, 7*24*time.Hour)
-	preset(&s.UnusedAfter, 24*time.Hour)
-	preset(&s.MaxQuarantinePercent, 5)
-	preset(&s.MaxQuarantineNodes, 3)
+	s.Every = cmp.Or(s.Every, 5*time.Minute)
+	s.SweepWithin = cmp.Or(s.SweepWithin, time.Hour)
+	s.LookAgainAfter = cmp.Or(s.LookAgainAfter, 20*time.Second)
+	s.KeepRuns = cmp.Or(s.KeepRuns, 7*24*time.Hour)
+	s.UnusedAfter = cmp.Or(s.UnusedAfter, 24*time.Hour)
+	s.MaxQuarantinePercent = cmp.Or(s.MaxQuarantinePercent, 5)
+	s.MaxQuarantineNodes = cmp.Or(s.MaxQuarantineNodes, 3)
 	return s
-}
-
-func preset[T comparable](v *T, usual T) {
-	var zero T
-	if *v == zero {
-		*v = usual
-	}
 }
 
 // Config is what the package needs to work.
