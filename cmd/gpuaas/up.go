@@ -106,7 +106,7 @@ func (u *up) run(cmd *cobra.Command) error {
 	defer func() { _ = log.Close() }()
 	u.say("control plane starting")
 	return controlplane.Run(ctx, cfg, controlplane.Options{
-		Version: version, Log: log, Listener: listener, NodeListener: nodeListener, KeepAdminToken: u.keepToken,
+		Version: version, Log: log, Listener: listener, NodeListener: nodeListener, KeepAdminToken: u.keepToken, Lab: labPages(laboratory),
 		Ready: func(address string) { u.ready(engines, cfg, laboratory, address, time.Since(began)) },
 	})
 }
@@ -136,20 +136,21 @@ func (u *up) ready(engines *stack.Stack, cfg controlplane.Config, laboratory *la
 	_, _ = fmt.Fprintf(u.out, `
 gpuaas is ready after %.1f s
 
-  API          %s   (documentation: %s/docs)
-  nodes        %s   (what machines are told; nodes.url)
-  admin token  %s   (made on the first start; keep it safe)
-  logs         %s
+  Open %s in a browser and sign in with the admin token, which this shows:
 
-Try, in another terminal:
+    cat %s
+
+  documentation of the API  %s/docs
+  address for nodes         %s
+  logs                      %s
+
+Or use the command line, in another terminal:
 
   bin/gpuaas login --url %s --token-file %s
   bin/gpuaas self-check run --wait
-  bin/gpuaas node add my-machine --sku h200-sxm-baremetal-8g --region lab
-  bin/gpuaas audit list
 %s
 Ctrl-C stops everything and keeps the state.
-`, took.Seconds(), url, url, cfg.Nodes.URL, u.tokenFile(), filepath.Join(u.state, "logs"), url, u.tokenFile(), u.tryLab(laboratory))
+`, took.Seconds(), url, u.tokenFile(), url, cfg.Nodes.URL, filepath.Join(u.state, "logs"), url, u.tokenFile(), u.tryLab(laboratory))
 }
 
 // external picks the services that the operator named.

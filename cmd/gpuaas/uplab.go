@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"time"
 
 	"gpuaas/sim/lab"
+	"gpuaas/sim/lab/labweb"
 	"gpuaas/sim/maas"
 	"gpuaas/sim/maas/fleet"
 	"gpuaas/sim/maas/region"
@@ -75,10 +77,15 @@ func (u *up) tryLab(l *lab.Lab) string {
 		return ""
 	}
 	list := filepath.Join(u.state, "lab.csv")
-	return fmt.Sprintf(`
-and onboard virtual machines:
+	return fmt.Sprintf(`  bin/gpuaas sim site --state %s --csv %s
+  bin/gpuaas onboard --csv %s --site lab --sku %s --watch
+`, u.state, list, list, lab.SKU)
+}
 
-  bin/gpuaas sim site --state %s --csv %s
-  bin/gpuaas onboard --csv %s --site lab --sku h200-sxm-baremetal-8g --watch
-`, u.state, list, list)
+// labPages is what the console shows of the lab; nil where there is none.
+func labPages(l *lab.Lab) http.Handler {
+	if l == nil {
+		return nil
+	}
+	return labweb.Handler(l)
 }

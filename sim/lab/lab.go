@@ -31,6 +31,10 @@ const (
 
 // What the servers of a lab are like.
 const (
+	RegionCode  = "lab" // where their nodes are said to be
+	SKU         = "h200-sxm-baremetal-8g"
+	AtOnce      = 12             // so many may be in work: they share one host
+	BootIface   = "eth0"         // as MAAS calls the interface before it knows the server
 	Image       = "ubuntu/noble" // every region has it
 	PXEIface    = "eno8303"      // the interface that servers boot from
 	BMCUser     = "root"

@@ -87,6 +87,10 @@ func TestMachines(t *testing.T) {
 	if rules := l.Faults.Rules(); len(rules) != 5 || rules[2].Phase != "erase" || rules[3].Operation != "machine.power_off" || rules[4].Operation != "machine.release" {
 		t.Errorf("%+v", rules)
 	}
+	machines("heal", "gpu-00002") // that of all machines goes on for the others
+	if rules := l.Faults.Rules(); len(rules) != 1 || rules[0].Machine != "gpu-0000?" || len(rules[0].Except) != 1 {
+		t.Errorf("%+v", rules)
+	}
 	machines("heal")
 	if rules := l.Faults.Rules(); len(rules) != 0 {
 		t.Errorf("%+v", rules)

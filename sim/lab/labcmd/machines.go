@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpuaas/sim/lab"
-	"gpuaas/sim/maas/fault"
+	"gpuaas/sim/lab/happening"
 )
 
 // MachinesCommand is `machines`, to be mounted below the command that gathers simulators.
@@ -27,20 +27,11 @@ id, host name or BMC address.`,
 	}
 	state := addState(c)
 	c.AddCommand(listCommand(state), failCommand(state), healCommand(state))
-	for _, h := range []struct{ word, happening, short, done string }{
-		{"release", "release", "Release a machine behind the back of its owner", "%s is being released"},
-		{"redeploy", "redeploy", "Install something else on a machine", "something else is being installed on %s"},
-		{"delete", "delete", "Delete a machine from MAAS; it goes on running", "%s is deleted from MAAS"},
-		{"recreate", "recreate", "Delete a machine from MAAS and add it again under another system id", "%s has another system id now"},
-		{"disown", "disown", "Take the owner of a machine away", "%s has no owner any more"},
-		{"power-on", "power_on", "Switch a machine on at its button", "%s is switched on"},
-		{"power-off", "power_off", "Switch a machine off at its button", "%s is switched off"},
-		{"change-ip", "change_ip", "Give a machine other addresses", "%s has other addresses now"},
-	} {
+	for _, h := range happening.AtOnce() {
 		c.AddCommand(&cobra.Command{
-			Use: h.word + " MACHINE", Short: h.short, Args: cobra.ExactArgs(1),
+			Use: h.What + " MACHINE", Short: h.Label, Long: h.Explanation, Args: cobra.ExactArgs(1),
 			RunE: func(c *cobra.Command, args []string) error {
-				return happen(c, *state, args[0], h.happening, h.done)
+				return happen(c, *state, args[0], h.Befalls, h.Said)
 			},
 		})
 	}
@@ -87,32 +78,21 @@ func listCommand(state *string) *cobra.Command {
 	}
 }
 
-// failures are what can be made to go wrong, in the words of people.
-var failures = map[string]fault.Rule{
-	"commissioning": {Fault: fault.FailCommissioning}, "testing": {Fault: fault.FailTesting}, "deploy": {Fault: fault.FailDeploy},
-	"datasource": {Fault: fault.Datasource}, "erase": {Fault: fault.FailErase}, "erase-hangs": {Fault: fault.HangErase}, "sync": {Fault: fault.NoSync},
-	"token": {Fault: fault.NoToken}, "bmc": {Fault: fault.BMCFailure}, "release": {Fault: fault.StuckOff},
-	"release-ignored": {Fault: fault.Ignored, Operation: "machine.release"}, "power-off": {Fault: fault.Ignored, Operation: "machine.power_off"},
-}
-
-// ailments are what befalls a machine at once.
-var ailments = map[string]struct{ happening, becomes string }{"hardware": {"fail", "Failed testing"}, "broken": {"break", "Broken"}}
-
 func failCommand(state *string) *cobra.Command {
 	var count int
-	words := []string{"commissioning", "testing", "deploy", "datasource", "token", "sync", "bmc", "erase", "erase-hangs", "release", "release-ignored", "power-off", "hardware", "broken"}
+	words := happening.Failing()
 	c := &cobra.Command{
 		Use: "fail MACHINE WHAT", Short: "Let something of a machine fail from now on: " + strings.Join(words, ", "), Args: cobra.ExactArgs(2), ValidArgs: words,
 		Long: `Let something of a machine fail. Most fail when MAAS next tries them. Two happen
 at once: hardware is a test that somebody ran on the machine and that failed, and
 broken is somebody who marked it so, upon which MAAS releases it.`,
 		RunE: func(c *cobra.Command, args []string) error {
-			if ill, atOnce := ailments[args[1]]; atOnce {
-				return happen(c, *state, args[0], ill.happening, "%[1]s is "+ill.becomes+" now; heal it with: gpuaas sim machines heal %[1]s")
-			}
-			rule, possible := failures[args[1]]
-			if !possible {
+			fails, possible := happening.Failure(args[1])
+			switch {
+			case !possible:
 				return fmt.Errorf("%q cannot fail: use one of %s", args[1], strings.Join(words, ", "))
+			case !fails.Lasts:
+				return happen(c, *state, args[0], fails.Befalls, fails.Said+"; heal it with: gpuaas sim machines heal %[1]s")
 			}
 			r, err := record(*state)
 			if err != nil {
@@ -121,6 +101,7 @@ broken is somebody who marked it so, upon which MAAS releases it.`,
 			if err := known(c.Context(), r, args[0]); err != nil {
 				return err
 			}
+			rule := fails.Rule
 			rule.Machine, rule.Count = args[0], count
 			var added struct{ ID int }
 			if err := control(c.Context(), r, http.MethodPost, "/faults", rule, &added); err != nil {
@@ -156,13 +137,14 @@ func known(ctx context.Context, r lab.Record, machine string) error {
 
 func healCommand(state *string) *cobra.Command {
 	return &cobra.Command{
-		Use: "heal [MACHINE]", Short: "Let nothing fail any more, or accept a machine that has failed", Args: cobra.MaximumNArgs(1),
-		Long: `Without a machine, nothing fails any more. With one, MAAS takes it back: a machine
-whose tests failed is what it was before, and a broken one is fixed. One that was
-deployed when it broke is then called Deployed with nothing installed, as in MAAS.`,
+		Use: "heal [MACHINE]", Short: "Let nothing fail any more, of all machines or of one", Args: cobra.MaximumNArgs(1),
+		Long: `Without a machine, nothing fails any more. With one, nothing of it does, and MAAS
+takes it back: a machine whose tests failed is what it was before, and a broken one
+is fixed. One that was deployed when it broke is then called Deployed with nothing
+installed, as in MAAS.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 {
-				return happen(c, *state, args[0], "heal", "%s is taken back")
+				return happen(c, *state, args[0], "heal", "%s is well again")
 			}
 			r, err := record(*state)
 			if err != nil {

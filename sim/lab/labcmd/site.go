@@ -19,14 +19,6 @@ import (
 // Connect is the control plane that the user has chosen.
 type Connect func(cmd *cobra.Command) (*apiclient.ClientWithResponses, error)
 
-const (
-	// regionCode is where the nodes of a lab are said to be.
-	regionCode = "lab"
-	// atOnce is how many machines of a lab may be in work: they share one host.
-	atOnce = 12
-	sku    = "h200-sxm-baremetal-8g"
-)
-
 // SiteCommand is `site`, to be mounted below the command that gathers simulators.
 func SiteCommand(connect Connect) *cobra.Command {
 	var name, file string
@@ -61,7 +53,7 @@ again whenever you like: a site that exists is brought up to date.`,
 		if err := writeCSV(file, free); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(c.OutOrStdout(), "site %s is ready; %s lists %d machines that are not in use\n\nOnboard them:\n\n  gpuaas onboard --csv %s --site %s --sku %s --watch\n", name, file, len(free), file, name, sku)
+		_, err = fmt.Fprintf(c.OutOrStdout(), "site %s is ready; %s lists %d machines that are not in use\n\nOnboard them:\n\n  gpuaas onboard --csv %s --site %s --sku %s --watch\n", name, file, len(free), file, name, lab.SKU)
 		return err
 	}
 	return c
@@ -147,9 +139,9 @@ func (s *site) find(ctx context.Context) (apiclient.SiteView, bool, error) {
 }
 
 func (s *site) create(ctx context.Context) (apiclient.SiteView, error) {
-	parallel := int32(atOnce)
+	parallel := int32(lab.AtOnce)
 	answer, err := s.api.CreateMaasSiteWithResponse(ctx, &apiclient.CreateMaasSiteParams{}, apiclient.SiteNewBody{
-		Name: s.name, RegionCode: regionCode, ApiBaseUrl: s.lab.URL, PxeIface: "eth0", NodePxeIface: s.lab.DeployIface,
+		Name: s.name, RegionCode: lab.RegionCode, ApiBaseUrl: s.lab.URL, PxeIface: lab.BootIface, NodePxeIface: s.lab.DeployIface,
 		DeployUser: &s.lab.DeployUser, DeploySshIface: &s.lab.DeployIface, MaxParallel: &parallel,
 	})
 	if _, err := apiclient.Read(answer, err); err != nil {
@@ -175,10 +167,10 @@ func (s *site) setProfile(ctx context.Context, id types.UUID) error {
 		return fmt.Errorf("look for profiles of site %s: %w", s.name, err)
 	}
 	for _, p := range page.JSON200.Items {
-		if p.Name != profile || p.DistroSeries == s.lab.Image && p.BatchMaxParallel == atOnce {
+		if p.Name != profile || p.DistroSeries == s.lab.Image && p.BatchMaxParallel == lab.AtOnce {
 			continue
 		}
-		parallel := int32(atOnce)
+		parallel := int32(lab.AtOnce)
 		_, err := apiclient.Read(s.api.UpdateSiteProfileWithResponse(ctx, id, p.ProfileId, &apiclient.UpdateSiteProfileParams{IfMatch: etag(p.Version)},
 			apiclient.SiteProfileChangeBody{DistroSeries: &s.lab.Image, BatchMaxParallel: &parallel}))
 		if err != nil {

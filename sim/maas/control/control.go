@@ -120,7 +120,12 @@ func (s *server) machines(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (s *server) happen(w http.ResponseWriter, q *http.Request) {
-	if err := s.region.Happen(q.PathValue("name"), q.PathValue("happening")); err != nil {
+	name, what := q.PathValue("name"), q.PathValue("happening")
+	let := func() error { return s.region.Happen(name, what) }
+	if what == "heal" {
+		let = func() error { return Heal(s.region, s.plan, name) }
+	}
+	if err := let(); err != nil {
 		complain(w, http.StatusBadRequest, err)
 		return
 	}

@@ -64,6 +64,7 @@ var shorthands = map[Kind]struct {
 type Rule struct {
 	ID          int            `json:"id" yaml:"-"`
 	Machine     string         `json:"machine,omitempty" yaml:"machine"`     // system id, host name or BMC address; * and ? match
+	Except      []string       `json:"except,omitempty" yaml:"except"`       // machines that the pattern fits and that are spared all the same
 	Operation   string         `json:"operation,omitempty" yaml:"operation"` // as machine.deploy or machines.get; * matches
 	Fault       Kind           `json:"fault" yaml:"fault"`
 	Phase       string         `json:"phase,omitempty" yaml:"phase"`
@@ -180,10 +181,7 @@ func (p *Plan) strike(m region.Ref, operation string, hits func(*Rule) bool) *Ru
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, r := range p.rules {
-		if !hits(r) || !fits(r.Machine, m.SystemID, m.Hostname, m.BMC) || !fits(r.Operation, operation) {
-			continue
-		}
-		if r.Count > 0 && r.Struck >= r.Count {
+		if !hits(r) || !r.meets(m) || !fits(r.Operation, operation) {
 			continue
 		}
 		if r.passed < r.Skip {

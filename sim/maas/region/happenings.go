@@ -41,7 +41,7 @@ func (r *Region) Happen(name, what string) error {
 			r.giveUp(m, somebody)
 		case m.Status.in(Ready, Releasing): // MAAS says yes and does nothing
 		default:
-			return fmt.Errorf("machine %s is %s: nobody can release it", name, m.Status)
+			return fmt.Errorf("machine %s is %s: nobody can release it", m.Hostname, m.Status)
 		}
 	case "fail":
 		return r.failTests(m)
@@ -140,7 +140,7 @@ func (r *Region) redeploy(m *Machine) {
 // installed stays, and it runs again afterwards.
 func (r *Region) failTests(m *Machine) error {
 	if !Legal(m.Status, Testing) {
-		return fmt.Errorf("machine %s is %s: it cannot be tested", m.SystemID, m.Status)
+		return fmt.Errorf("machine %s is %s: it cannot be tested", m.Hostname, m.Status)
 	}
 	r.sayRequest(m, somebody, "User starting node testing", "")
 	r.move(m, Testing)
@@ -155,7 +155,7 @@ func (r *Region) failTests(m *Machine) error {
 // breakDown is somebody who marked a machine broken: MAAS releases it.
 func (r *Region) breakDown(m *Machine) error {
 	if m.Status == Broken || !m.Status.releasable() && !Legal(m.Status, Broken) {
-		return fmt.Errorf("machine %s is %s: it cannot be marked broken", m.SystemID, m.Status)
+		return fmt.Errorf("machine %s is %s: it cannot be marked broken", m.Hostname, m.Status)
 	}
 	m.Boots++
 	if r.startBreaking(m, somebody, "hardware failed") {
@@ -174,7 +174,7 @@ func (r *Region) heal(m *Machine) error {
 	case Broken:
 		r.fix(m, somebody, "")
 	default:
-		return fmt.Errorf("machine %s is %s: there is nothing to heal", m.SystemID, m.Status)
+		return fmt.Errorf("machine %s is %s: there is nothing to heal", m.Hostname, m.Status)
 	}
 	return nil
 }

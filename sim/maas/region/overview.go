@@ -49,6 +49,20 @@ func (r *Region) Brief(systemID string) (Brief, bool) {
 	return m.brief(), true
 }
 
+// Named is one machine by its system id, host name, MAC or BMC address.
+func (r *Region) Named(name string) (Brief, bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	m := r.find(name)
+	if m == nil {
+		return Brief{}, false
+	}
+	return m.brief(), true
+}
+
+// Ref names the machine to those who decide its fate.
+func (b Brief) Ref() Ref { return Ref{SystemID: b.SystemID, Hostname: b.Hostname, BMC: b.BMC} }
+
 // AtAddress is the machine that has an address now.
 func (r *Region) AtAddress(ip string) (Brief, bool) {
 	r.mu.RLock()
