@@ -2,6 +2,9 @@ module gpuaas
 
 go 1.26.8
 
+// What the console is built with holds no Go of ours.
+ignore ./console/node_modules
+
 require (
 	github.com/bougou/go-ipmi v0.9.1
 	github.com/canonical/gomaasclient v0.20.0

@@ -15,7 +15,7 @@ var rungs = map[string]int{
 
 	"identity": 2, "node": 2, "site": 2, "sku": 2, "signer": 2, "agenttask": 2, "binding": 2, "certificate": 2,
 
-	"selfcheck": 3, "system": 3, "agentgateway": 3, "terminal": 3, "bringup": 3, "job": 3, "onboarding": 3, "decommission": 3, "reconciliation": 3,
+	"selfcheck": 3, "system": 3, "agentgateway": 3, "terminal": 3, "bringup": 3, "job": 3, "onboarding": 3, "decommission": 3, "reconciliation": 3, "fleetview": 3,
 }
 
 // sameRung lists the imports that are allowed between packages of one rung.
@@ -82,6 +82,7 @@ var outside = map[string][]string{
 	"sim":              {module + "/sim/", module + "/contract/"},
 	"stack":            {module + "/stack", module + "/deploy/"},
 	"contract":         {module + "/contract/"},
+	"console":          {},
 	"e2e":              {module + "/contract/", module + "/stack", module + "/e2e", module + "/sim/"},
 	"cmd/gpuaas":       {module + "/cli", module + "/controlplane", module + "/sim/", module + "/stack"},
 	"agent":            {module + "/agent", module + "/contract/agentwire"},
@@ -104,5 +105,21 @@ func TestProgramsMeetOnlyThroughContracts(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+func TestOnlyTheControlPlaneCarriesTheConsole(t *testing.T) {
+	carried := false
+	for _, s := range sources(t) {
+		if !slices.Contains(s.imports, module+"/console") {
+			continue
+		}
+		if s.dir() != "controlplane" {
+			t.Errorf("%s imports the console: its control plane serves it", s.path)
+		}
+		carried = true
+	}
+	if !carried {
+		t.Error("nobody serves the console")
 	}
 }

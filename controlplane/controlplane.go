@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"gpuaas/controlplane/internal/agenttask"
+	"gpuaas/controlplane/internal/auth"
 	"gpuaas/controlplane/internal/durable"
 	"gpuaas/controlplane/internal/httpapi"
 	"gpuaas/controlplane/internal/id"
@@ -36,6 +37,9 @@ type Options struct {
 	KeepAdminToken func(Secret) error
 	// Mischief makes stages of jobs go wrong; nil: nothing does.
 	Mischief Mischief
+	// Lab answers below /lab/ to those who manage sites: what a simulated data
+	// centre offers to play with. Nil: there is none.
+	Lab http.Handler
 	// HurryRetries leaves no time between the attempts at a stage, and looks often
 	// at what is waited for: for machines that take no time.
 	HurryRetries bool
@@ -108,12 +112,7 @@ func (p *parts) has(r Role) bool { return slices.Contains(p.cfg.Roles, r) }
 // serve answers HTTP, also while everything else is still being waited for: a
 // process that cannot be asked what it is waiting for is of no use at night.
 func (p *parts) serve(ctx context.Context, listener net.Listener) error {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", p.live)
-	mux.HandleFunc("GET /readyz", p.ready)
-	mux.Handle("GET /{$}", http.RedirectHandler("/docs", http.StatusSeeOther))
-	mux.Handle("/", p.api.Handler())
-	server := httpapi.Server(mux, listener.Addr().String())
+	server := httpapi.Server(p.handler(), listener.Addr().String())
 	server.ErrorLog = slog.NewLogLogger(p.logger.Handler(), slog.LevelWarn)
 	done := make(chan error, 1)
 	go func() {
@@ -136,6 +135,21 @@ func (p *parts) serve(ctx context.Context, listener net.Listener) error {
 		return fmt.Errorf("finish requests in flight: %w", err)
 	}
 	return nil
+}
+
+// handler is all that the process answers.
+func (p *parts) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", p.live)
+	mux.HandleFunc("GET /readyz", p.ready)
+	if p.opts.Lab != nil {
+		mux.Handle("/lab/", p.api.Guarded("lab", auth.SiteManage, http.StripPrefix("/lab", p.opts.Lab)))
+	}
+	if !p.has(RoleAPI) { // there is no console either
+		mux.Handle("GET /{$}", http.RedirectHandler("/docs", http.StatusSeeOther))
+	}
+	mux.Handle("/", p.api.Handler())
+	return mux
 }
 
 // prepare waits for the database, brings its schema forward and makes the first

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"gpuaas/console"
 	"gpuaas/controlplane/internal/agenttask"
 	"gpuaas/controlplane/internal/audit"
 	"gpuaas/controlplane/internal/bringup"
@@ -18,6 +19,7 @@ import (
 	"gpuaas/controlplane/internal/decommission"
 	"gpuaas/controlplane/internal/durable"
 	"gpuaas/controlplane/internal/fault"
+	"gpuaas/controlplane/internal/fleetview"
 	"gpuaas/controlplane/internal/health"
 	"gpuaas/controlplane/internal/httpapi"
 	"gpuaas/controlplane/internal/identity"
@@ -159,12 +161,14 @@ func (p *parts) newAPI(proxies []netip.Prefix) *httpapi.API {
 	p.registerSystem(api)
 	if p.has(RoleAPI) {
 		p.registerSlices(api)
+		api.Beyond("get-console", func(missing http.Handler) http.Handler { return console.Handler(p.logger, missing) })
 	}
 	return api
 }
 
 const description = "Turns racks of bare GPU servers into a dependable service. " +
 	"Authorise with a bearer token: `gpuaas login` gets one, and the first start of a control plane makes one for its administrator. " +
+	"In a browser that is signed in to the console, its session is enough. " +
 	"Errors are problem details with a stable `code`, a `remedy` and the `correlation_id` to quote. " +
 	"Changes take an `Idempotency-Key`, updates need `If-Match`, lists continue with `next_cursor`."
 
@@ -178,7 +182,8 @@ func (p *parts) registerSystem(api *httpapi.API) {
 	}
 	system.Source{
 		Version: p.opts.Version, Roles: roles, Monitor: p.monitor, Metrics: p.telemetry.WriteMetrics, Lifecycles: lifecycles(),
-		Outbox: func(ctx context.Context) ([]outbox.DestinationStats, error) { return outbox.Stats(ctx, p.db) },
+		Outbox:  func(ctx context.Context) ([]outbox.DestinationStats, error) { return outbox.Stats(ctx, p.db) },
+		Workers: p.temporal.Queues, TemporalUI: p.cfg.Console.TemporalUIURL,
 	}.Register(api)
 }
 
@@ -190,6 +195,7 @@ func (p *parts) registerSlices(api *httpapi.API) {
 	p.sites.Register(api)
 	p.fleet.skus.Register(api)
 	p.fleet.nodes.Register(api)
+	fleetview.New(p.db, nil).Register(api)
 	p.fleet.signers.Register(api)
 	p.fleet.tasks.RegisterAPI(api)
 	p.fleet.terminals.Register(api)

@@ -94,7 +94,7 @@ type Config struct {
 	// the database has been prepared. Nil: always open.
 	Gate func() error
 	// TrustedProxies are believed about the address of the client
-	// (X-Forwarded-For). Nobody else is.
+	// (X-Forwarded-For) and its connection (X-Forwarded-Proto). Nobody else is.
 	TrustedProxies []netip.Prefix
 	// Heartbeat is how often an idle stream shows that it is alive; 15 s by default.
 	Heartbeat time.Duration

@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"strings"
 	"time"
 
+	"gpuaas/controlplane/internal/auth"
 	"gpuaas/controlplane/internal/fault"
 )
 
@@ -29,6 +31,49 @@ func writeProblem(w http.ResponseWriter, p *Problem) {
 	w.Header().Set("Content-Type", problemType)
 	w.WriteHeader(p.Status)
 	_, _ = w.Write(append(body, '\n')) // a caller who is gone needs no answer
+}
+
+// Guarded puts a handler that is no part of the contract behind what stands
+// before every operation: who is calling and from what page, how often, whether
+// they hold the permission on the platform, and an audit entry when they do not.
+func (a *API) Guarded(name string, permission auth.Permission, h http.Handler) http.Handler {
+	return a.observe(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		op := Operation{ID: name, Method: boundedMethod(r.Method), Path: r.Pattern, Access: Platform(permission)}
+		exchangeFrom(r.Context()).operation = name
+		ctx, err := a.admit(r, op)
+		if err != nil {
+			endSession(w, r, err)
+			a.fail(w, r, err)
+			return
+		}
+		ctx, cancel := context.WithTimeout(ctx, a.cfg.Limits.RequestTimeout)
+		defer cancel()
+		r = r.WithContext(ctx)
+		r.Body = http.MaxBytesReader(w, r.Body, a.cfg.Limits.MaxBodyBytes)
+		h.ServeHTTP(w, r)
+	}))
+}
+
+// Paths below these are never anything but what was registered for them.
+var reserved = []string{"/api/", "/docs/", "/lab/"}
+
+// Beyond lets a handler answer at every path that no operation has. What it
+// knows nothing of either it gives to missing, which says so in a problem.
+func (a *API) Beyond(name string, with func(missing http.Handler) http.Handler) {
+	beyond := with(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		exchangeFrom(r.Context()).operation = unmatched
+		a.routeNotFound(w, r)
+	}))
+	a.router.NotFound(func(w http.ResponseWriter, r *http.Request) {
+		for _, prefix := range reserved {
+			if strings.HasPrefix(r.URL.Path+"/", prefix) {
+				a.routeNotFound(w, r)
+				return
+			}
+		}
+		exchangeFrom(r.Context()).operation = name
+		beyond.ServeHTTP(w, r)
+	})
 }
 
 // Correlation is the correlation id that a request brings, or a new one.

@@ -39,6 +39,8 @@ const (
 type exchange struct {
 	operation string
 	principal string
+	secure    bool // the browser's end of the connection is encrypted
+	session   bool // the caller is known by a cookie
 }
 
 type exchangeKey struct{}
@@ -65,7 +67,7 @@ func (a *API) observe(next http.Handler) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
-		x := &exchange{operation: unmatched, principal: auth.Anonymous().ID}
+		x := &exchange{operation: unmatched, principal: auth.Anonymous().ID, secure: a.cameByTLS(r)}
 		ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
 		ctx, span := tracer.Start(ctx, unmatched, trace.WithSpanKind(trace.SpanKindServer))
 		ctx = telemetry.WithCorrelation(ctx, correlationOf(r.Header))

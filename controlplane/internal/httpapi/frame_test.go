@@ -114,8 +114,9 @@ func (s *syncBuffer) String() string {
 
 type frame struct {
 	*httpapi.API
-	world *world
-	log   *syncBuffer
+	world   *world
+	log     *syncBuffer
+	handler http.Handler // nil: that of the API
 }
 
 func newFrame(_ testing.TB, change ...func(*httpapi.Config)) *frame {
@@ -144,8 +145,11 @@ func (f *frame) call(t testing.TB, method, path, token, body string, options ...
 	for _, o := range options {
 		o(r)
 	}
-	w := httptest.NewRecorder()
-	f.Handler().ServeHTTP(w, r)
+	w, handler := httptest.NewRecorder(), f.handler
+	if handler == nil {
+		handler = f.Handler()
+	}
+	handler.ServeHTTP(w, r)
 	return resultOf(t, w.Result())
 }
 

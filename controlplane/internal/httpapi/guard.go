@@ -35,6 +35,7 @@ func (a *API) guard(op Operation) func(huma.Context, func(huma.Context)) {
 		exchangeFrom(r.Context()).operation = op.ID
 		ctx, err := a.admit(r, op)
 		if err != nil {
+			endSession(w, r, err)
 			a.fail(w, r, err)
 			return
 		}
@@ -77,7 +78,7 @@ func (a *API) admit(r *http.Request, op Operation) (context.Context, error) {
 	principal, err := a.identify(r, op)
 	if err != nil {
 		// Whoever cannot say who they are is counted by where they come from.
-		if fault.KindOf(err) == fault.Unauthenticated {
+		if kind := fault.KindOf(err); kind == fault.Unauthenticated || kind == fault.Forbidden {
 			err = cmp.Or(a.strangers.take(ClientAddr(r.Context())), err)
 		}
 		return nil, err
@@ -100,19 +101,34 @@ func (a *API) admit(r *http.Request, op Operation) (context.Context, error) {
 
 func (a *API) identify(r *http.Request, op Operation) (*auth.Principal, error) {
 	if op.Access.scope == ScopePublic {
-		return auth.Anonymous(), nil
+		return auth.Anonymous(), a.mayOpenSession(r, op)
 	}
-	header := r.Header.Get("Authorization")
-	scheme, token, _ := strings.Cut(header, " ")
-	token = strings.TrimSpace(token)
-	if header == "" || !strings.EqualFold(scheme, "Bearer") || token == "" {
-		return nil, fault.New(fault.Unauthenticated, "token_missing", "this operation needs a bearer token").
-			WithRemedy("send Authorization: Bearer with a token; gpuaas login gets one")
+	token, err := a.credential(r, op)
+	if err != nil {
+		return nil, err
 	}
 	if a.cfg.Auth == nil {
 		return nil, fault.New(fault.Unavailable, "authentication_unavailable", "tokens cannot be checked here")
 	}
-	return a.cfg.Auth.Authenticate(r.Context(), redact.New(token))
+	return a.cfg.Auth.Authenticate(r.Context(), token)
+}
+
+// credential is the token that a request comes with: in its header, or else in
+// the cookie of a browser, whose pages must be ours.
+func (a *API) credential(r *http.Request, op Operation) (redact.Secret, error) {
+	header := r.Header.Get("Authorization")
+	if header == "" {
+		if token, ok := sessionOf(r); ok {
+			return token, a.ownOrigin(r, op)
+		}
+	}
+	scheme, token, _ := strings.Cut(header, " ")
+	token = strings.TrimSpace(token)
+	if !strings.EqualFold(scheme, "Bearer") || token == "" {
+		return redact.Secret{}, fault.New(fault.Unauthenticated, "token_missing", "this operation needs a bearer token").
+			WithRemedy("send Authorization: Bearer with a token; gpuaas login gets one")
+	}
+	return redact.New(token), nil
 }
 
 // notFound is the one answer for what does not exist and for what the caller

@@ -29,6 +29,9 @@ type Operation struct {
 	// SecretRequest keeps even a hash of the body out of the store: a password
 	// can be guessed from one. A repeated key then stands for the request.
 	SecretRequest bool
+	// OpensSession marks an operation that answers with the cookie of a session:
+	// pages of other origins cannot call it.
+	OpensSession bool
 	// AnyQuery accepts query parameters that are not declared, for callers who
 	// cannot help sending them, such as the redirect of an identity provider.
 	AnyQuery bool
@@ -153,10 +156,11 @@ func (a *API) finish(op Operation) {
 
 func possibleErrors(op Operation, input reflect.Type) []int {
 	out := []int{http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusUnprocessableEntity, http.StatusBadRequest}
-	if op.Access.scope != ScopePublic {
+	known := op.Access.scope != ScopePublic || op.OpensSession
+	if known {
 		out = append(out, http.StatusUnauthorized)
 	}
-	if op.Access.permission != "" {
+	if op.Access.permission != "" || known && op.Mutates() { // the page that sends it may be a foreign one
 		out = append(out, http.StatusForbidden)
 	}
 	if strings.Contains(op.Path, "{") {

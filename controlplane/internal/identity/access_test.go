@@ -54,6 +54,7 @@ var mayCall = map[string]string{
 	"list-auth-methods":            "platform_admin auditor tenant_admin project_admin project_member project_viewer none anonymous",
 	"start-oidc-sign-in":           "platform_admin auditor tenant_admin project_admin project_member project_viewer none anonymous",
 	"finish-oidc-sign-in":          "platform_admin auditor tenant_admin project_admin project_member project_viewer none anonymous",
+	"create-session":               "platform_admin auditor tenant_admin project_admin project_member project_viewer none anonymous",
 	"sign-out":                     "platform_admin auditor tenant_admin project_admin project_member project_viewer none",
 }
 

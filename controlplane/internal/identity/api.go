@@ -18,6 +18,7 @@ func (s *Service) Register(api *httpapi.API) {
 	s.registerTokens(api)
 	s.registerOwn(api)
 	s.registerSignIn(api)
+	s.registerSessions(api)
 }
 
 // TenantView is a tenant as the API shows it.

@@ -116,6 +116,9 @@ type MeView struct {
 	Projects     []ProjectRoleView `json:"projects" nullable:"false" doc:"Roles in projects."`
 	Scopes       []auth.Permission `json:"scopes" nullable:"false" doc:"Permissions this token is narrowed to; none means all of the roles."`
 	TokenID      id.Token          `json:"token_id" doc:"Id of the token that the request came with."`
+
+	PlatformPermissions []auth.Permission `json:"platform_permissions" nullable:"false" doc:"What you may do on the platform itself, with this token; sorted."`
+	Permissions         []auth.Permission `json:"permissions" nullable:"false" doc:"What you may do on anything at all, with this token; sorted."`
 }
 
 // TenantRoleView is a role on a tenant.
@@ -135,6 +138,15 @@ func showMe(p *auth.Principal) MeView {
 	me := MeView{
 		Kind: p.Kind, ID: p.ID, Name: p.Name, PlatformRole: p.Platform, Scopes: p.Scopes, TokenID: p.Token,
 		Tenants: []TenantRoleView{}, Projects: []ProjectRoleView{},
+		PlatformPermissions: []auth.Permission{}, Permissions: []auth.Permission{},
+	}
+	for _, permission := range auth.Permissions() {
+		if p.Decide(permission, auth.Target{}) == auth.Allowed {
+			me.PlatformPermissions = append(me.PlatformPermissions, permission)
+		}
+		if p.DecideAnywhere(permission) == auth.Allowed {
+			me.Permissions = append(me.Permissions, permission)
+		}
 	}
 	if me.PlatformRole == "" {
 		me.PlatformRole = auth.NoRole

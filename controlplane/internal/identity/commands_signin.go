@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -76,11 +77,11 @@ func (s *Service) FinishSignIn(ctx context.Context, code, state, verifier redact
 	}
 	who, err := s.idp.identify(ctx, login.RedirectUri, login.Nonce, code, verifier)
 	if err != nil {
-		return Token{}, redact.Secret{}, s.noteRefusal(ctx, person{}, err)
+		return Token{}, redact.Secret{}, s.noteRefusal(ctx, s.subject(person{}), err)
 	}
 	token, plain, err := s.openSession(ctx, who)
 	if err != nil {
-		return Token{}, redact.Secret{}, s.noteRefusal(ctx, who, err)
+		return Token{}, redact.Secret{}, s.noteRefusal(ctx, s.subject(who), err)
 	}
 	return token, plain, nil
 }
@@ -186,23 +187,23 @@ func actingAs(ctx context.Context, u User) context.Context {
 	return auth.With(ctx, p)
 }
 
+// subject is a person as audit entries know somebody who is no user yet.
+func (s *Service) subject(who person) audit.Entry {
+	return audit.Entry{
+		TargetKind: "oidc_subject", TargetID: cmp.Or(who.Subject, "unknown"),
+		Metadata: map[string]any{"issuer": s.oidc.Issuer, "email": who.Email},
+	}
+}
+
 // noteRefusal audits that somebody was not let in. An outage is not a refusal.
-func (s *Service) noteRefusal(ctx context.Context, who person, refusal error) error {
+func (s *Service) noteRefusal(ctx context.Context, attempt audit.Entry, refusal error) error {
 	kind := fault.KindOf(refusal)
 	if kind != fault.Forbidden && kind != fault.Unauthenticated {
 		return refusal
 	}
 	s.logger.WarnContext(ctx, "a sign-in was refused", "code", fault.CodeOf(refusal), "error", refusal)
-	target := who.Subject
-	if target == "" {
-		target = "unknown"
-	}
-	err := s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		return audit.Record(ctx, tx, audit.Entry{
-			Action: "session.create", TargetKind: "oidc_subject", TargetID: target, Result: audit.Denied,
-			Reason: fault.CodeOf(refusal), Metadata: map[string]any{"issuer": s.oidc.Issuer, "email": who.Email},
-		})
-	})
+	attempt.Action, attempt.Result, attempt.Reason = "session.create", audit.Denied, fault.CodeOf(refusal)
+	err := s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error { return audit.Record(ctx, tx, attempt) })
 	if err != nil {
 		s.logger.ErrorContext(ctx, "could not audit a refused sign-in", "code", fault.CodeOf(refusal), "error", err)
 	}

@@ -22,8 +22,9 @@ type OIDCConfig struct {
 	// AllowUnknownUsers lets people in who were not invited. They hold no role
 	// until somebody gives them one.
 	AllowUnknownUsers bool
-	SessionTTL        time.Duration // 0: 12 hours
-	Scopes            []string      // nil: openid, email, profile
+	// SessionTTL is how long a sign-in lasts, also one of a browser with a token.
+	SessionTTL time.Duration // 0: 12 hours
+	Scopes     []string      // nil: openid, email, profile
 }
 
 const defaultSessionTTL = 12 * time.Hour
@@ -43,13 +44,16 @@ func (c OIDCConfig) withDefaults() OIDCConfig {
 
 // Validate reports everything that is wrong with the configuration.
 func (c OIDCConfig) Validate() []error {
+	var errs []error
+	if c.SessionTTL != 0 && (c.SessionTTL < MinTokenLife || c.SessionTTL > MaxTokenLife) {
+		errs = append(errs, fmt.Errorf("oidc.session_ttl must be between %s and %s", MinTokenLife, MaxTokenLife))
+	}
 	if !c.Enabled() {
 		if c.ClientID != "" || !c.ClientSecret.IsZero() {
-			return []error{errors.New("oidc.issuer is missing although a client is configured")}
+			errs = append(errs, errors.New("oidc.issuer is missing although a client is configured"))
 		}
-		return nil
+		return errs
 	}
-	var errs []error
 	if u, err := url.Parse(c.Issuer); err != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u)) {
 		errs = append(errs, errors.New("oidc.issuer must be an https URL (http only on a loopback address)"))
 	}
@@ -60,9 +64,6 @@ func (c OIDCConfig) Validate() []error {
 		if u, err := url.Parse(uri); err != nil || !u.IsAbs() || u.Host == "" || u.Fragment != "" {
 			errs = append(errs, fmt.Errorf("oidc.redirect_uris: %q is not an absolute URL without fragment", uri))
 		}
-	}
-	if c.SessionTTL != 0 && (c.SessionTTL < MinTokenLife || c.SessionTTL > MaxTokenLife) {
-		errs = append(errs, fmt.Errorf("oidc.session_ttl must be between %s and %s", MinTokenLife, MaxTokenLife))
 	}
 	if len(c.Scopes) > 0 && !slices.Contains(c.Scopes, "openid") {
 		errs = append(errs, errors.New("oidc.scopes must include openid"))

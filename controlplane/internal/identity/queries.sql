@@ -147,6 +147,10 @@ SELECT * FROM api_tokens
 WHERE service_account_id = $1 AND revoked_at IS NULL AND expires_at > sqlc.arg(now)::timestamptz AND id > sqlc.arg(after)::uuid
 ORDER BY id LIMIT sqlc.arg(page_size);
 
+-- name: HoldUserToken :one
+-- Keeps the token from being revoked until the transaction ends.
+SELECT * FROM api_tokens WHERE user_id = $1 AND id = $2 FOR SHARE;
+
 -- name: RevokeUserToken :one
 UPDATE api_tokens SET revoked_at = sqlc.arg(now)::timestamptz
 WHERE user_id = $1 AND id = $2 AND revoked_at IS NULL RETURNING *;

@@ -80,6 +80,7 @@ func TestOIDCConfigReportsEveryProblem(t *testing.T) {
 		"good":                 {OIDCConfig{Issuer: "https://id.example.com", ClientID: "x"}, 0},
 		"loopback":             {OIDCConfig{Issuer: "http://127.0.0.1:1", ClientID: "x"}, 0},
 		"plain http":           {OIDCConfig{Issuer: "http://id.example.com", ClientID: "x"}, 1},
+		"sessions too short":   {OIDCConfig{SessionTTL: time.Second}, 1},
 		"everything is wrong":  {OIDCConfig{Issuer: "id", RedirectURIs: []string{"/x", "https://a/#b"}, SessionTTL: time.Second, Scopes: []string{"email"}}, 6},
 		"scopes with openid":   {OIDCConfig{Issuer: "https://id.example.com", ClientID: "x", Scopes: []string{"openid"}}, 0},
 		"configured redirects": {OIDCConfig{Issuer: "https://id.example.com", ClientID: "x", RedirectURIs: []string{"https://a/b"}}, 0},

@@ -90,6 +90,35 @@ func (q *Queries) HoldUser(ctx context.Context, argID id.User) (User, error) {
 	return i, err
 }
 
+const holdUserToken = `-- name: HoldUserToken :one
+SELECT id, hash, kind, user_id, service_account_id, name, scopes, expires_at, revoked_at, last_used_at, created_at FROM api_tokens WHERE user_id = $1 AND id = $2 FOR SHARE
+`
+
+type HoldUserTokenParams struct {
+	UserID id.User
+	ID     id.Token
+}
+
+// Keeps the token from being revoked until the transaction ends.
+func (q *Queries) HoldUserToken(ctx context.Context, arg HoldUserTokenParams) (ApiToken, error) {
+	row := q.db.QueryRow(ctx, holdUserToken, arg.UserID, arg.ID)
+	var i ApiToken
+	err := row.Scan(
+		&i.ID,
+		&i.Hash,
+		&i.Kind,
+		&i.UserID,
+		&i.ServiceAccountID,
+		&i.Name,
+		&i.Scopes,
+		&i.ExpiresAt,
+		&i.RevokedAt,
+		&i.LastUsedAt,
+		&i.CreatedAt,
+	)
+	return i, err
+}
+
 const insertLogin = `-- name: InsertLogin :exec
 INSERT INTO oidc_logins (state_hash, nonce, redirect_uri, code_challenge, expires_at) VALUES ($1, $2, $3, $4, $5)
 `
