@@ -39,10 +39,23 @@ const (
 		`"waiting_for":{"nodes_behind":2,"nodes":["` + nodeID + `"],"grace_of":"20260201-x","grace_ends_at":"2026-03-05T05:06:07Z"}}`
 )
 
+const (
+	fleetCounts = `"by_status":{"bootstrap_issued":0,"enrolling":1,"active":2,"offline":1,"quarantined":0,"draining":0,"retired":0,"removing":0}`
+	fleetJSON   = `{"as_of":"2026-03-04T05:09:00Z","total":4,"gpus_total":32,"schedulable":2,"held":1,"tainted":1,` + fleetCounts + `,"agents":{"current":2,"drift":1,"unknown_build":1},` +
+		`"findings":{"critical":1,"warning":2,"info":0,"debug":0},"jobs":{"onboardings_running":1,"onboardings_parked":0,"decommissions_running":0,"decommissions_parked":1},` +
+		`"regions":[{"region_code":"eu-1","total":4,` + fleetCounts + `}],"sites":[{"site_id":"` + siteID + `","name":"dc1","region_code":"eu-1","total":4,` + fleetCounts + `}],` +
+		`"skus":[{"sku":"h200-sxm-baremetal-8g","total":4}]}`
+	fleetMapJSON = `{"as_of":"2026-03-04T05:09:00Z","truncated":true,"nodes":[` +
+		`{"node_id":"` + nodeID + `","hostname":"c07u31","status":"active","drift_state":"in_sync","schedulable":true,"region_code":"eu-1"},` +
+		`{"node_id":"` + taskID + `","hostname":"c07u32","status":"quarantined","drift_state":"version_drift","schedulable":false,"region_code":"eu-1","site_id":"` + siteID + `",` +
+		`"severity":"critical","job":{"kind":"decommission","job_id":"` + decommissionID + `","status":"failed_retryable"}}]}`
+)
+
 // nodeAnswers are the answers about nodes.
 func nodeAnswers(into map[string]http.HandlerFunc) map[string]http.HandlerFunc {
 	nothing := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
 	maps.Copy(into, map[string]http.HandlerFunc{
+		"get-fleet-summary": answer(200, fleetJSON), "get-fleet-map": answer(200, fleetMapJSON),
 		"create-node": answer(201, `{"node":`+nodeJSON+`,"bootstrap":`+bootstrapJSON+`}`), "list-nodes": pageOf(nodeJSON),
 		"get-node": answer(200, `{`+nodePart+`,"inspection":`+inspectionJSON+`,"observed":`+observedJSON+`,"history":[`+historyJSON+`]}`), "update-node": answer(200, nodeJSON),
 		"get-node-history": answer(200, `{"items":[`+driftJSON+`,`+historyJSON+`],"as_of":{`+nodePart+`,"inspection":`+inspectionJSON+`,"observed":`+observedJSON+`}}`),

@@ -38,7 +38,7 @@ const (
 // stageJSON is one row of the table of stages.
 func stageJSON(number, name, expects string) string {
 	return `{"number":` + number + `,"name":"` + name + `","title":"` + name + `","looks":"x","does":"x","expects":"` + expects +
-		`","again":"x","attempts":3,"limit":"commission","resume":"commission_node","on_cancel":"x","detour":false,"fails":[]}`
+		`","again":"x","attempts":3,"limit":"commission","resume":"commission_node","on_cancel":"x","detour":false,"typical_seconds":412.5,"fails":[]}`
 }
 
 // onboardingEvent is what the live feed tells about the onboarding.
@@ -65,8 +65,9 @@ func onboardingAnswers(into map[string]http.HandlerFunc) map[string]http.Handler
 		"list-onboardings": pageOf(onboardingRunning), "list-onboarding-events": pageOf(onboardingEventJSON),
 		"get-onboarding":             answer(200, `{`+onboardingParkedPart+`,"facts":{},"events":[`+onboardingEventJSON+`],"explanation":`+onboardingExplanation+`}`),
 		"get-onboarding-explanation": answer(200, onboardingExplanation),
-		"list-onboarding-stages": pageOf(stageJSON("1", "load_site_config", "the site is active"), stageJSON("5", "wait_for_ready", "MAAS shows the machine as Ready"),
-			stageJSON("16", "wait_for_agent_enrollment", "the agent has polled")),
+		"list-onboarding-stages": pageOf(
+			strings.Replace(stageJSON("1", "load_site_config", "the site is active"), "412.5", "0.2", 1), stageJSON("5", "wait_for_ready", "MAAS shows the machine as Ready"),
+			strings.Replace(stageJSON("16", "wait_for_agent_enrollment", "the agent has polled"), `"typical_seconds":412.5,`, "", 1)),
 		"stream-onboardings": feedOf(
 			onboardingEvent("42", "05:07:07", "stage", "running", "wait_for_ready", "Ready after 5 min"),
 			onboardingEvent("43", "05:08:07", "completed", "completed", "wait_for_agent_enrollment", "the agent has polled")),

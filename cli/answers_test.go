@@ -27,12 +27,15 @@ const (
 	failed     = `{` + checkPart + `,"status":"failed","finished_at":"2026-03-04T05:06:08Z","steps":[{"name":"database","ok":true,"duration_ms":3},{"name":"events","ok":false,"duration_ms":5000,"code":"nats_unavailable","message":"NATS does not answer","remedy":"check that NATS runs"}]}`
 	statusJSON = `{"version":"1.2.3","roles":["api","worker"],"ready":false,"dependencies":[{"name":"postgres","up":true,"checked_at":"2026-03-04T05:09:00Z","took_ms":2},` +
 		`{"name":"nats","up":false,"checked_at":"2026-03-04T05:09:00Z","took_ms":5000,"code":"nats_unavailable","message":"no servers available","remedy":"check that NATS runs"}],` +
-		`"outbox":[{"destination":"nats","pending":12,"failed":1,"oldest_age_seconds":75.5},{"destination":"temporal","pending":0,"failed":0,"oldest_age_seconds":0}]}`
+		`"outbox":[{"destination":"nats","pending":12,"failed":1,"oldest_age_seconds":75.5},{"destination":"temporal","pending":0,"failed":0,"oldest_age_seconds":0}],` +
+		`"workers":[{"task_queue":"gpuaas","kind":"workflow","pollers":2,"backlog":0,"oldest_age_seconds":0},` +
+		`{"task_queue":"gpuaas","kind":"activity","pollers":2,"backlog":41,"oldest_age_seconds":12.5}],"links":{"temporal_ui":"https://temporal.example"}}`
 	lifecycleJSON = `{"noun":"self_check","title":"Self-check","states":[{"name":"pending","meaning":"waits for a worker","initial":true,"terminal":false,"stuck_after_seconds":300,"events":["start"]},` +
 		`{"name":"running","meaning":"is at work","initial":false,"terminal":false,"events":["pass"]},{"name":"passed","meaning":"all is well","initial":false,"terminal":true,"events":[]}],` +
 		`"edges":[{"from":"pending","event":"start","to":"running","owner":"SelfCheckWorkflow"},{"from":"running","event":"pass","to":"passed","owner":"SelfCheckWorkflow"}]}`
 	meJSON = `{"kind":"user","id":"` + userID + `","name":"Ada","platform_role":"platform_admin","tenants":[{"org_id":"` + orgID + `","role":"tenant_admin"}],` +
-		`"projects":[{"project_id":"` + projectID + `","org_id":"` + orgID + `","role":"project_admin"}],"scopes":[],"token_id":"` + tokenID + `"}`
+		`"projects":[{"project_id":"` + projectID + `","org_id":"` + orgID + `","role":"project_admin"}],"scopes":[],"token_id":"` + tokenID + `",` +
+		`"platform_permissions":["node:read"],"permissions":["node:read","project:read"]}`
 	noCredential = `{"has_credentials":false}`
 	someSecret   = `{"has_credentials":true,"rotated_at":"2026-03-04T05:06:07Z","fingerprint":"9f86d081884c"}`
 	siteJSON     = `{"site_id":"` + siteID + `","name":"dc1","status":"active","region_code":"eu-1","api_base_url":"http://maas.example:5240/MAAS","ca_certificate":"","allowed_networks":[],` +

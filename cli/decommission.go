@@ -131,9 +131,12 @@ func (s *session) decommissionID(name string) (types.UUID, error) {
 	return v.DecommissionId, err
 }
 
-// decommissionModes are the modes with their stages.
-func (s *session) decommissionModes() ([]json.RawMessage, error) {
-	raws, _, err := collect(func(page) (apiclient.Answer, error) { return s.api.ListDecommissionStagesWithResponse(s.ctx) }, 0)
+// decommissionModes are the modes with their stages, and how long those take at
+// a site; nil: at all.
+func (s *session) decommissionModes(at *types.UUID) ([]json.RawMessage, error) {
+	raws, _, err := collect(func(page) (apiclient.Answer, error) {
+		return s.api.ListDecommissionStagesWithResponse(s.ctx, &apiclient.ListDecommissionStagesParams{SiteId: at})
+	}, 0)
 	return raws, err
 }
 
@@ -143,7 +146,7 @@ func decommissions() *jobKind {
 		noun: "decommission", idle: "nothing is being decommissioned",
 		reached: func(n int) string { return plural(n, "decommission") + " reached the goal" },
 		plans: func(s *session) (map[string]stagePlan, error) {
-			raws, err := s.decommissionModes()
+			raws, err := s.decommissionModes(nil)
 			if err != nil {
 				return nil, err
 			}
@@ -319,6 +322,7 @@ func modeStageColumns() []column[modeStage] {
 		{title: "STAGE", text: func(v modeStage) string { return v.Name }},
 		{title: "WAITS UNTIL", text: func(v modeStage) string { return v.Expects }},
 		{title: "ATTEMPTS", text: func(v modeStage) string { return strconv.FormatInt(v.Attempts, 10) }},
+		{title: "TYPICALLY", text: func(v modeStage) string { return typically(v.TypicalSeconds) }},
 		{title: "RESUMES AT", text: func(v modeStage) string { return v.Resume }},
 		{title: "OVERRIDABLE", text: func(v modeStage) string { return yesNo(v.Overridable) }},
 	}
@@ -326,37 +330,49 @@ func modeStageColumns() []column[modeStage] {
 
 func (a *app) decommissionStagesCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "stages [MODE]", short: "List the stages of each mode and what they wait for", args: cobra.MaximumNArgs(1), operations: []string{"list-decommission-stages"},
-		run: func(s *session, args []string) error {
-			if len(args) > 0 && !slices.Contains(modes(), args[0]) {
-				return usage(s.cmd, "there is no mode %q; there are %s", args[0], strings.Join(modes(), ", "))
-			}
-			raws, err := s.decommissionModes()
-			if err != nil {
-				return err
-			}
-			all, err := decodeAll[apiclient.DecommissionModeView](raws)
-			if err != nil {
-				return err
-			}
-			wanted, rows := []json.RawMessage{}, []object[modeStage]{}
-			for i, m := range all {
-				if len(args) > 0 && string(m.value.Mode) != args[0] {
-					continue
+		use: "stages [MODE]", short: "List the stages of each mode, what they wait for and how long that takes", args: cobra.MaximumNArgs(1), operations: []string{"list-decommission-stages"},
+		flags: func(cmd *cobra.Command) action {
+			site := addStagesSite(cmd)
+			return func(s *session, args []string) error {
+				if len(args) > 0 && !slices.Contains(modes(), args[0]) {
+					return usage(s.cmd, "there is no mode %q; there are %s", args[0], strings.Join(modes(), ", "))
 				}
-				wanted = append(wanted, raws[i])
-				for _, stage := range m.value.Stages {
-					rows = append(rows, object[modeStage]{value: modeStage{stage, string(m.value.Mode)}})
+				at, err := optionalID(*site, s.siteID)
+				if err != nil {
+					return err
 				}
+				raws, err := s.decommissionModes(at)
+				if err != nil {
+					return err
+				}
+				return s.printModes(raws, args)
 			}
-			format, err := s.format()
-			if err != nil {
-				return err
-			}
-			if format != formatTable {
-				return printRaw(s.program.Out, format, array(wanted))
-			}
-			return printTable(s.program.Out, modeStageColumns(), rows, !s.flags.noHeaders)
 		},
 	})
+}
+
+// printModes prints the stages of all modes, or of one.
+func (s *session) printModes(raws []json.RawMessage, only []string) error {
+	all, err := decodeAll[apiclient.DecommissionModeView](raws)
+	if err != nil {
+		return err
+	}
+	wanted, rows := []json.RawMessage{}, []object[modeStage]{}
+	for i, m := range all {
+		if len(only) > 0 && !slices.Contains(only, string(m.value.Mode)) {
+			continue
+		}
+		wanted = append(wanted, raws[i])
+		for _, stage := range m.value.Stages {
+			rows = append(rows, object[modeStage]{value: modeStage{stage, string(m.value.Mode)}})
+		}
+	}
+	format, err := s.format()
+	if err != nil {
+		return err
+	}
+	if format != formatTable {
+		return printRaw(s.program.Out, format, array(wanted))
+	}
+	return printTable(s.program.Out, modeStageColumns(), rows, !s.flags.noHeaders)
 }

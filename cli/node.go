@@ -218,27 +218,41 @@ func (a *app) nodeListCommand() *cobra.Command {
 		use: "list", short: "List the nodes", aliases: []string{"ls"}, operations: []string{"list-nodes"},
 		flags: func(cmd *cobra.Command) action {
 			f := cmd.Flags()
-			status := f.String("status", "", "only nodes in this state, such as active or offline")
+			status := f.StringSlice("status", nil, "only nodes in this state, such as active or offline; may be repeated")
 			sku := f.String("sku", "", "only nodes of this kind")
 			region := f.String("region", "", "only nodes of this region")
+			site := f.String("site", "", "only nodes of this site, by name or id")
 			hostname := f.String("hostname", "", "only nodes whose hostname starts so")
+			search := f.String("search", "", "only nodes that have this in their hostname or host, or whose id starts so")
 			schedulable := f.String("schedulable", "", "only nodes that are schedulable (true), or are not (false)")
 			mode := f.String("onboarded", "", "only nodes that were onboarded so: manual or maas")
 			drift := f.String("drift", "", "only nodes whose agent is so, such as version_drift")
+			sort := f.String("sort", "", "sort by hostname, status, status_changed_at, last_agent_contact_at, sku, region_code or created_at")
+			order := f.String("order", "", "which way to sort: asc or desc")
+			complete(cmd, "sort", "hostname", "status", "status_changed_at", "last_agent_contact_at", "sku", "region_code", "created_at")
+			complete(cmd, "order", "asc", "desc")
 			complete(cmd, "status", "bootstrap_issued", "enrolling", "active", "offline", "quarantined", "draining", "retired", "removing", "deleted")
 			complete(cmd, "schedulable", "true", "false")
 			complete(cmd, "onboarded", "manual", "maas")
-			complete(cmd, "drift", "in_sync", "version_drift", "config_drift", "certificate_only_repair_needed", "unknown")
+			complete(cmd, "drift", driftStates()...)
 			l := addListFlags(cmd, 0)
 			return func(s *session, _ []string) error {
+				params := apiclient.ListNodesParams{
+					Statuses: given(s, "status", status), Sku: given(s, "sku", sku), RegionCode: given(s, "region", region),
+					Hostname: given(s, "hostname", hostname), Q: given(s, "search", search),
+					Schedulable:    givenAs[apiclient.ListNodesParamsSchedulable](s, "schedulable", schedulable),
+					OnboardingMode: givenAs[apiclient.ListNodesParamsOnboardingMode](s, "onboarded", mode),
+					DriftState:     givenAs[apiclient.ListNodesParamsDriftState](s, "drift", drift),
+					Sort:           givenAs[apiclient.ListNodesParamsSort](s, "sort", sort),
+					Order:          givenAs[apiclient.ListNodesParamsOrder](s, "order", order),
+				}
+				var err error
+				if params.SiteId, err = optionalID(*site, s.siteID); err != nil {
+					return err
+				}
 				return list(s, l, listing[apiclient.NodeView]{columns: a.nodeColumns(), fetch: func(p page) (apiclient.Answer, error) {
-					return s.api.ListNodesWithResponse(s.ctx, &apiclient.ListNodesParams{
-						Cursor: p.cursor, PageSize: p.size, Status: givenAs[apiclient.ListNodesParamsStatus](s, "status", status),
-						Sku: given(s, "sku", sku), RegionCode: given(s, "region", region), Hostname: given(s, "hostname", hostname),
-						Schedulable:    givenAs[apiclient.ListNodesParamsSchedulable](s, "schedulable", schedulable),
-						OnboardingMode: givenAs[apiclient.ListNodesParamsOnboardingMode](s, "onboarded", mode),
-						DriftState:     givenAs[apiclient.ListNodesParamsDriftState](s, "drift", drift),
-					})
+					params.Cursor, params.PageSize = p.cursor, p.size
+					return s.api.ListNodesWithResponse(s.ctx, &params)
 				}})
 			}
 		},

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/oapi-codegen/runtime/types"
 	"github.com/spf13/cobra"
@@ -63,6 +64,7 @@ func stageColumns() []column[apiclient.OnboardingStageView] {
 		{title: "STAGE", text: func(v stage) string { return v.Name }},
 		{title: "WAITS UNTIL", text: func(v stage) string { return v.Expects }},
 		{title: "ATTEMPTS", text: func(v stage) string { return strconv.FormatInt(v.Attempts, 10) }},
+		{title: "TYPICALLY", text: func(v stage) string { return typically(v.TypicalSeconds) }},
 		{title: "LIMIT", text: func(v stage) string { return text(v.Limit) }},
 		{title: "RESUMES AT", text: func(v stage) string { return v.Resume }},
 	}
@@ -90,15 +92,39 @@ func (a *app) onboardingCommand() *cobra.Command {
 
 func (a *app) onboardingStagesCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "stages", short: "List the stages of an onboarding and what each waits for", operations: []string{"list-onboarding-stages"},
-		run: func(s *session, _ []string) error {
-			raws, err := s.stages()
-			if err != nil {
-				return err
+		use: "stages", short: "List the stages of an onboarding, what each waits for and how long that takes", operations: []string{"list-onboarding-stages"},
+		flags: func(cmd *cobra.Command) action {
+			site := addStagesSite(cmd)
+			return func(s *session, _ []string) error {
+				at, err := optionalID(*site, s.siteID)
+				if err != nil {
+					return err
+				}
+				raws, err := s.stages(at)
+				if err != nil {
+					return err
+				}
+				return printList(s.app, stageColumns(), raws)
 			}
-			return printList(s.app, stageColumns(), raws)
 		},
 	})
+}
+
+// addStagesSite is the site at which stages take as long as is said.
+func addStagesSite(cmd *cobra.Command) *string {
+	return cmd.Flags().String("site", "", "how long stages take at this site, by name or id, rather than at all")
+}
+
+// typically is how long a stage takes; nothing: none has gone through it.
+func typically(seconds *float64) string {
+	if seconds == nil {
+		return ""
+	}
+	took := time.Duration(*seconds * float64(time.Second))
+	if took < time.Second {
+		return "<1s"
+	}
+	return took.Round(time.Second).String()
 }
 
 func (a *app) onboardingNoun() jobNoun[apiclient.OnboardingView] {
@@ -111,7 +137,7 @@ func onboardings() *jobKind {
 		noun: "onboarding", idle: "nothing is being onboarded",
 		reached: func(n int) string { return plural(n, "machine") + " became " + plural(n, "node") },
 		plans: func(s *session) (map[string]stagePlan, error) {
-			raws, err := s.stages()
+			raws, err := s.stages(nil)
 			if err != nil {
 				return nil, err
 			}
@@ -145,9 +171,12 @@ func (a *app) onboardingWatchCommand() *cobra.Command {
 	}, (*session).onboardingID)
 }
 
-// stages are the stages of an onboarding, in their order.
-func (s *session) stages() ([]json.RawMessage, error) {
-	raws, _, err := collect(func(page) (apiclient.Answer, error) { return s.api.ListOnboardingStagesWithResponse(s.ctx) }, 0)
+// stages are the stages of an onboarding, in their order, and how long they take
+// at a site; nil: at all.
+func (s *session) stages(at *types.UUID) ([]json.RawMessage, error) {
+	raws, _, err := collect(func(page) (apiclient.Answer, error) {
+		return s.api.ListOnboardingStagesWithResponse(s.ctx, &apiclient.ListOnboardingStagesParams{SiteId: at})
+	}, 0)
 	return raws, err
 }
 

@@ -18,6 +18,7 @@ func systemColumns() []column[apiclient.SystemStatus] {
 		{title: "VERSION", text: func(v status) string { return v.Version }},
 		{title: "READY", text: func(v status) string { return yesNo(v.Ready) }},
 		{title: "ROLES", text: func(v status) string { return strings.Join(items(v.Roles), ", ") }},
+		{title: "TEMPORAL UI", text: func(v status) string { return text(v.Links.TemporalUi) }},
 	}
 }
 
@@ -41,6 +42,18 @@ func backlogColumns() []column[apiclient.SystemBacklog] {
 		{title: "FAILED", text: func(b backlog) string { return strconv.FormatInt(b.Failed, 10) }},
 		{title: "OLDEST PENDING", text: func(b backlog) string {
 			return short(time.Duration(b.OldestAgeSeconds * float64(time.Second)))
+		}},
+	}
+}
+
+func workerColumns() []column[apiclient.SystemWorkers] {
+	type workers = apiclient.SystemWorkers
+	return []column[workers]{
+		{title: "QUEUE", text: func(w workers) string { return w.TaskQueue + " " + string(w.Kind) }},
+		{title: "WORKERS", text: func(w workers) string { return strconv.FormatInt(w.Pollers, 10) }},
+		{title: "WAITING", text: func(w workers) string { return strconv.FormatInt(w.Backlog, 10) }},
+		{title: "OLDEST WAITING", text: func(w workers) string {
+			return short(time.Duration(w.OldestAgeSeconds * float64(time.Second)))
 		}},
 	}
 }
@@ -101,7 +114,13 @@ func (a *app) showSystem(s *session, raw json.RawMessage) error {
 	if err := printPart(s, a.dependencyColumns(), items(status.value.Dependencies)); err != nil {
 		return err
 	}
-	return printPart(s, backlogColumns(), items(status.value.Outbox))
+	if err := printPart(s, backlogColumns(), items(status.value.Outbox)); err != nil {
+		return err
+	}
+	if problem := text(status.value.WorkersError); problem != "" {
+		s.note("what waits for workers is not known: %s", problem)
+	}
+	return printPart(s, workerColumns(), status.value.Workers)
 }
 
 // printPart prints, for people only, a table that belongs to an object.

@@ -37,7 +37,7 @@ const (
 type Config struct {
 	Roles    []Role         `koanf:"roles" doc:"what this process does: api, worker, relay"`
 	Listen   string         `koanf:"listen" doc:"address of the API"`
-	Proxies  []string       `koanf:"trusted_proxies" doc:"networks of proxies that are believed about the address of a caller (X-Forwarded-For)"`
+	Proxies  []string       `koanf:"trusted_proxies" doc:"networks of proxies that are believed about the address of a caller (X-Forwarded-For) and its connection (X-Forwarded-Proto)"`
 	TLS      TLSConfig      `koanf:"tls"`
 	Log      LogConfig      `koanf:"log"`
 	OTLP     OTLPConfig     `koanf:"otlp"`
@@ -50,6 +50,7 @@ type Config struct {
 	Nodes    NodesConfig    `koanf:"nodes"`
 
 	Reconciliation ReconciliationConfig `koanf:"reconciliation"`
+	Console        ConsoleConfig        `koanf:"console"`
 }
 
 // TLSConfig is the certificate of the API.
@@ -114,7 +115,7 @@ type OIDCConfig struct {
 	ClientSecretFile  string        `koanf:"client_secret_file" doc:"file that holds the client secret; empty for a public client"`
 	RedirectURIs      []string      `koanf:"redirect_uris" doc:"redirect addresses allowed besides the command line's loopback ones"`
 	AllowUnknownUsers bool          `koanf:"allow_unknown_users" doc:"let people sign in who were not invited; they hold no role"`
-	SessionTTL        time.Duration `koanf:"session_ttl" doc:"how long a sign-in lasts"`
+	SessionTTL        time.Duration `koanf:"session_ttl" doc:"how long a sign-in lasts, also one to the console with a token"`
 }
 
 // LimitsConfig protects the API from its callers.
@@ -189,6 +190,7 @@ func (c Config) Validate() []error {
 	}
 	c.Nodes.check(bad)
 	c.Reconciliation.check(bad)
+	c.Console.check(bad)
 	return append(errs, append(c.badFiles(), c.badNumbers()...)...)
 }
 

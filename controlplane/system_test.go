@@ -43,7 +43,9 @@ func TestTheSystemStatusSaysWhatIsDownAndWhatToDo(t *testing.T) {
 			Name, Code, Remedy string
 			Up                 bool
 		}
-		Outbox []struct{ Destination string }
+		Outbox       []struct{ Destination string }
+		Workers      []struct{ Kind string }
+		WorkersError string `json:"workers_error"`
 	}
 	if err := json.Unmarshal([]byte(body), &got); err != nil {
 		t.Fatal(err)
@@ -58,7 +60,7 @@ func TestTheSystemStatusSaysWhatIsDownAndWhatToDo(t *testing.T) {
 	if len(up) != 4 || !up["postgres"] || up["temporal"] || up["nats"] || up["secrets"] {
 		t.Errorf("%v", up)
 	}
-	if len(got.Outbox) != 2 {
+	if len(got.Outbox) != 2 || got.Workers == nil || len(got.Workers) != 0 || got.WorkersError == "" {
 		t.Errorf("%s", body)
 	}
 }

@@ -37,9 +37,13 @@ func TestUp(t *testing.T) {
 	}
 	checkPrivate(t, tokenFile)
 	checkDocs(t, p)
-	if tries := p.suggestions(); len(tries) != 6 {
-		t.Errorf("gpuaas up suggests %v, want six commands", tries)
+	if tries := p.suggestions(); len(tries) != 4 {
+		t.Errorf("gpuaas up suggests %v, want four commands", tries)
 	}
+	if said := p.output.String(); !strings.Contains(said, "Open "+p.url+" in a browser") || !strings.Contains(said, "\n    cat "+tokenFile+"\n") {
+		t.Errorf("gpuaas up does not say how to sign in to its console:\n%s", said)
+	}
+	checkLab(t, p)
 	for _, try := range p.suggestions() {
 		if try[0] != "onboard" { // it needs the programs of an agent; see the test of the lab
 			succeed(t, cli, try...)
@@ -177,6 +181,23 @@ func checkDocs(t *testing.T, p *plane) {
 	if _, rest, _ := strings.Cut(string(committed), "\n"); rest != string(contract.body) { // the first line says how it was made
 		t.Error("/openapi.yaml is not the committed contract")
 	}
+}
+
+// checkLab expects that those who manage sites, and nobody else, see the lab.
+func checkLab(t *testing.T, p *plane) {
+	t.Helper()
+	var described struct {
+		Name     string
+		Machines int
+	}
+	p.do(t, http.MethodGet, "/lab/", nil, http.StatusOK, &described)
+	if described.Name != "lab" || described.Machines != 24 {
+		t.Errorf("the lab is described as %+v", described)
+	}
+	p.do(t, http.MethodGet, "/lab/", nil, http.StatusUnauthorized, nil, header{"Authorization", ""})
+	power := map[string]string{"what": "power-on"}
+	p.do(t, http.MethodPost, "/lab/machines/gpu-00001/happen", power, http.StatusOK, nil)
+	p.do(t, http.MethodPost, "/lab/machines/gpu-00001/happen", power, http.StatusUnauthorized, nil, header{"Authorization", ""})
 }
 
 // auditTrail is what gpuaas audit list shows, by id.

@@ -1428,6 +1428,138 @@ func (e FindingState) Valid() bool {
 	}
 }
 
+// Defines values for FleetviewSpotDriftState.
+const (
+	FleetviewSpotDriftStateCertificateOnlyRepairNeeded FleetviewSpotDriftState = "certificate_only_repair_needed"
+	FleetviewSpotDriftStateConfigDrift                 FleetviewSpotDriftState = "config_drift"
+	FleetviewSpotDriftStateInSync                      FleetviewSpotDriftState = "in_sync"
+	FleetviewSpotDriftStateUnknown                     FleetviewSpotDriftState = "unknown"
+	FleetviewSpotDriftStateVersionDrift                FleetviewSpotDriftState = "version_drift"
+)
+
+// Valid indicates whether the value is a known member of the FleetviewSpotDriftState enum.
+func (e FleetviewSpotDriftState) Valid() bool {
+	switch e {
+	case FleetviewSpotDriftStateCertificateOnlyRepairNeeded:
+		return true
+	case FleetviewSpotDriftStateConfigDrift:
+		return true
+	case FleetviewSpotDriftStateInSync:
+		return true
+	case FleetviewSpotDriftStateUnknown:
+		return true
+	case FleetviewSpotDriftStateVersionDrift:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for FleetviewSpotSeverity.
+const (
+	FleetviewSpotSeverityCritical FleetviewSpotSeverity = "critical"
+	FleetviewSpotSeverityDebug    FleetviewSpotSeverity = "debug"
+	FleetviewSpotSeverityInfo     FleetviewSpotSeverity = "info"
+	FleetviewSpotSeverityWarning  FleetviewSpotSeverity = "warning"
+)
+
+// Valid indicates whether the value is a known member of the FleetviewSpotSeverity enum.
+func (e FleetviewSpotSeverity) Valid() bool {
+	switch e {
+	case FleetviewSpotSeverityCritical:
+		return true
+	case FleetviewSpotSeverityDebug:
+		return true
+	case FleetviewSpotSeverityInfo:
+		return true
+	case FleetviewSpotSeverityWarning:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for FleetviewSpotStatus.
+const (
+	FleetviewSpotStatusActive          FleetviewSpotStatus = "active"
+	FleetviewSpotStatusBootstrapIssued FleetviewSpotStatus = "bootstrap_issued"
+	FleetviewSpotStatusDraining        FleetviewSpotStatus = "draining"
+	FleetviewSpotStatusEnrolling       FleetviewSpotStatus = "enrolling"
+	FleetviewSpotStatusOffline         FleetviewSpotStatus = "offline"
+	FleetviewSpotStatusQuarantined     FleetviewSpotStatus = "quarantined"
+	FleetviewSpotStatusRemoving        FleetviewSpotStatus = "removing"
+	FleetviewSpotStatusRetired         FleetviewSpotStatus = "retired"
+)
+
+// Valid indicates whether the value is a known member of the FleetviewSpotStatus enum.
+func (e FleetviewSpotStatus) Valid() bool {
+	switch e {
+	case FleetviewSpotStatusActive:
+		return true
+	case FleetviewSpotStatusBootstrapIssued:
+		return true
+	case FleetviewSpotStatusDraining:
+		return true
+	case FleetviewSpotStatusEnrolling:
+		return true
+	case FleetviewSpotStatusOffline:
+		return true
+	case FleetviewSpotStatusQuarantined:
+		return true
+	case FleetviewSpotStatusRemoving:
+		return true
+	case FleetviewSpotStatusRetired:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for FleetviewSpotJobKind.
+const (
+	Decommission FleetviewSpotJobKind = "decommission"
+	Onboarding   FleetviewSpotJobKind = "onboarding"
+)
+
+// Valid indicates whether the value is a known member of the FleetviewSpotJobKind enum.
+func (e FleetviewSpotJobKind) Valid() bool {
+	switch e {
+	case Decommission:
+		return true
+	case Onboarding:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for FleetviewSpotJobStatus.
+const (
+	FleetviewSpotJobStatusCompensating             FleetviewSpotJobStatus = "compensating"
+	FleetviewSpotJobStatusFailedManualIntervention FleetviewSpotJobStatus = "failed_manual_intervention"
+	FleetviewSpotJobStatusFailedRetryable          FleetviewSpotJobStatus = "failed_retryable"
+	FleetviewSpotJobStatusPending                  FleetviewSpotJobStatus = "pending"
+	FleetviewSpotJobStatusRunning                  FleetviewSpotJobStatus = "running"
+)
+
+// Valid indicates whether the value is a known member of the FleetviewSpotJobStatus enum.
+func (e FleetviewSpotJobStatus) Valid() bool {
+	switch e {
+	case FleetviewSpotJobStatusCompensating:
+		return true
+	case FleetviewSpotJobStatusFailedManualIntervention:
+		return true
+	case FleetviewSpotJobStatusFailedRetryable:
+		return true
+	case FleetviewSpotJobStatusPending:
+		return true
+	case FleetviewSpotJobStatusRunning:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for IdentityMeViewKind.
 const (
 	IdentityMeViewKindServiceAccount IdentityMeViewKind = "service_account"
@@ -3786,6 +3918,24 @@ func (e SystemBacklogDestination) Valid() bool {
 	}
 }
 
+// Defines values for SystemWorkersKind.
+const (
+	SystemWorkersKindActivity SystemWorkersKind = "activity"
+	SystemWorkersKindWorkflow SystemWorkersKind = "workflow"
+)
+
+// Valid indicates whether the value is a known member of the SystemWorkersKind enum.
+func (e SystemWorkersKind) Valid() bool {
+	switch e {
+	case SystemWorkersKindActivity:
+		return true
+	case SystemWorkersKindWorkflow:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for TerminalSessionState.
 const (
 	TerminalSessionStateClosed  TerminalSessionState = "closed"
@@ -3915,6 +4065,33 @@ func (e ListDecommissionsParamsMode) Valid() bool {
 	}
 }
 
+// Defines values for GetFleetSummaryParamsDriftState.
+const (
+	GetFleetSummaryParamsDriftStateCertificateOnlyRepairNeeded GetFleetSummaryParamsDriftState = "certificate_only_repair_needed"
+	GetFleetSummaryParamsDriftStateConfigDrift                 GetFleetSummaryParamsDriftState = "config_drift"
+	GetFleetSummaryParamsDriftStateInSync                      GetFleetSummaryParamsDriftState = "in_sync"
+	GetFleetSummaryParamsDriftStateUnknown                     GetFleetSummaryParamsDriftState = "unknown"
+	GetFleetSummaryParamsDriftStateVersionDrift                GetFleetSummaryParamsDriftState = "version_drift"
+)
+
+// Valid indicates whether the value is a known member of the GetFleetSummaryParamsDriftState enum.
+func (e GetFleetSummaryParamsDriftState) Valid() bool {
+	switch e {
+	case GetFleetSummaryParamsDriftStateCertificateOnlyRepairNeeded:
+		return true
+	case GetFleetSummaryParamsDriftStateConfigDrift:
+		return true
+	case GetFleetSummaryParamsDriftStateInSync:
+		return true
+	case GetFleetSummaryParamsDriftStateUnknown:
+		return true
+	case GetFleetSummaryParamsDriftStateVersionDrift:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ListMaasSitesParamsStatus.
 const (
 	ListMaasSitesParamsStatusActive   ListMaasSitesParamsStatus = "active"
@@ -3957,6 +4134,57 @@ func (e ListAllNodeTasksParamsStatus) Valid() bool {
 	case ListAllNodeTasksParamsStatusQueued:
 		return true
 	case ListAllNodeTasksParamsStatusSucceeded:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListNodesParamsSort.
+const (
+	ListNodesParamsSortCreatedAt          ListNodesParamsSort = "created_at"
+	ListNodesParamsSortHostname           ListNodesParamsSort = "hostname"
+	ListNodesParamsSortLastAgentContactAt ListNodesParamsSort = "last_agent_contact_at"
+	ListNodesParamsSortRegionCode         ListNodesParamsSort = "region_code"
+	ListNodesParamsSortSku                ListNodesParamsSort = "sku"
+	ListNodesParamsSortStatus             ListNodesParamsSort = "status"
+	ListNodesParamsSortStatusChangedAt    ListNodesParamsSort = "status_changed_at"
+)
+
+// Valid indicates whether the value is a known member of the ListNodesParamsSort enum.
+func (e ListNodesParamsSort) Valid() bool {
+	switch e {
+	case ListNodesParamsSortCreatedAt:
+		return true
+	case ListNodesParamsSortHostname:
+		return true
+	case ListNodesParamsSortLastAgentContactAt:
+		return true
+	case ListNodesParamsSortRegionCode:
+		return true
+	case ListNodesParamsSortSku:
+		return true
+	case ListNodesParamsSortStatus:
+		return true
+	case ListNodesParamsSortStatusChangedAt:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListNodesParamsOrder.
+const (
+	Asc  ListNodesParamsOrder = "asc"
+	Desc ListNodesParamsOrder = "desc"
+)
+
+// Valid indicates whether the value is a known member of the ListNodesParamsOrder enum.
+func (e ListNodesParamsOrder) Valid() bool {
+	switch e {
+	case Asc:
+		return true
+	case Desc:
 		return true
 	default:
 		return false
@@ -5776,6 +6004,11 @@ type DecommissionStageView struct {
 	// Examples: Release in MAAS
 	Title string `json:"title"`
 
+	// TypicalSeconds How long it typically takes: the median over those that went through it last, from the beginning of the attempt that succeeded. Absent: none has.
+	//
+	// Examples: 412.5
+	TypicalSeconds *float64 `json:"typical_seconds,omitempty"`
+
 	// Usually How long it usually takes; absent: seconds.
 	Usually *string `json:"usually,omitempty"`
 }
@@ -5964,6 +6197,193 @@ type FieldError struct {
 // FindingState defines model for FindingState.
 type FindingState string
 
+// FleetviewAgentCounts defines model for FleetviewAgentCounts.
+type FleetviewAgentCounts struct {
+	// Current The agent is what it should be.
+	Current int64 `json:"current"`
+
+	// Drift Another version, configuration or certificate is due.
+	Drift int64 `json:"drift"`
+
+	// UnknownBuild Nobody can tell what the agent was built of, or there is none yet.
+	UnknownBuild int64 `json:"unknown_build"`
+}
+
+// FleetviewFindingCounts defines model for FleetviewFindingCounts.
+type FleetviewFindingCounts struct {
+	Critical int64 `json:"critical"`
+	Debug    int64 `json:"debug"`
+	Info     int64 `json:"info"`
+	Warning  int64 `json:"warning"`
+}
+
+// FleetviewJobCounts defines model for FleetviewJobCounts.
+type FleetviewJobCounts struct {
+	// DecommissionsParked Those that wait for an operator.
+	DecommissionsParked int64 `json:"decommissions_parked"`
+
+	// DecommissionsRunning Those that wait for nobody but their turn.
+	DecommissionsRunning int64 `json:"decommissions_running"`
+
+	// OnboardingsParked Those that wait for an operator.
+	OnboardingsParked int64 `json:"onboardings_parked"`
+
+	// OnboardingsRunning Those that wait for nobody but their turn.
+	OnboardingsRunning int64 `json:"onboardings_running"`
+}
+
+// FleetviewMap defines model for FleetviewMap.
+type FleetviewMap struct {
+	// AsOf When it was so; nothing here is older.
+	AsOf time.Time `json:"as_of"`
+
+	// Nodes The nodes that are not deleted, at most 20000, in the order of region and hostname.
+	Nodes []FleetviewSpot `json:"nodes"`
+
+	// Truncated Whether there are more nodes than these.
+	Truncated bool `json:"truncated"`
+}
+
+// FleetviewRegion defines model for FleetviewRegion.
+type FleetviewRegion struct {
+	ByStatus FleetviewStatusCounts `json:"by_status"`
+
+	// RegionCode Examples: eu-1
+	RegionCode string `json:"region_code"`
+
+	// Total Nodes that it has.
+	Total int64 `json:"total"`
+}
+
+// FleetviewSKUCount defines model for FleetviewSKUCount.
+type FleetviewSKUCount struct {
+	// Sku Examples: h200-sxm-baremetal-8g
+	Sku   string `json:"sku"`
+	Total int64  `json:"total"`
+}
+
+// FleetviewSiteCount defines model for FleetviewSiteCount.
+type FleetviewSiteCount struct {
+	ByStatus FleetviewStatusCounts `json:"by_status"`
+
+	// Name Examples: dc1
+	Name string `json:"name"`
+
+	// RegionCode Examples: eu-1
+	RegionCode string `json:"region_code"`
+
+	// SiteId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	SiteId openapi_types.UUID `json:"site_id"`
+
+	// Total Nodes that it has.
+	Total int64 `json:"total"`
+}
+
+// FleetviewSpot defines model for FleetviewSpot.
+type FleetviewSpot struct {
+	// DriftState Whether its agent is what it should be.
+	DriftState FleetviewSpotDriftState `json:"drift_state"`
+
+	// Hostname Examples: c07u31
+	Hostname string `json:"hostname"`
+
+	// Job The job that works on it; absent: none does.
+	Job *FleetviewSpotJob `json:"job,omitempty"`
+
+	// NodeId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	NodeId openapi_types.UUID `json:"node_id"`
+
+	// RegionCode Examples: eu-1
+	RegionCode  string `json:"region_code"`
+	Schedulable bool   `json:"schedulable"`
+
+	// Severity Of its worst finding that is not over; absent: it has none.
+	Severity *FleetviewSpotSeverity `json:"severity,omitempty"`
+
+	// SiteId The site that it has a machine of, or is being onboarded at; absent: none.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	SiteId *openapi_types.UUID `json:"site_id,omitempty"`
+	Status FleetviewSpotStatus `json:"status"`
+}
+
+// FleetviewSpotDriftState Whether its agent is what it should be.
+type FleetviewSpotDriftState string
+
+// FleetviewSpotSeverity Of its worst finding that is not over; absent: it has none.
+type FleetviewSpotSeverity string
+
+// FleetviewSpotStatus defines model for FleetviewSpot.Status.
+type FleetviewSpotStatus string
+
+// FleetviewSpotJob defines model for FleetviewSpotJob.
+type FleetviewSpotJob struct {
+	// JobId Id of the onboarding or decommission.
+	JobId  openapi_types.UUID     `json:"job_id"`
+	Kind   FleetviewSpotJobKind   `json:"kind"`
+	Status FleetviewSpotJobStatus `json:"status"`
+}
+
+// FleetviewSpotJobKind defines model for FleetviewSpotJob.Kind.
+type FleetviewSpotJobKind string
+
+// FleetviewSpotJobStatus defines model for FleetviewSpotJob.Status.
+type FleetviewSpotJobStatus string
+
+// FleetviewStatusCounts defines model for FleetviewStatusCounts.
+type FleetviewStatusCounts struct {
+	Active          int64 `json:"active"`
+	BootstrapIssued int64 `json:"bootstrap_issued"`
+	Draining        int64 `json:"draining"`
+	Enrolling       int64 `json:"enrolling"`
+	Offline         int64 `json:"offline"`
+	Quarantined     int64 `json:"quarantined"`
+	Removing        int64 `json:"removing"`
+	Retired         int64 `json:"retired"`
+}
+
+// FleetviewSummary defines model for FleetviewSummary.
+type FleetviewSummary struct {
+	// Agents Nodes by their agent; each is counted once.
+	Agents FleetviewAgentCounts `json:"agents"`
+
+	// AsOf When it was so; nothing here is older.
+	AsOf time.Time `json:"as_of"`
+
+	// ByStatus Nodes by their state.
+	ByStatus FleetviewStatusCounts `json:"by_status"`
+
+	// Findings Findings of reconciliation that are not over. Those that are not about a node are counted unless sku, q or drift_state narrows.
+	Findings FleetviewFindingCounts `json:"findings"`
+
+	// GpusTotal GPUs of them all.
+	GpusTotal int64 `json:"gpus_total"`
+
+	// Held Nodes that an operator or an operation keeps out of scheduling.
+	Held int64 `json:"held"`
+
+	// Jobs Jobs that are not over.
+	Jobs FleetviewJobCounts `json:"jobs"`
+
+	// Regions The regions that have nodes.
+	Regions []FleetviewRegion `json:"regions"`
+
+	// Schedulable Nodes that new work may be placed on.
+	Schedulable int64 `json:"schedulable"`
+
+	// Sites The sites, those without nodes included.
+	Sites []FleetviewSiteCount `json:"sites"`
+
+	// Skus The kinds of machines that there are.
+	Skus []FleetviewSKUCount `json:"skus"`
+
+	// Tainted Nodes not proven clean since a tenant had access or they were found unclean.
+	Tainted int64 `json:"tainted"`
+
+	// Total Nodes that are not deleted.
+	Total int64 `json:"total"`
+}
+
 // HealthState defines model for HealthState.
 type HealthState struct {
 	CheckedAt time.Time `json:"checked_at"`
@@ -5977,6 +6397,11 @@ type HealthState struct {
 	Remedy *string `json:"remedy,omitempty"`
 	TookMs int64   `json:"took_ms"`
 	Up     bool    `json:"up"`
+}
+
+// IdentityBrowserSessionView defines model for IdentityBrowserSessionView.
+type IdentityBrowserSessionView struct {
+	ExpiresAt time.Time `json:"expires_at"`
 }
 
 // IdentityFinishSignInBody defines model for IdentityFinishSignInBody.
@@ -5999,6 +6424,12 @@ type IdentityMeView struct {
 	// Kind A person or a program.
 	Kind IdentityMeViewKind `json:"kind"`
 	Name string             `json:"name"`
+
+	// Permissions What you may do on anything at all, with this token; sorted.
+	Permissions []string `json:"permissions"`
+
+	// PlatformPermissions What you may do on the platform itself, with this token; sorted.
+	PlatformPermissions []string `json:"platform_permissions"`
 
 	// PlatformRole Role on the platform itself.
 	PlatformRole IdentityMeViewPlatformRole `json:"platform_role"`
@@ -6090,6 +6521,21 @@ type IdentityNewServiceAccountBody struct {
 
 // IdentityNewServiceAccountBodyRole What it may do; not above your own role.
 type IdentityNewServiceAccountBodyRole string
+
+// IdentityNewSessionBody defines model for IdentityNewSessionBody.
+type IdentityNewSessionBody struct {
+	// Code What the identity provider sent back; with state and code_verifier.
+	Code *string `json:"code,omitempty"`
+
+	// CodeVerifier What the code challenge was made of.
+	CodeVerifier *string `json:"code_verifier,omitempty"`
+
+	// State The state that came back with it.
+	State *string `json:"state,omitempty"`
+
+	// Token A token of a person; alone.
+	Token *string `json:"token,omitempty"`
+}
 
 // IdentityNewTokenBody defines model for IdentityNewTokenBody.
 type IdentityNewTokenBody struct {
@@ -7620,6 +8066,11 @@ type OnboardingStageView struct {
 	//
 	// Examples: Wait until Deployed
 	Title string `json:"title"`
+
+	// TypicalSeconds How long it typically takes: the median over those that went through it last, from the beginning of the attempt that succeeded. Absent: none has.
+	//
+	// Examples: 412.5
+	TypicalSeconds *float64 `json:"typical_seconds,omitempty"`
 
 	// Usually How long it usually takes; absent: seconds.
 	Usually *string `json:"usually,omitempty"`
@@ -9423,9 +9874,18 @@ type SystemBacklog struct {
 // SystemBacklogDestination defines model for SystemBacklog.Destination.
 type SystemBacklogDestination string
 
+// SystemLinks defines model for SystemLinks.
+type SystemLinks struct {
+	// TemporalUi web interface of Temporal; absent: there is none
+	TemporalUi *string `json:"temporal_ui,omitempty"`
+}
+
 // SystemStatus defines model for SystemStatus.
 type SystemStatus struct {
 	Dependencies *[]HealthState `json:"dependencies"`
+
+	// Links where to see more
+	Links SystemLinks `json:"links"`
 
 	// Outbox what waits to be delivered
 	Outbox *[]SystemBacklog `json:"outbox"`
@@ -9436,7 +9896,32 @@ type SystemStatus struct {
 	// Roles what this replica does
 	Roles   *[]string `json:"roles"`
 	Version string    `json:"version"`
+
+	// Workers what waits for workers; empty when Temporal does not say
+	Workers []SystemWorkers `json:"workers"`
+
+	// WorkersError why Temporal does not say what waits for workers; absent: it does
+	WorkersError *string `json:"workers_error,omitempty"`
 }
+
+// SystemWorkers defines model for SystemWorkers.
+type SystemWorkers struct {
+	// Backlog tasks that wait for a worker, approximately
+	Backlog int64 `json:"backlog"`
+
+	// Kind decisions of workflows, or activities that they ask for
+	Kind SystemWorkersKind `json:"kind"`
+
+	// OldestAgeSeconds how long the oldest of them has waited
+	OldestAgeSeconds float64 `json:"oldest_age_seconds"`
+
+	// Pollers workers that asked for work within the last minutes
+	Pollers   int64  `json:"pollers"`
+	TaskQueue string `json:"task_queue"`
+}
+
+// SystemWorkersKind decisions of workflows, or activities that they ask for
+type SystemWorkersKind string
 
 // TerminalClosing defines model for TerminalClosing.
 type TerminalClosing struct {
@@ -9585,6 +10070,12 @@ type ResumeDecommissionBatchParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// ListDecommissionStagesParams defines parameters for ListDecommissionStages.
+type ListDecommissionStagesParams struct {
+	// SiteId How long stages typically take is then what they take at this site; absent: at all sites.
+	SiteId *openapi_types.UUID `form:"site_id,omitempty" json:"site_id,omitempty"`
+}
+
 // ListDecommissionsParams defines parameters for ListDecommissions.
 type ListDecommissionsParams struct {
 	// Cursor Where to continue: next_cursor of the page before.
@@ -9694,6 +10185,36 @@ type ResumeDecommissionParams struct {
 type RetryDecommissionParams struct {
 	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// GetFleetSummaryParams defines parameters for GetFleetSummary.
+type GetFleetSummaryParams struct {
+	// RegionCode Only nodes of this region.
+	RegionCode *string `form:"region_code,omitempty" json:"region_code,omitempty"`
+
+	// SiteId Only nodes of this site: they have a machine of it, or are being onboarded there.
+	SiteId *openapi_types.UUID `form:"site_id,omitempty" json:"site_id,omitempty"`
+
+	// Sku Only nodes of this kind.
+	Sku *string `form:"sku,omitempty" json:"sku,omitempty"`
+
+	// Q Only nodes that have this in their hostname or host, whatever the case, or whose id starts so.
+	Q *string `form:"q,omitempty" json:"q,omitempty"`
+
+	// DriftState Only nodes whose agent is so.
+	DriftState *GetFleetSummaryParamsDriftState `form:"drift_state,omitempty" json:"drift_state,omitempty"`
+}
+
+// GetFleetSummaryParamsDriftState defines parameters for GetFleetSummary.
+type GetFleetSummaryParamsDriftState string
+
+// GetFleetMapParams defines parameters for GetFleetMap.
+type GetFleetMapParams struct {
+	// RegionCode Only nodes of this region.
+	RegionCode *string `form:"region_code,omitempty" json:"region_code,omitempty"`
+
+	// SiteId Only nodes of this site: they have a machine of it, or are being onboarded there.
+	SiteId *openapi_types.UUID `form:"site_id,omitempty" json:"site_id,omitempty"`
 }
 
 // ListMaasSitesParams defines parameters for ListMaasSites.
@@ -9875,14 +10396,29 @@ type ListNodesParams struct {
 	// PageSize How many items at most.
 	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
 
+	// Sort What to sort by; without it, in the order of creation. Nodes never heard of come before all others.
+	Sort *ListNodesParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
+
+	// Order Which way to sort.
+	Order *ListNodesParamsOrder `form:"order,omitempty" json:"order,omitempty"`
+
+	// Q Only nodes that have this in their hostname or host, whatever the case, or whose id starts so.
+	Q *string `form:"q,omitempty" json:"q,omitempty"`
+
 	// Status Only nodes in this state; without it, all but deleted ones.
 	Status *ListNodesParamsStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// Statuses Only nodes in one of these states: repeated, or divided by commas. status, when given, is one more of them.
+	Statuses *[]string `form:"statuses,omitempty" json:"statuses,omitempty"`
 
 	// Sku Only nodes of this kind.
 	Sku *string `form:"sku,omitempty" json:"sku,omitempty"`
 
 	// RegionCode Only nodes of this region.
 	RegionCode *string `form:"region_code,omitempty" json:"region_code,omitempty"`
+
+	// SiteId Only nodes of this site: they have a machine of it, or are being onboarded there.
+	SiteId *openapi_types.UUID `form:"site_id,omitempty" json:"site_id,omitempty"`
 
 	// Hostname Only nodes whose hostname starts so.
 	Hostname *string `form:"hostname,omitempty" json:"hostname,omitempty"`
@@ -9896,6 +10432,12 @@ type ListNodesParams struct {
 	// DriftState Only nodes whose agent is so.
 	DriftState *ListNodesParamsDriftState `form:"drift_state,omitempty" json:"drift_state,omitempty"`
 }
+
+// ListNodesParamsSort defines parameters for ListNodes.
+type ListNodesParamsSort string
+
+// ListNodesParamsOrder defines parameters for ListNodes.
+type ListNodesParamsOrder string
 
 // ListNodesParamsStatus defines parameters for ListNodes.
 type ListNodesParamsStatus string
@@ -10072,6 +10614,12 @@ type PauseOnboardingBatchParams struct {
 type ResumeOnboardingBatchParams struct {
 	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ListOnboardingStagesParams defines parameters for ListOnboardingStages.
+type ListOnboardingStagesParams struct {
+	// SiteId How long stages typically take is then what they take at this site; absent: at all sites.
+	SiteId *openapi_types.UUID `form:"site_id,omitempty" json:"site_id,omitempty"`
 }
 
 // ListOnboardingsParams defines parameters for ListOnboardings.
@@ -10815,6 +11363,9 @@ type StartOidcSignInJSONRequestBody = IdentityStartSignInBody
 // FinishOidcSignInJSONRequestBody defines body for FinishOidcSignIn for application/json ContentType.
 type FinishOidcSignInJSONRequestBody = IdentityFinishSignInBody
 
+// CreateSessionJSONRequestBody defines body for CreateSession for application/json ContentType.
+type CreateSessionJSONRequestBody = IdentityNewSessionBody
+
 // CreateMyTokenJSONRequestBody defines body for CreateMyToken for application/json ContentType.
 type CreateMyTokenJSONRequestBody = IdentityNewTokenBody
 
@@ -10983,10 +11534,10 @@ type ClientInterface interface {
 
 	// ListDecommissionStages List the modes of decommissions and their stages
 	//
-	// What each stage looks at, does and waits for, how it fails, and what is done then.
+	// What each stage looks at, does and waits for, how it fails, what is done then, and how long each typically takes.
 	//
 	// Corresponds with GET /api/v1/admin/decommission-stages (the `ListDecommissionStages` operationId).
-	ListDecommissionStages(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+	ListDecommissionStages(ctx context.Context, params *ListDecommissionStagesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListDecommissions List decommissions, newest first
 	//
@@ -11187,6 +11738,18 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/retry (the `RetryDecommission` operationId).
 	RetryDecommission(ctx context.Context, decommissionId openapi_types.UUID, params *RetryDecommissionParams, body RetryDecommissionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetFleetSummary Count the nodes of the fleet by how they are
+	//
+	// Corresponds with GET /api/v1/admin/fleet (the `GetFleetSummary` operationId).
+	GetFleetSummary(ctx context.Context, params *GetFleetSummaryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetFleetMap Show every node with what tells at a glance how it is
+	//
+	// One answer without pages, for an overview of a whole site or fleet.
+	//
+	// Corresponds with GET /api/v1/admin/fleet/map (the `GetFleetMap` operationId).
+	GetFleetMap(ctx context.Context, params *GetFleetMapParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListMaasSites List the MAAS sites
 	//
@@ -11780,10 +12343,10 @@ type ClientInterface interface {
 
 	// ListOnboardingStages List the stages of an onboarding
 	//
-	// What each looks at, does and waits for, how it fails, and what is done then.
+	// What each looks at, does and waits for, how it fails, what is done then, and how long each typically takes.
 	//
 	// Corresponds with GET /api/v1/admin/onboarding-stages (the `ListOnboardingStages` operationId).
-	ListOnboardingStages(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+	ListOnboardingStages(ctx context.Context, params *ListOnboardingStagesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListOnboardings List onboardings, newest first
 	//
@@ -12393,6 +12956,24 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/auth/oidc/exchange (the `FinishOidcSignIn` operationId).
 	FinishOidcSignIn(ctx context.Context, body FinishOidcSignInJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// CreateSessionWithBody Sign a browser in, with a token or at the end of a sign-in through the identity provider
+	//
+	// The session comes as a cookie that scripts cannot read and other sites cannot use; it is in no answer. It can do what the token can, and ends with it at the latest. Changes that come with the cookie must come from pages of this origin.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/auth/session (the `CreateSession` operationId).
+	CreateSessionWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateSession Sign a browser in, with a token or at the end of a sign-in through the identity provider
+	//
+	// The session comes as a cookie that scripts cannot read and other sites cannot use; it is in no answer. It can do what the token can, and ends with it at the latest. Changes that come with the cookie must come from pages of this origin.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/auth/session (the `CreateSession` operationId).
+	CreateSession(ctx context.Context, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListCertificateKeys List the public keys that certificates are verified with
 	//
 	// All that sign or ever signed. Get them once, from a place you trust, and keep them beside the certificates.
@@ -12807,11 +13388,11 @@ func (c *Client) ResumeDecommissionBatch(ctx context.Context, batchId openapi_ty
 
 // ListDecommissionStages List the modes of decommissions and their stages
 //
-// What each stage looks at, does and waits for, how it fails, and what is done then.
+// What each stage looks at, does and waits for, how it fails, what is done then, and how long each typically takes.
 //
 // Corresponds with GET /api/v1/admin/decommission-stages (the `ListDecommissionStages` operationId).
-func (c *Client) ListDecommissionStages(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewListDecommissionStagesRequest(c.Server)
+func (c *Client) ListDecommissionStages(ctx context.Context, params *ListDecommissionStagesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListDecommissionStagesRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -13252,6 +13833,38 @@ func (c *Client) RetryDecommissionWithBody(ctx context.Context, decommissionId o
 // Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/retry (the `RetryDecommission` operationId).
 func (c *Client) RetryDecommission(ctx context.Context, decommissionId openapi_types.UUID, params *RetryDecommissionParams, body RetryDecommissionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewRetryDecommissionRequest(c.Server, decommissionId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetFleetSummary Count the nodes of the fleet by how they are
+//
+// Corresponds with GET /api/v1/admin/fleet (the `GetFleetSummary` operationId).
+func (c *Client) GetFleetSummary(ctx context.Context, params *GetFleetSummaryParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetFleetSummaryRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetFleetMap Show every node with what tells at a glance how it is
+//
+// One answer without pages, for an overview of a whole site or fleet.
+//
+// Corresponds with GET /api/v1/admin/fleet/map (the `GetFleetMap` operationId).
+func (c *Client) GetFleetMap(ctx context.Context, params *GetFleetMapParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetFleetMapRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -14634,11 +15247,11 @@ func (c *Client) ResumeOnboardingBatch(ctx context.Context, batchId openapi_type
 
 // ListOnboardingStages List the stages of an onboarding
 //
-// What each looks at, does and waits for, how it fails, and what is done then.
+// What each looks at, does and waits for, how it fails, what is done then, and how long each typically takes.
 //
 // Corresponds with GET /api/v1/admin/onboarding-stages (the `ListOnboardingStages` operationId).
-func (c *Client) ListOnboardingStages(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewListOnboardingStagesRequest(c.Server)
+func (c *Client) ListOnboardingStages(ctx context.Context, params *ListOnboardingStagesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListOnboardingStagesRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -16057,6 +16670,44 @@ func (c *Client) FinishOidcSignIn(ctx context.Context, body FinishOidcSignInJSON
 	return c.Client.Do(req)
 }
 
+// CreateSessionWithBody Sign a browser in, with a token or at the end of a sign-in through the identity provider
+//
+// The session comes as a cookie that scripts cannot read and other sites cannot use; it is in no answer. It can do what the token can, and ends with it at the latest. Changes that come with the cookie must come from pages of this origin.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/auth/session (the `CreateSession` operationId).
+func (c *Client) CreateSessionWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSessionRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateSession Sign a browser in, with a token or at the end of a sign-in through the identity provider
+//
+// The session comes as a cookie that scripts cannot read and other sites cannot use; it is in no answer. It can do what the token can, and ends with it at the latest. Changes that come with the cookie must come from pages of this origin.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/auth/session (the `CreateSession` operationId).
+func (c *Client) CreateSession(ctx context.Context, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSessionRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListCertificateKeys List the public keys that certificates are verified with
 //
 // All that sign or ever signed. Get them once, from a place you trust, and keep them beside the certificates.
@@ -17204,7 +17855,7 @@ func NewResumeDecommissionBatchRequestWithBody(server string, batchId openapi_ty
 }
 
 // NewListDecommissionStagesRequest constructs an http.Request for the ListDecommissionStages method
-func NewListDecommissionStagesRequest(server string) (*http.Request, error) {
+func NewListDecommissionStagesRequest(server string, params *ListDecommissionStagesParams) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -17220,6 +17871,33 @@ func NewListDecommissionStagesRequest(server string) (*http.Request, error) {
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.SiteId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "site_id", *params.SiteId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -18194,6 +18872,174 @@ func NewRetryDecommissionRequestWithBody(server string, decommissionId openapi_t
 			req.Header.Set("Idempotency-Key", headerParam0)
 		}
 
+	}
+
+	return req, nil
+}
+
+// NewGetFleetSummaryRequest constructs an http.Request for the GetFleetSummary method
+func NewGetFleetSummaryRequest(server string, params *GetFleetSummaryParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/fleet")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.RegionCode != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "region_code", *params.RegionCode, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SiteId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "site_id", *params.SiteId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Sku != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "sku", *params.Sku, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Q != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "q", *params.Q, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.DriftState != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "drift_state", *params.DriftState, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetFleetMapRequest constructs an http.Request for the GetFleetMap method
+func NewGetFleetMapRequest(server string, params *GetFleetMapParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/fleet/map")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.RegionCode != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "region_code", *params.RegionCode, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SiteId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "site_id", *params.SiteId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
 	}
 
 	return req, nil
@@ -19782,9 +20628,57 @@ func NewListNodesRequest(server string, params *ListNodesParams) (*http.Request,
 
 		}
 
+		if params.Sort != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "sort", *params.Sort, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Order != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "order", *params.Order, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Q != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "q", *params.Q, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Status != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Statuses != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "statuses", *params.Statuses, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -19809,6 +20703,18 @@ func NewListNodesRequest(server string, params *ListNodesParams) (*http.Request,
 		if params.RegionCode != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "region_code", *params.RegionCode, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SiteId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "site_id", *params.SiteId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -21434,7 +22340,7 @@ func NewResumeOnboardingBatchRequestWithBody(server string, batchId openapi_type
 }
 
 // NewListOnboardingStagesRequest constructs an http.Request for the ListOnboardingStages method
-func NewListOnboardingStagesRequest(server string) (*http.Request, error) {
+func NewListOnboardingStagesRequest(server string, params *ListOnboardingStagesParams) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -21450,6 +22356,33 @@ func NewListOnboardingStagesRequest(server string) (*http.Request, error) {
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.SiteId != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "site_id", *params.SiteId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -24624,6 +25557,46 @@ func NewFinishOidcSignInRequestWithBody(server string, contentType string, body 
 	return req, nil
 }
 
+// NewCreateSessionRequest calls the generic CreateSession builder with application/json body
+func NewCreateSessionRequest(server string, body CreateSessionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateSessionRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewCreateSessionRequestWithBody constructs an http.Request for the CreateSession method, with any body, and a specified content type
+func NewCreateSessionRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/auth/session")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewListCertificateKeysRequest constructs an http.Request for the ListCertificateKeys method
 func NewListCertificateKeysRequest(server string) (*http.Request, error) {
 	var err error
@@ -26433,12 +27406,12 @@ type ClientWithResponsesInterface interface {
 
 	// ListDecommissionStagesWithResponse List the modes of decommissions and their stages
 	//
-	// What each stage looks at, does and waits for, how it fails, and what is done then.
+	// What each stage looks at, does and waits for, how it fails, what is done then, and how long each typically takes.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/decommission-stages (the `ListDecommissionStages` operationId).
-	ListDecommissionStagesWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListDecommissionStagesResponse, error)
+	ListDecommissionStagesWithResponse(ctx context.Context, params *ListDecommissionStagesParams, reqEditors ...RequestEditorFn) (*ListDecommissionStagesResponse, error)
 
 	// ListDecommissionsWithResponse List decommissions, newest first
 	//
@@ -26651,6 +27624,22 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/admin/decommissions/{decommission_id}/retry (the `RetryDecommission` operationId).
 	RetryDecommissionWithResponse(ctx context.Context, decommissionId openapi_types.UUID, params *RetryDecommissionParams, body RetryDecommissionJSONRequestBody, reqEditors ...RequestEditorFn) (*RetryDecommissionResponse, error)
+
+	// GetFleetSummaryWithResponse Count the nodes of the fleet by how they are
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/fleet (the `GetFleetSummary` operationId).
+	GetFleetSummaryWithResponse(ctx context.Context, params *GetFleetSummaryParams, reqEditors ...RequestEditorFn) (*GetFleetSummaryResponse, error)
+
+	// GetFleetMapWithResponse Show every node with what tells at a glance how it is
+	//
+	// One answer without pages, for an overview of a whole site or fleet.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/fleet/map (the `GetFleetMap` operationId).
+	GetFleetMapWithResponse(ctx context.Context, params *GetFleetMapParams, reqEditors ...RequestEditorFn) (*GetFleetMapResponse, error)
 
 	// ListMaasSitesWithResponse List the MAAS sites
 	//
@@ -27292,12 +28281,12 @@ type ClientWithResponsesInterface interface {
 
 	// ListOnboardingStagesWithResponse List the stages of an onboarding
 	//
-	// What each looks at, does and waits for, how it fails, and what is done then.
+	// What each looks at, does and waits for, how it fails, what is done then, and how long each typically takes.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/onboarding-stages (the `ListOnboardingStages` operationId).
-	ListOnboardingStagesWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListOnboardingStagesResponse, error)
+	ListOnboardingStagesWithResponse(ctx context.Context, params *ListOnboardingStagesParams, reqEditors ...RequestEditorFn) (*ListOnboardingStagesResponse, error)
 
 	// ListOnboardingsWithResponse List onboardings, newest first
 	//
@@ -27958,6 +28947,24 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/auth/oidc/exchange (the `FinishOidcSignIn` operationId).
 	FinishOidcSignInWithResponse(ctx context.Context, body FinishOidcSignInJSONRequestBody, reqEditors ...RequestEditorFn) (*FinishOidcSignInResponse, error)
+
+	// CreateSessionWithBodyWithResponse Sign a browser in, with a token or at the end of a sign-in through the identity provider
+	//
+	// The session comes as a cookie that scripts cannot read and other sites cannot use; it is in no answer. It can do what the token can, and ends with it at the latest. Changes that come with the cookie must come from pages of this origin.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/auth/session (the `CreateSession` operationId).
+	CreateSessionWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSessionResponse, error)
+
+	// CreateSessionWithResponse Sign a browser in, with a token or at the end of a sign-in through the identity provider
+	//
+	// The session comes as a cookie that scripts cannot read and other sites cannot use; it is in no answer. It can do what the token can, and ends with it at the latest. Changes that come with the cookie must come from pages of this origin.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/auth/session (the `CreateSession` operationId).
+	CreateSessionWithResponse(ctx context.Context, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSessionResponse, error)
 
 	// ListCertificateKeysWithResponse List the public keys that certificates are verified with
 	//
@@ -30810,6 +31817,200 @@ func (r RetryDecommissionResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r RetryDecommissionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetFleetSummaryResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *FleetviewSummary
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetFleetSummaryResponse) GetJSON200() *FleetviewSummary {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r GetFleetSummaryResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r GetFleetSummaryResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r GetFleetSummaryResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r GetFleetSummaryResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r GetFleetSummaryResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r GetFleetSummaryResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r GetFleetSummaryResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r GetFleetSummaryResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r GetFleetSummaryResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetFleetSummaryResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetFleetSummaryResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetFleetSummaryResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetFleetMapResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *FleetviewMap
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetFleetMapResponse) GetJSON200() *FleetviewMap {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r GetFleetMapResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r GetFleetMapResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r GetFleetMapResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r GetFleetMapResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r GetFleetMapResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r GetFleetMapResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r GetFleetMapResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r GetFleetMapResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r GetFleetMapResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetFleetMapResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetFleetMapResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetFleetMapResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -42545,6 +43746,11 @@ func (r UpdateUserResponse) ContentType() string {
 	return ""
 }
 
+// SignOutResponse204Headers the declared response headers of an HTTP 204 response for SignOut
+type SignOutResponse204Headers struct {
+	SetCookie *string
+}
+
 type SignOutResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -42552,6 +43758,8 @@ type SignOutResponse struct {
 	ApplicationproblemJSON400 *Problem
 	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
 	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
 	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
 	ApplicationproblemJSON409 *Problem
 	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
@@ -42568,6 +43776,8 @@ type SignOutResponse struct {
 	ApplicationproblemJSON503 *Problem
 	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
 	ApplicationproblemJSON504 *Problem
+	// Headers204 the parsed response headers for an HTTP 204 response
+	Headers204 *SignOutResponse204Headers
 }
 
 // GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
@@ -42578,6 +43788,11 @@ func (r SignOutResponse) GetApplicationproblemJSON400() *Problem {
 // GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
 func (r SignOutResponse) GetApplicationproblemJSON401() *Problem {
 	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r SignOutResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
 }
 
 // GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
@@ -42934,6 +44149,131 @@ func (r FinishOidcSignInResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r FinishOidcSignInResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreateSessionResponse200Headers the declared response headers of an HTTP 200 response for CreateSession
+type CreateSessionResponse200Headers struct {
+	SetCookie *string
+}
+
+type CreateSessionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *IdentityBrowserSessionView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *CreateSessionResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CreateSessionResponse) GetJSON200() *IdentityBrowserSessionView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r CreateSessionResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r CreateSessionResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r CreateSessionResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r CreateSessionResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r CreateSessionResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r CreateSessionResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r CreateSessionResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r CreateSessionResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r CreateSessionResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r CreateSessionResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r CreateSessionResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateSessionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateSessionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateSessionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateSessionResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -43399,6 +44739,8 @@ type CreateMyTokenResponse struct {
 	ApplicationproblemJSON400 *Problem
 	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
 	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
 	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
 	ApplicationproblemJSON409 *Problem
 	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
@@ -43430,6 +44772,11 @@ func (r CreateMyTokenResponse) GetApplicationproblemJSON400() *Problem {
 // GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
 func (r CreateMyTokenResponse) GetApplicationproblemJSON401() *Problem {
 	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r CreateMyTokenResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
 }
 
 // GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
@@ -43508,6 +44855,8 @@ type RevokeMyTokenResponse struct {
 	ApplicationproblemJSON400 *Problem
 	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
 	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
 	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
 	ApplicationproblemJSON404 *Problem
 	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
@@ -43536,6 +44885,11 @@ func (r RevokeMyTokenResponse) GetApplicationproblemJSON400() *Problem {
 // GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
 func (r RevokeMyTokenResponse) GetApplicationproblemJSON401() *Problem {
 	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r RevokeMyTokenResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
 }
 
 // GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
@@ -46332,13 +47686,13 @@ func (c *ClientWithResponses) ResumeDecommissionBatchWithResponse(ctx context.Co
 
 // ListDecommissionStagesWithResponse List the modes of decommissions and their stages
 //
-// What each stage looks at, does and waits for, how it fails, and what is done then.
+// What each stage looks at, does and waits for, how it fails, what is done then, and how long each typically takes.
 //
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/admin/decommission-stages (the `ListDecommissionStages` operationId).
-func (c *ClientWithResponses) ListDecommissionStagesWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListDecommissionStagesResponse, error) {
-	rsp, err := c.ListDecommissionStages(ctx, reqEditors...)
+func (c *ClientWithResponses) ListDecommissionStagesWithResponse(ctx context.Context, params *ListDecommissionStagesParams, reqEditors ...RequestEditorFn) (*ListDecommissionStagesResponse, error) {
+	rsp, err := c.ListDecommissionStages(ctx, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -46699,6 +48053,34 @@ func (c *ClientWithResponses) RetryDecommissionWithResponse(ctx context.Context,
 		return nil, err
 	}
 	return ParseRetryDecommissionResponse(rsp)
+}
+
+// GetFleetSummaryWithResponse Count the nodes of the fleet by how they are
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/fleet (the `GetFleetSummary` operationId).
+func (c *ClientWithResponses) GetFleetSummaryWithResponse(ctx context.Context, params *GetFleetSummaryParams, reqEditors ...RequestEditorFn) (*GetFleetSummaryResponse, error) {
+	rsp, err := c.GetFleetSummary(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetFleetSummaryResponse(rsp)
+}
+
+// GetFleetMapWithResponse Show every node with what tells at a glance how it is
+//
+// One answer without pages, for an overview of a whole site or fleet.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/fleet/map (the `GetFleetMap` operationId).
+func (c *ClientWithResponses) GetFleetMapWithResponse(ctx context.Context, params *GetFleetMapParams, reqEditors ...RequestEditorFn) (*GetFleetMapResponse, error) {
+	rsp, err := c.GetFleetMap(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetFleetMapResponse(rsp)
 }
 
 // ListMaasSitesWithResponse List the MAAS sites
@@ -47809,13 +49191,13 @@ func (c *ClientWithResponses) ResumeOnboardingBatchWithResponse(ctx context.Cont
 
 // ListOnboardingStagesWithResponse List the stages of an onboarding
 //
-// What each looks at, does and waits for, how it fails, and what is done then.
+// What each looks at, does and waits for, how it fails, what is done then, and how long each typically takes.
 //
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/admin/onboarding-stages (the `ListOnboardingStages` operationId).
-func (c *ClientWithResponses) ListOnboardingStagesWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListOnboardingStagesResponse, error) {
-	rsp, err := c.ListOnboardingStages(ctx, reqEditors...)
+func (c *ClientWithResponses) ListOnboardingStagesWithResponse(ctx context.Context, params *ListOnboardingStagesParams, reqEditors ...RequestEditorFn) (*ListOnboardingStagesResponse, error) {
+	rsp, err := c.ListOnboardingStages(ctx, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -48960,6 +50342,36 @@ func (c *ClientWithResponses) FinishOidcSignInWithResponse(ctx context.Context, 
 		return nil, err
 	}
 	return ParseFinishOidcSignInResponse(rsp)
+}
+
+// CreateSessionWithBodyWithResponse Sign a browser in, with a token or at the end of a sign-in through the identity provider
+//
+// The session comes as a cookie that scripts cannot read and other sites cannot use; it is in no answer. It can do what the token can, and ends with it at the latest. Changes that come with the cookie must come from pages of this origin.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/auth/session (the `CreateSession` operationId).
+func (c *ClientWithResponses) CreateSessionWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSessionResponse, error) {
+	rsp, err := c.CreateSessionWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSessionResponse(rsp)
+}
+
+// CreateSessionWithResponse Sign a browser in, with a token or at the end of a sign-in through the identity provider
+//
+// The session comes as a cookie that scripts cannot read and other sites cannot use; it is in no answer. It can do what the token can, and ends with it at the latest. Changes that come with the cookie must come from pages of this origin.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/auth/session (the `CreateSession` operationId).
+func (c *ClientWithResponses) CreateSessionWithResponse(ctx context.Context, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSessionResponse, error) {
+	rsp, err := c.CreateSession(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSessionResponse(rsp)
 }
 
 // ListCertificateKeysWithResponse List the public keys that certificates are verified with
@@ -51660,6 +53072,170 @@ func ParseRetryDecommissionResponse(rsp *http.Response) (*RetryDecommissionRespo
 			return nil, err
 		}
 		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetFleetSummaryResponse parses an HTTP response from a GetFleetSummaryWithResponse call
+func ParseGetFleetSummaryResponse(rsp *http.Response) (*GetFleetSummaryResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetFleetSummaryResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest FleetviewSummary
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetFleetMapResponse parses an HTTP response from a GetFleetMapWithResponse call
+func ParseGetFleetMapResponse(rsp *http.Response) (*GetFleetMapResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetFleetMapResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest FleetviewMap
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Problem
@@ -62096,6 +63672,13 @@ func ParseSignOutResponse(rsp *http.Response) (*SignOutResponse, error) {
 		}
 		response.ApplicationproblemJSON401 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
 		var dest Problem
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -62152,6 +63735,19 @@ func ParseSignOutResponse(rsp *http.Response) (*SignOutResponse, error) {
 		}
 		response.ApplicationproblemJSON504 = &dest
 
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		var headers SignOutResponse204Headers
+		if values := rsp.Header.Values("Set-Cookie"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Set-Cookie", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.SetCookie = &value
+		}
+		response.Headers204 = &headers
 	}
 
 	return response, nil
@@ -62398,6 +63994,122 @@ func ParseFinishOidcSignInResponse(rsp *http.Response) (*FinishOidcSignInRespons
 		}
 		response.ApplicationproblemJSON504 = &dest
 
+	}
+
+	return response, nil
+}
+
+// ParseCreateSessionResponse parses an HTTP response from a CreateSessionWithResponse call
+func ParseCreateSessionResponse(rsp *http.Response) (*CreateSessionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateSessionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest IdentityBrowserSessionView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers CreateSessionResponse200Headers
+		if values := rsp.Header.Values("Set-Cookie"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Set-Cookie", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.SetCookie = &value
+		}
+		response.Headers200 = &headers
 	}
 
 	return response, nil
@@ -62813,6 +64525,13 @@ func ParseCreateMyTokenResponse(rsp *http.Response) (*CreateMyTokenResponse, err
 		}
 		response.ApplicationproblemJSON401 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
 		var dest Problem
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -62904,6 +64623,13 @@ func ParseRevokeMyTokenResponse(rsp *http.Response) (*RevokeMyTokenResponse, err
 			return nil, err
 		}
 		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
 		var dest Problem

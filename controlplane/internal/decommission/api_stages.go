@@ -35,6 +35,7 @@ type StageView struct {
 	Detour      bool              `json:"detour" doc:"Whether it is reached only when another stage leads to it."`
 	Overridable bool              `json:"overridable" doc:"Whether an operator may decide to go on without it."`
 	Usually     string            `json:"usually,omitempty" doc:"How long it usually takes; absent: seconds."`
+	Typical     *float64          `json:"typical_seconds,omitempty" minimum:"0" doc:"How long it typically takes: the median over those that went through it last, from the beginning of the attempt that succeeded. Absent: none has." example:"412.5"`
 	Fails       []FailureModeView `json:"fails" nullable:"false" doc:"How it fails."`
 }
 
@@ -47,11 +48,14 @@ type ModeView struct {
 	Stages  []StageView   `json:"stages" nullable:"false" doc:"Its stages, in their order."`
 }
 
-func showStage(f *job.Family[Decommission], m Mode, number int, s job.Stage) StageView {
+func showStage(f *job.Family[Decommission], m Mode, number int, s job.Stage, typical map[string]float64) StageView {
 	v := StageView{
 		Number: number, Name: s.Name, Title: s.Title, Looks: s.Looks, Does: s.Does, Expects: s.Expects, Again: s.Again, Attempts: s.Attempts,
 		Limit: string(s.Limit), Resume: s.Resume, OnCancel: s.OnCancel, Detour: s.Detour, Usually: usually[s.Name], Fails: []FailureModeView{},
 		Overridable: overridable(Decommission{Mode: m, Job: job.Job{Stage: s.Name}}, s.Name) == nil,
+	}
+	if seconds, known := typical[s.Name]; known {
+		v.Typical = &seconds
 	}
 	for _, mode := range s.Fails {
 		parked := f.Parked(s.Name, mode.Class)
@@ -61,11 +65,11 @@ func showStage(f *job.Family[Decommission], m Mode, number int, s job.Stage) Sta
 	return v
 }
 
-func showMode(f *job.Family[Decommission], m Mode) ModeView {
+func showMode(f *job.Family[Decommission], m Mode, typical map[string]float64) ModeView {
 	v := ModeView{Mode: m, From: from[m], Ends: ends[m], Usually: lasts[m], Stages: []StageView{}}
 	for _, stage := range tables[m] {
 		if !stage.Pseudo {
-			v.Stages = append(v.Stages, showStage(f, m, len(v.Stages)+1, stage))
+			v.Stages = append(v.Stages, showStage(f, m, len(v.Stages)+1, stage, typical))
 		}
 	}
 	return v
@@ -75,12 +79,20 @@ func (s *Service) registerStages(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "list-decommission-stages", Method: http.MethodGet, Path: pathStages, Tag: tag,
 		Summary:     "List the modes of decommissions and their stages",
-		Description: "What each stage looks at, does and waits for, how it fails, and what is done then.",
+		Description: "What each stage looks at, does and waits for, how it fails, what is done then, and how long each typically takes.",
 		Access:      httpapi.Platform(auth.DecommissionRead),
-	}, func(context.Context, *struct{}) (*httpapi.Listed[ModeView], error) {
+	}, func(ctx context.Context, in *job.StagesInput) (*httpapi.Listed[ModeView], error) {
+		site, err := in.Site()
+		if err != nil {
+			return nil, err
+		}
+		typical, err := s.typicalSeconds(ctx, site)
+		if err != nil {
+			return nil, err
+		}
 		var out httpapi.List[ModeView]
 		for _, m := range Modes() {
-			out.Items = append(out.Items, showMode(s.family, m))
+			out.Items = append(out.Items, showMode(s.family, m, typical[m]))
 		}
 		return &httpapi.Listed[ModeView]{Body: out}, nil
 	})

@@ -49,6 +49,21 @@ SELECT * FROM node_decommission_events WHERE decommission_id = $1 AND seq > $2 O
 -- name: LatestEvents :many
 SELECT * FROM (SELECT * FROM node_decommission_events WHERE decommission_id = $1 ORDER BY seq DESC LIMIT $2) AS newest ORDER BY seq;
 
+-- name: TypicalSeconds :many
+-- The median of how long each stage of a mode took from the beginning of the
+-- attempt that succeeded, in the decommissions that were started last.
+WITH newest AS (
+    SELECT d.id, d.mode FROM unnest(sqlc.arg(modes)::text[]) AS m(mode) CROSS JOIN LATERAL (
+        SELECT x.id, x.mode FROM node_decommissions x
+        WHERE x.mode = m.mode AND x.started_at IS NOT NULL AND (sqlc.narg(site_id)::uuid IS NULL OR x.site_id = sqlc.narg(site_id)::uuid)
+        ORDER BY x.id DESC LIMIT sqlc.arg(jobs)) d
+)
+SELECT n.mode, p.stage, round(percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM p.took)::float8)::numeric, 3)::float8 AS seconds
+FROM newest n CROSS JOIN LATERAL (
+    SELECT e.stage, e.status, e.occurred_at - lag(e.occurred_at) OVER (PARTITION BY e.stage ORDER BY e.seq) AS took
+    FROM node_decommission_events e WHERE e.decommission_id = n.id AND e.status IN ('started', 'succeeded')) p
+WHERE p.status = 'succeeded' AND p.took IS NOT NULL GROUP BY n.mode, p.stage;
+
 -- name: Unfinished :one
 -- Whether the newest attempt at a stage was begun and has not ended.
 SELECT COALESCE((SELECT status = 'started' FROM node_decommission_events

@@ -332,3 +332,20 @@ func object(raw json.RawMessage) json.RawMessage {
 	}
 	return raw
 }
+
+// typicalSeconds says how long stages take at a site, or at all, by mode and name.
+func (s *Service) typicalSeconds(ctx context.Context, of id.Site) (map[Mode]map[string]float64, error) {
+	p := decommissiondb.TypicalSecondsParams{SiteID: optional(of), Jobs: job.TypicalOver}
+	out := map[Mode]map[string]float64{}
+	for _, m := range Modes() {
+		p.Modes, out[m] = append(p.Modes, string(m)), map[string]float64{}
+	}
+	rows, err := s.rows.q().TypicalSeconds(ctx, p)
+	if err != nil {
+		return nil, fmt.Errorf("read how long stages take: %w", err)
+	}
+	for _, r := range rows {
+		out[Mode(r.Mode)][r.Stage] = r.Seconds
+	}
+	return out, nil
+}

@@ -15,6 +15,7 @@ import (
 	"gpuaas/controlplane/internal/durable"
 	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/httpapi"
+	"gpuaas/controlplane/internal/id"
 	"gpuaas/controlplane/internal/outbox"
 )
 
@@ -44,6 +45,29 @@ func FactsOf(f bringup.Facts) Details {
 	}
 	return Details{}
 }
+
+// StagesInput says whose stages are asked about.
+type StagesInput struct {
+	SiteID string `query:"site_id" format:"uuid" doc:"How long stages typically take is then what they take at this site; absent: at all sites."`
+}
+
+// Site is the site that is asked about; zero: all.
+func (in StagesInput) Site() (id.Site, error) {
+	var of id.Site
+	if in.SiteID == "" {
+		return of, nil
+	}
+	if of.UnmarshalText([]byte(in.SiteID)) != nil {
+		return of, fault.New(fault.Invalid, "validation_error", "the request has fields that cannot be accepted").
+			WithFields(fault.Field{Path: "query.site_id", Message: "must be an id"})
+	}
+	return of, nil
+}
+
+// TypicalOver is how many jobs, those that were started last, tell how long
+// stages typically take: enough for a median, and few enough that a change of
+// hardware shows soon.
+const TypicalOver = 300
 
 // ObservedView is the machine as MAAS last showed it.
 type ObservedView struct {

@@ -3,11 +3,13 @@ package node
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/auth"
+	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/httpapi"
-	"gpuaas/controlplane/internal/id"
+	"gpuaas/controlplane/internal/postgres"
 	"gpuaas/controlplane/internal/redact"
 )
 
@@ -75,40 +77,70 @@ func (s *Service) showDetail(n Node, entries []HistoryEntry) DetailView {
 	return DetailView{KnownView: s.showKnown(n), History: showHistory(entries)}
 }
 
-// ListInput is what a listing of nodes is narrowed by.
+// ListInput is what a listing of nodes is narrowed and sorted by.
 type ListInput struct {
 	httpapi.LargePage
-	Status         Status `query:"status" enum:"bootstrap_issued,enrolling,active,offline,quarantined,draining,retired,removing,deleted" doc:"Only nodes in this state; without it, all but deleted ones."`
-	SKU            string `query:"sku" maxLength:"63" doc:"Only nodes of this kind."`
-	RegionCode     string `query:"region_code" maxLength:"63" doc:"Only nodes of this region."`
-	Hostname       string `query:"hostname" maxLength:"253" doc:"Only nodes whose hostname starts so."`
-	Schedulable    string `query:"schedulable" enum:"true,false" doc:"Only nodes that are schedulable, or are not."`
-	OnboardingMode Mode   `query:"onboarding_mode" enum:"manual,maas" doc:"Only nodes that were onboarded so."`
-	Drift          Drift  `query:"drift_state" enum:"in_sync,version_drift,config_drift,certificate_only_repair_needed,unknown" doc:"Only nodes whose agent is so."`
+	Sort           Sort     `query:"sort" enum:"hostname,status,status_changed_at,last_agent_contact_at,sku,region_code,created_at" doc:"What to sort by; without it, in the order of creation. Nodes never heard of come before all others."`
+	Order          string   `query:"order" enum:"asc,desc" default:"asc" doc:"Which way to sort."`
+	Q              string   `query:"q" maxLength:"253" doc:"Only nodes that have this in their hostname or host, whatever the case, or whose id starts so."`
+	Status         Status   `query:"status" enum:"bootstrap_issued,enrolling,active,offline,quarantined,draining,retired,removing,deleted" doc:"Only nodes in this state; without it, all but deleted ones."`
+	Statuses       []string `query:"statuses,explode" maxItems:"20" doc:"Only nodes in one of these states: repeated, or divided by commas. status, when given, is one more of them."`
+	SKU            string   `query:"sku" maxLength:"63" doc:"Only nodes of this kind."`
+	RegionCode     string   `query:"region_code" maxLength:"63" doc:"Only nodes of this region."`
+	SiteID         string   `query:"site_id" format:"uuid" doc:"Only nodes of this site: they have a machine of it, or are being onboarded there."`
+	Hostname       string   `query:"hostname" maxLength:"253" doc:"Only nodes whose hostname starts so."`
+	Schedulable    string   `query:"schedulable" enum:"true,false" doc:"Only nodes that are schedulable, or are not."`
+	OnboardingMode Mode     `query:"onboarding_mode" enum:"manual,maas" doc:"Only nodes that were onboarded so."`
+	Drift          Drift    `query:"drift_state" enum:"in_sync,version_drift,config_drift,certificate_only_repair_needed,unknown" doc:"Only nodes whose agent is so."`
 }
 
-func (in ListInput) filter() Filter {
+func (in ListInput) filter() (Filter, error) {
 	f := Filter{
-		Status: in.Status, SKU: in.SKU, RegionCode: in.RegionCode, HostnamePrefix: in.Hostname, Mode: in.OnboardingMode, Drift: in.Drift,
+		SKU: in.SKU, RegionCode: in.RegionCode, HostnamePrefix: in.Hostname, Search: strings.ToLower(in.Q), Mode: in.OnboardingMode, Drift: in.Drift,
 	}
 	if in.Schedulable != "" {
 		wanted := in.Schedulable == "true"
 		f.Schedulable = &wanted
 	}
-	return f
+	var bad []fault.Field
+	if in.SiteID != "" {
+		if err := f.Site.UnmarshalText([]byte(in.SiteID)); err != nil {
+			bad = append(bad, fault.Field{Path: "query.site_id", Message: "must be an id"})
+		}
+	}
+	if in.Status != "" {
+		f.Statuses = append(f.Statuses, in.Status)
+	}
+	for _, words := range in.Statuses {
+		for word := range strings.SplitSeq(words, ",") {
+			status := Status(strings.TrimSpace(word))
+			if _, known := Lifecycle.State(status); !known {
+				bad = append(bad, fault.Field{Path: "query.statuses", Message: "must be of " + strings.Join(Lifecycle.Values(), ", ")})
+			}
+			f.Statuses = append(f.Statuses, status)
+		}
+	}
+	return f, rejected(bad)
 }
+
+func (in ListInput) order() Order { return Order{By: in.Sort, Descending: in.Order == "desc"} }
 
 func (s *Service) registerReads(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "list-nodes", Method: http.MethodGet, Path: pathNodes, Tag: tag,
 		Summary: "List the nodes", Access: httpapi.Platform(auth.NodeRead),
 	}, func(ctx context.Context, in *ListInput) (*httpapi.Listed[View], error) {
-		page, err := httpapi.SliceOf[id.Node](in.Page())
+		order := in.order()
+		page := postgres.Slice[Position]{After: Position{Order: order}, Limit: in.Page().Limit()}
+		if _, err := in.Page().After(&page.After); err != nil {
+			return nil, err
+		}
+		filter, err := in.filter()
 		if err != nil {
 			return nil, err
 		}
-		rows, err := s.Nodes(ctx, in.filter(), page)
-		return httpapi.ListOf(in.Page(), rows, err, s.show, func(v View) any { return v.NodeID })
+		rows, err := s.Nodes(ctx, filter, page)
+		return httpapi.ListOf(in.Page(), rows, err, s.show, func(v View) any { return order.position(v) })
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "get-node", Method: http.MethodGet, Path: pathNode, Tag: tag,

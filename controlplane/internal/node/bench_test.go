@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"gpuaas/contract/agentwire"
+	"gpuaas/controlplane/internal/id"
 )
 
 // inspected is what an agent reports of a machine with eight GPUs.
@@ -48,6 +50,7 @@ func BenchmarkInventory(b *testing.B) {
 	b.Run("page of 1000 of a region", func(b *testing.B) {
 		measure(b, func(int) { w.must(b, "?page_size=1000&region_code=eu-1&status=active&schedulable=true") })
 	})
+	w.benchSorted(b, all)
 	b.Run("one node with history", func(b *testing.B) {
 		measure(b, func(i int) { w.must(b, "/"+all[i*7919%len(all)].String()) })
 	})
@@ -67,6 +70,42 @@ func BenchmarkInventory(b *testing.B) {
 			}
 		})
 	})
+}
+
+// benchSorted reads a page from the middle of the fleet, by everything that it can
+// be sorted by. First all of them come in turn, as from several operators, so that
+// no plan of the database fits what comes next by luck.
+func (w *world) benchSorted(b *testing.B, all []id.Node) {
+	b.Helper()
+	site, profile := w.maas(b)
+	for _, n := range all[:len(all)/4] {
+		w.exec(b, `INSERT INTO node_maas_state (node_id, site_id, profile_id, maas_system_id) VALUES ($1, $2, $3, $4)`, n, site, profile, n.String())
+	}
+	w.exec(b, `ANALYZE`)
+	var queries []string
+	for _, sort := range []string{"hostname", "status", "status_changed_at", "last_agent_contact_at", "sku", "region_code", "created_at"} {
+		for _, order := range []string{"asc", "desc"} {
+			queries = append(queries, "sort="+sort+"&order="+order)
+		}
+	}
+	queries = append(queries, "", "order=desc", "sort=hostname&q=N99", "sort=last_agent_contact_at&order=desc&site_id="+site.String(),
+		"drift_state=config_drift", "sort=hostname&drift_state=in_sync&statuses=active,offline")
+	for _, q := range queries {
+		for range 3 {
+			w.listed(b, q)
+		}
+	}
+	for _, q := range queries {
+		cursor := ""
+		for range 5 {
+			if next := w.listed(b, q+"&page_size=1000&cursor="+cursor).NextCursor; next != "" {
+				cursor = next
+			}
+		}
+		b.Run("page of 200 "+strings.ReplaceAll(q, site.String(), "dc1"), func(b *testing.B) {
+			measure(b, func(int) { w.must(b, "?page_size=200&"+q+"&cursor="+cursor) })
+		})
+	}
 }
 
 func (w *world) must(b *testing.B, path string) {

@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"regexp"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -293,53 +292,6 @@ func (s *Service) Detail(ctx context.Context, node id.Node) (Node, error) {
 	n.Inspection = row.Found
 	n.Observed, err = s.observed(ctx, node, nil)
 	return n, err
-}
-
-// Filter narrows a listing; a zero field does not narrow. Without a status,
-// deleted nodes are left out.
-type Filter struct {
-	Status         Status
-	SKU            string
-	RegionCode     string
-	HostnamePrefix string
-	Schedulable    *bool
-	Mode           Mode
-	Drift          Drift
-}
-
-// Nodes lists nodes in the order of their creation. Drift is computed, so a
-// listing narrowed to it reads on until the page is full.
-func (s *Service) Nodes(ctx context.Context, f Filter, page postgres.Slice[id.Node]) ([]Node, error) {
-	params := nodedb.ListNodesParams{
-		After: page.After.String(), Status: optional(f.Status), SkuID: optional(f.SKU), RegionCode: optional(f.RegionCode),
-		HostnamePrefix: optional(f.HostnamePrefix), Schedulable: f.Schedulable, OnboardingMode: optional(f.Mode), PageSize: page.Limit,
-	}
-	if f.Drift != "" {
-		params.PageSize = max(page.Limit, 1000)
-	}
-	var out []Node
-	for now := s.now(); ; {
-		rows, err := s.reads.ListNodes(ctx, params)
-		if err != nil {
-			return nil, fmt.Errorf("list nodes: %w", err)
-		}
-		out = appendMatching(out, rows, f.Drift, now)
-		if int32(len(rows)) < params.PageSize || int32(len(out)) >= page.Limit { //nolint:gosec // at most a page
-			return out[:min(len(out), int(page.Limit))], nil
-		}
-		params.After = rows[len(rows)-1].Node.ID.String()
-	}
-}
-
-func appendMatching(out []Node, rows []nodedb.ListNodesRow, want Drift, now time.Time) []Node {
-	for _, r := range rows {
-		n := nodeFrom(r.Node)
-		n.LastContactAt, n.verifiersWanted = r.LastContactAt, r.VerifiersWanted
-		if want == "" || n.Drift(now) == want {
-			out = append(out, n)
-		}
-	}
-	return out
 }
 
 // optional is nil for a value that was not given.

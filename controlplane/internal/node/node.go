@@ -130,20 +130,43 @@ func inspectionOf(c agentwire.Capabilities) (inspection, error) {
 	return inspection{facts: facts, found: found}, nil
 }
 
-// Drift is computed, never stored: what is wanted changes without the node.
-func (n Node) Drift(now time.Time) Drift {
+// Build is which agent a node has, beside which it should have.
+type Build struct {
+	Version             string // reported; empty until it has enrolled
+	Commit              string // reported
+	Desired             string // empty: any
+	CertificateNotAfter *time.Time
+	Verifiers           int64
+	VerifiersWanted     int64
+}
+
+// Unknown reports whether nobody can tell what the agent was built of.
+func (b Build) Unknown() bool {
+	return b.Version == "" || b.Version == "dev" || b.Commit == "unknown" || b.Commit == ""
+}
+
+// Drift says whether the agent is what it should be. ListNodes says the same in
+// SQL.
+func (b Build) Drift(now time.Time) Drift {
 	switch {
-	case n.ReportedAgentVersion == "":
+	case b.Version == "":
 		return UnknownDrift
-	case n.CertificateNotAfter == nil || !n.CertificateNotAfter.After(now):
+	case b.CertificateNotAfter == nil || !b.CertificateNotAfter.After(now):
 		return CertificateRepairOnly
-	case n.ReportedAgentVersion == "dev", n.ReportedAgentCommit == "unknown", n.ReportedAgentCommit == "",
-		n.DesiredAgentVersion != "" && n.DesiredAgentVersion != n.ReportedAgentVersion:
+	case b.Unknown(), b.Desired != "" && b.Desired != b.Version:
 		return VersionDrift
-	case n.VerifierVersion < n.verifiersWanted:
+	case b.Verifiers < b.VerifiersWanted:
 		return ConfigDrift
 	}
 	return InSync
+}
+
+// Drift is computed, never stored: what is wanted changes without the node.
+func (n Node) Drift(now time.Time) Drift {
+	return Build{
+		Version: n.ReportedAgentVersion, Commit: n.ReportedAgentCommit, Desired: n.DesiredAgentVersion,
+		CertificateNotAfter: n.CertificateNotAfter, Verifiers: n.VerifierVersion, VerifiersWanted: n.verifiersWanted,
+	}.Drift(now)
 }
 
 // fenced reports whether the state of a node keeps its agent out.

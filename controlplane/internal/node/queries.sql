@@ -32,16 +32,45 @@ SELECT * FROM nodes WHERE id = $1 FOR SHARE;
 SELECT * FROM nodes WHERE id = $1 FOR NO KEY UPDATE;
 
 -- name: ListNodes :many
-SELECT sqlc.embed(n), c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
-FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id LEFT JOIN verifier_sets v ON true
-WHERE n.id > sqlc.arg(after)::uuid
-  AND (sqlc.narg(status)::text IS NULL AND n.status <> 'deleted' OR n.status = sqlc.narg(status)::text)
+-- What is sorted by is either words or a moment; the other is then the same for
+-- all, and ids decide among equals. In the order of ids alone, floor lets the
+-- index skip the pages before. Contacts are joined only to sort by them: for those
+-- of one page they are looked up.
+SELECT sqlc.embed(n), COALESCE((SELECT l.last_contact_at FROM node_contacts l WHERE l.node_id = n.id), 'epoch')::timestamptz AS last_contact_at,
+    COALESCE((SELECT version FROM verifier_sets), 0)::bigint AS verifiers_wanted
+FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id AND sqlc.arg(sort)::text = 'last_agent_contact_at'
+CROSS JOIN LATERAL (SELECT
+    (CASE sqlc.arg(sort)::text WHEN 'hostname' THEN n.hostname WHEN 'status' THEN n.status WHEN 'sku' THEN n.sku_id
+        WHEN 'region_code' THEN n.region_code ELSE '' END) COLLATE "C" AS words,
+    CASE sqlc.arg(sort)::text WHEN 'status_changed_at' THEN n.status_changed_at WHEN 'created_at' THEN n.created_at
+        WHEN 'last_agent_contact_at' THEN COALESCE(c.last_contact_at, 'epoch') ELSE 'epoch' END AS moment) k
+WHERE n.id > sqlc.arg(floor)::uuid
+  AND (cardinality(sqlc.arg(statuses)::text[]) = 0 AND n.status <> 'deleted' OR n.status = ANY(sqlc.arg(statuses)::text[]))
   AND (sqlc.narg(sku_id)::text IS NULL OR n.sku_id = sqlc.narg(sku_id))
   AND (sqlc.narg(region_code)::text IS NULL OR n.region_code = sqlc.narg(region_code))
   AND (sqlc.narg(hostname_prefix)::text IS NULL OR starts_with(n.hostname, sqlc.narg(hostname_prefix)))
   AND (sqlc.narg(schedulable)::boolean IS NULL OR n.schedulable = sqlc.narg(schedulable))
   AND (sqlc.narg(onboarding_mode)::text IS NULL OR n.onboarding_mode = sqlc.narg(onboarding_mode))
-ORDER BY n.id LIMIT sqlc.arg(page_size);
+  AND (sqlc.narg(search)::text IS NULL OR strpos(n.hostname, sqlc.narg(search)) > 0 OR strpos(lower(n.host), sqlc.narg(search)) > 0
+    OR starts_with(n.id::text, sqlc.narg(search)))
+  AND (sqlc.narg(site_id)::uuid IS NULL OR n.id IN (SELECT m.node_id FROM node_maas_state m WHERE m.site_id = sqlc.narg(site_id)::uuid)
+    OR n.id IN (SELECT o.node_id FROM node_onboardings o WHERE o.site_id = sqlc.narg(site_id)::uuid AND o.completed_at IS NULL
+      AND NOT EXISTS (SELECT FROM node_maas_state m WHERE m.node_id = o.node_id)))
+  AND (sqlc.narg(drift)::text IS NULL OR sqlc.narg(drift)::text = CASE
+    WHEN n.reported_agent_version = '' THEN 'unknown'
+    WHEN n.certificate_not_after IS NULL OR n.certificate_not_after <= sqlc.arg(now)::timestamptz THEN 'certificate_only_repair_needed'
+    WHEN n.reported_agent_version = 'dev' OR n.reported_agent_commit IN ('unknown', '')
+      OR n.desired_agent_version NOT IN ('', n.reported_agent_version) THEN 'version_drift'
+    WHEN n.verifier_version < (SELECT version FROM verifier_sets) THEN 'config_drift'
+    ELSE 'in_sync' END)
+  AND (NOT sqlc.arg(continued)::boolean OR CASE WHEN sqlc.arg(descending)::boolean
+    THEN (k.words, k.moment, n.id) < (sqlc.arg(after_words)::text, sqlc.arg(after_moment)::timestamptz, sqlc.arg(after_id)::uuid)
+    ELSE (k.words, k.moment, n.id) > (sqlc.arg(after_words)::text, sqlc.arg(after_moment)::timestamptz, sqlc.arg(after_id)::uuid) END)
+ORDER BY CASE WHEN NOT sqlc.arg(descending)::boolean THEN k.words END, CASE WHEN NOT sqlc.arg(descending)::boolean THEN k.moment END,
+    CASE WHEN NOT sqlc.arg(descending)::boolean THEN n.id END,
+    CASE WHEN sqlc.arg(descending)::boolean THEN k.words END DESC, CASE WHEN sqlc.arg(descending)::boolean THEN k.moment END DESC,
+    CASE WHEN sqlc.arg(descending)::boolean THEN n.id END DESC
+LIMIT sqlc.arg(page_size);
 
 -- name: SetStatus :one
 UPDATE nodes SET status = $2, schedulable = $3, generation = $4, hold_reason = $5, held_unclean = $6, status_changed_at = clock_timestamp(),

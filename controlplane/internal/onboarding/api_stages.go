@@ -33,13 +33,17 @@ type StageView struct {
 	OnCancel string            `json:"on_cancel" doc:"What is undone when the onboarding is cancelled here."`
 	Detour   bool              `json:"detour" doc:"Whether it is reached only when another stage leads to it."`
 	Usually  string            `json:"usually,omitempty" doc:"How long it usually takes; absent: seconds."`
+	Typical  *float64          `json:"typical_seconds,omitempty" minimum:"0" doc:"How long it typically takes: the median over those that went through it last, from the beginning of the attempt that succeeded. Absent: none has." example:"412.5"`
 	Fails    []FailureModeView `json:"fails" nullable:"false" doc:"How it fails."`
 }
 
-func showStage(number int, s job.Stage) StageView {
+func showStage(number int, s job.Stage, typical map[string]float64) StageView {
 	v := StageView{
 		Number: number, Name: s.Name, Title: s.Title, Looks: s.Looks, Does: s.Does, Expects: s.Expects, Again: s.Again, Attempts: s.Attempts,
 		Limit: string(s.Limit), Resume: s.Resume, OnCancel: s.OnCancel, Detour: s.Detour, Usually: usually[s.Name], Fails: []FailureModeView{},
+	}
+	if seconds, known := typical[s.Name]; known {
+		v.Typical = &seconds
 	}
 	for _, f := range s.Fails {
 		parked := family.Parked(s.Name, f.Class)
@@ -54,12 +58,20 @@ func (s *Service) registerStages(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "list-onboarding-stages", Method: http.MethodGet, Path: pathStages, Tag: tag,
 		Summary:     "List the stages of an onboarding",
-		Description: "What each looks at, does and waits for, how it fails, and what is done then.",
+		Description: "What each looks at, does and waits for, how it fails, what is done then, and how long each typically takes.",
 		Access:      httpapi.Platform(auth.OnboardingRead),
-	}, func(context.Context, *struct{}) (*httpapi.Listed[StageView], error) {
+	}, func(ctx context.Context, in *job.StagesInput) (*httpapi.Listed[StageView], error) {
+		site, err := in.Site()
+		if err != nil {
+			return nil, err
+		}
+		typical, err := s.typicalSeconds(ctx, site)
+		if err != nil {
+			return nil, err
+		}
 		var out httpapi.List[StageView]
 		for i, stage := range stages {
-			out.Items = append(out.Items, showStage(i+1, stage))
+			out.Items = append(out.Items, showStage(i+1, stage, typical))
 		}
 		return &httpapi.Listed[StageView]{Body: out}, nil
 	})

@@ -34,6 +34,20 @@ SELECT * FROM node_onboarding_events WHERE onboarding_id = $1 AND seq > $2 ORDER
 -- name: LatestEvents :many
 SELECT * FROM (SELECT * FROM node_onboarding_events WHERE onboarding_id = $1 ORDER BY seq DESC LIMIT $2) AS newest ORDER BY seq;
 
+-- name: TypicalSeconds :many
+-- The median of how long each stage took from the beginning of the attempt that
+-- succeeded, in the onboardings that were started last.
+WITH newest AS (
+    SELECT o.id FROM node_onboardings o
+    WHERE o.started_at IS NOT NULL AND (sqlc.narg(site_id)::uuid IS NULL OR o.site_id = sqlc.narg(site_id)::uuid)
+    ORDER BY o.id DESC LIMIT sqlc.arg(jobs)
+)
+SELECT p.stage, round(percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM p.took)::float8)::numeric, 3)::float8 AS seconds
+FROM newest n CROSS JOIN LATERAL (
+    SELECT e.stage, e.status, e.occurred_at - lag(e.occurred_at) OVER (PARTITION BY e.stage ORDER BY e.seq) AS took
+    FROM node_onboarding_events e WHERE e.onboarding_id = n.id AND e.status IN ('started', 'succeeded')) p
+WHERE p.status = 'succeeded' AND p.took IS NOT NULL GROUP BY p.stage;
+
 -- name: Unfinished :one
 -- Whether the newest attempt at a stage was begun and has not ended.
 SELECT COALESCE((SELECT status = 'started' FROM node_onboarding_events

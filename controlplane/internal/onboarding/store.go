@@ -184,3 +184,16 @@ func (b Batch) State() BatchState {
 	}
 	return BatchRunning
 }
+
+// typicalSeconds says how long stages take at a site, or at all, by their names.
+func (s *Service) typicalSeconds(ctx context.Context, of id.Site) (map[string]float64, error) {
+	rows, err := s.reads.TypicalSeconds(ctx, onboardingdb.TypicalSecondsParams{SiteID: optional(of), Jobs: job.TypicalOver})
+	if err != nil {
+		return nil, fmt.Errorf("read how long stages take: %w", err)
+	}
+	out := make(map[string]float64, len(rows))
+	for _, r := range rows {
+		out[r.Stage] = r.Seconds
+	}
+	return out, nil
+}

@@ -13,6 +13,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"gpuaas/controlplane/internal/auth"
+	"gpuaas/controlplane/internal/durable"
+	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/health"
 	"gpuaas/controlplane/internal/httpapi"
 	"gpuaas/controlplane/internal/lifecycle"
@@ -27,8 +29,14 @@ type Source struct {
 	Monitor    *health.Monitor
 	Outbox     func(ctx context.Context) ([]outbox.DestinationStats, error)
 	Metrics    func(io.Writer) error
+	Workers    func(ctx context.Context) ([]durable.Queue, error)
+	TemporalUI string // empty: there is none
 	Lifecycles []lifecycle.Description
 }
+
+// askWorkers is how long Temporal is waited for: the rest of the answer is worth
+// more than this part of it.
+const askWorkers = 2 * time.Second
 
 // Status is the state of the control plane as this replica sees it.
 type Status struct {
@@ -37,6 +45,23 @@ type Status struct {
 	Ready        bool           `json:"ready" doc:"whether every dependency is up"`
 	Dependencies []health.State `json:"dependencies"`
 	Outbox       []Backlog      `json:"outbox" doc:"what waits to be delivered"`
+	Workers      []Workers      `json:"workers" nullable:"false" doc:"what waits for workers; empty when Temporal does not say"`
+	WorkersError string         `json:"workers_error,omitempty" doc:"why Temporal does not say what waits for workers; absent: it does"`
+	Links        Links          `json:"links" doc:"where to see more"`
+}
+
+// Workers are those who serve one queue of Temporal, and what waits for them.
+type Workers struct {
+	TaskQueue        string       `json:"task_queue"`
+	Kind             durable.Work `json:"kind" enum:"workflow,activity" doc:"decisions of workflows, or activities that they ask for"`
+	Pollers          int64        `json:"pollers" doc:"workers that asked for work within the last minutes"`
+	Backlog          int64        `json:"backlog" doc:"tasks that wait for a worker, approximately"`
+	OldestAgeSeconds float64      `json:"oldest_age_seconds" doc:"how long the oldest of them has waited"`
+}
+
+// Links are pages outside the control plane.
+type Links struct {
+	TemporalUI string `json:"temporal_ui,omitempty" format:"uri" doc:"web interface of Temporal; absent: there is none"`
 }
 
 // Backlog is what waits for one destination.
@@ -111,6 +136,7 @@ func (s Source) metrics(context.Context, *struct{}) (*metricsOutput, error) {
 func (s Source) status(ctx context.Context, _ *struct{}) (*statusOutput, error) {
 	out := &statusOutput{Body: Status{
 		Version: s.Version, Roles: s.Roles, Ready: true, Dependencies: s.Monitor.States(ctx), Outbox: []Backlog{},
+		Links: Links{TemporalUI: s.TemporalUI},
 	}}
 	for _, d := range out.Body.Dependencies {
 		out.Body.Ready = out.Body.Ready && d.Up
@@ -125,5 +151,25 @@ func (s Source) status(ctx context.Context, _ *struct{}) (*statusOutput, error) 
 			OldestAgeSeconds: st.Lag.Round(time.Millisecond).Seconds(),
 		})
 	}
+	out.Body.Workers, out.Body.WorkersError = s.workers(ctx)
 	return out, nil
+}
+
+func (s Source) workers(ctx context.Context) (workers []Workers, problem string) {
+	ctx, cancel := context.WithTimeout(ctx, askWorkers)
+	defer cancel()
+	queues, err := s.Workers(ctx)
+	if err != nil {
+		problem = "Temporal does not answer"
+		if f, told := fault.As(err); told {
+			problem = f.Message
+		}
+		return []Workers{}, problem
+	}
+	for _, q := range queues {
+		workers = append(workers, Workers{
+			TaskQueue: q.Name, Kind: q.Work, Pollers: q.Pollers, Backlog: q.Backlog, OldestAgeSeconds: q.Oldest.Round(time.Millisecond).Seconds(),
+		})
+	}
+	return workers, ""
 }

@@ -1568,6 +1568,54 @@ func (q *Queries) Start(ctx context.Context, arg StartParams) (NodeDecommission,
 	return i, err
 }
 
+const typicalSeconds = `-- name: TypicalSeconds :many
+WITH newest AS (
+    SELECT d.id, d.mode FROM unnest($1::text[]) AS m(mode) CROSS JOIN LATERAL (
+        SELECT x.id, x.mode FROM node_decommissions x
+        WHERE x.mode = m.mode AND x.started_at IS NOT NULL AND ($2::uuid IS NULL OR x.site_id = $2::uuid)
+        ORDER BY x.id DESC LIMIT $3) d
+)
+SELECT n.mode, p.stage, round(percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM p.took)::float8)::numeric, 3)::float8 AS seconds
+FROM newest n CROSS JOIN LATERAL (
+    SELECT e.stage, e.status, e.occurred_at - lag(e.occurred_at) OVER (PARTITION BY e.stage ORDER BY e.seq) AS took
+    FROM node_decommission_events e WHERE e.decommission_id = n.id AND e.status IN ('started', 'succeeded')) p
+WHERE p.status = 'succeeded' AND p.took IS NOT NULL GROUP BY n.mode, p.stage
+`
+
+type TypicalSecondsParams struct {
+	Modes  []string
+	SiteID *string
+	Jobs   int32
+}
+
+type TypicalSecondsRow struct {
+	Mode    string
+	Stage   string
+	Seconds float64
+}
+
+// The median of how long each stage of a mode took from the beginning of the
+// attempt that succeeded, in the decommissions that were started last.
+func (q *Queries) TypicalSeconds(ctx context.Context, arg TypicalSecondsParams) ([]TypicalSecondsRow, error) {
+	rows, err := q.db.Query(ctx, typicalSeconds, arg.Modes, arg.SiteID, arg.Jobs)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TypicalSecondsRow
+	for rows.Next() {
+		var i TypicalSecondsRow
+		if err := rows.Scan(&i.Mode, &i.Stage, &i.Seconds); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const under = `-- name: Under :many
 SELECT id, node_id, maas_system_id, hostname, status, mode FROM node_decommissions
 WHERE site_id = $1::uuid AND completed_at IS NULL ORDER BY id

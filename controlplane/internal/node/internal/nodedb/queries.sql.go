@@ -560,44 +560,93 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 }
 
 const listNodes = `-- name: ListNodes :many
-SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
-FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id LEFT JOIN verifier_sets v ON true
-WHERE n.id > $1::uuid
-  AND ($2::text IS NULL AND n.status <> 'deleted' OR n.status = $2::text)
-  AND ($3::text IS NULL OR n.sku_id = $3)
-  AND ($4::text IS NULL OR n.region_code = $4)
-  AND ($5::text IS NULL OR starts_with(n.hostname, $5))
-  AND ($6::boolean IS NULL OR n.schedulable = $6)
-  AND ($7::text IS NULL OR n.onboarding_mode = $7)
-ORDER BY n.id LIMIT $8
+SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, COALESCE((SELECT l.last_contact_at FROM node_contacts l WHERE l.node_id = n.id), 'epoch')::timestamptz AS last_contact_at,
+    COALESCE((SELECT version FROM verifier_sets), 0)::bigint AS verifiers_wanted
+FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id AND $1::text = 'last_agent_contact_at'
+CROSS JOIN LATERAL (SELECT
+    (CASE $1::text WHEN 'hostname' THEN n.hostname WHEN 'status' THEN n.status WHEN 'sku' THEN n.sku_id
+        WHEN 'region_code' THEN n.region_code ELSE '' END) COLLATE "C" AS words,
+    CASE $1::text WHEN 'status_changed_at' THEN n.status_changed_at WHEN 'created_at' THEN n.created_at
+        WHEN 'last_agent_contact_at' THEN COALESCE(c.last_contact_at, 'epoch') ELSE 'epoch' END AS moment) k
+WHERE n.id > $2::uuid
+  AND (cardinality($3::text[]) = 0 AND n.status <> 'deleted' OR n.status = ANY($3::text[]))
+  AND ($4::text IS NULL OR n.sku_id = $4)
+  AND ($5::text IS NULL OR n.region_code = $5)
+  AND ($6::text IS NULL OR starts_with(n.hostname, $6))
+  AND ($7::boolean IS NULL OR n.schedulable = $7)
+  AND ($8::text IS NULL OR n.onboarding_mode = $8)
+  AND ($9::text IS NULL OR strpos(n.hostname, $9) > 0 OR strpos(lower(n.host), $9) > 0
+    OR starts_with(n.id::text, $9))
+  AND ($10::uuid IS NULL OR n.id IN (SELECT m.node_id FROM node_maas_state m WHERE m.site_id = $10::uuid)
+    OR n.id IN (SELECT o.node_id FROM node_onboardings o WHERE o.site_id = $10::uuid AND o.completed_at IS NULL
+      AND NOT EXISTS (SELECT FROM node_maas_state m WHERE m.node_id = o.node_id)))
+  AND ($11::text IS NULL OR $11::text = CASE
+    WHEN n.reported_agent_version = '' THEN 'unknown'
+    WHEN n.certificate_not_after IS NULL OR n.certificate_not_after <= $12::timestamptz THEN 'certificate_only_repair_needed'
+    WHEN n.reported_agent_version = 'dev' OR n.reported_agent_commit IN ('unknown', '')
+      OR n.desired_agent_version NOT IN ('', n.reported_agent_version) THEN 'version_drift'
+    WHEN n.verifier_version < (SELECT version FROM verifier_sets) THEN 'config_drift'
+    ELSE 'in_sync' END)
+  AND (NOT $13::boolean OR CASE WHEN $14::boolean
+    THEN (k.words, k.moment, n.id) < ($15::text, $16::timestamptz, $17::uuid)
+    ELSE (k.words, k.moment, n.id) > ($15::text, $16::timestamptz, $17::uuid) END)
+ORDER BY CASE WHEN NOT $14::boolean THEN k.words END, CASE WHEN NOT $14::boolean THEN k.moment END,
+    CASE WHEN NOT $14::boolean THEN n.id END,
+    CASE WHEN $14::boolean THEN k.words END DESC, CASE WHEN $14::boolean THEN k.moment END DESC,
+    CASE WHEN $14::boolean THEN n.id END DESC
+LIMIT $18
 `
 
 type ListNodesParams struct {
-	After          string
-	Status         *string
+	Sort           string
+	Floor          string
+	Statuses       []string
 	SkuID          *string
 	RegionCode     *string
 	HostnamePrefix *string
 	Schedulable    *bool
 	OnboardingMode *string
+	Search         *string
+	SiteID         *string
+	Drift          *string
+	Now            time.Time
+	Continued      bool
+	Descending     bool
+	AfterWords     string
+	AfterMoment    time.Time
+	AfterID        string
 	PageSize       int32
 }
 
 type ListNodesRow struct {
 	Node            Node
-	LastContactAt   *time.Time
+	LastContactAt   time.Time
 	VerifiersWanted int64
 }
 
+// What is sorted by is either words or a moment; the other is then the same for
+// all, and ids decide among equals. In the order of ids alone, floor lets the
+// index skip the pages before. Contacts are joined only to sort by them: for those
+// of one page they are looked up.
 func (q *Queries) ListNodes(ctx context.Context, arg ListNodesParams) ([]ListNodesRow, error) {
 	rows, err := q.db.Query(ctx, listNodes,
-		arg.After,
-		arg.Status,
+		arg.Sort,
+		arg.Floor,
+		arg.Statuses,
 		arg.SkuID,
 		arg.RegionCode,
 		arg.HostnamePrefix,
 		arg.Schedulable,
 		arg.OnboardingMode,
+		arg.Search,
+		arg.SiteID,
+		arg.Drift,
+		arg.Now,
+		arg.Continued,
+		arg.Descending,
+		arg.AfterWords,
+		arg.AfterMoment,
+		arg.AfterID,
 		arg.PageSize,
 	)
 	if err != nil {

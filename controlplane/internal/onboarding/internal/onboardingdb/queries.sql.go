@@ -1549,6 +1549,51 @@ func (q *Queries) Start(ctx context.Context, arg StartParams) (NodeOnboarding, e
 	return i, err
 }
 
+const typicalSeconds = `-- name: TypicalSeconds :many
+WITH newest AS (
+    SELECT o.id FROM node_onboardings o
+    WHERE o.started_at IS NOT NULL AND ($1::uuid IS NULL OR o.site_id = $1::uuid)
+    ORDER BY o.id DESC LIMIT $2
+)
+SELECT p.stage, round(percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM p.took)::float8)::numeric, 3)::float8 AS seconds
+FROM newest n CROSS JOIN LATERAL (
+    SELECT e.stage, e.status, e.occurred_at - lag(e.occurred_at) OVER (PARTITION BY e.stage ORDER BY e.seq) AS took
+    FROM node_onboarding_events e WHERE e.onboarding_id = n.id AND e.status IN ('started', 'succeeded')) p
+WHERE p.status = 'succeeded' AND p.took IS NOT NULL GROUP BY p.stage
+`
+
+type TypicalSecondsParams struct {
+	SiteID *string
+	Jobs   int32
+}
+
+type TypicalSecondsRow struct {
+	Stage   string
+	Seconds float64
+}
+
+// The median of how long each stage took from the beginning of the attempt that
+// succeeded, in the onboardings that were started last.
+func (q *Queries) TypicalSeconds(ctx context.Context, arg TypicalSecondsParams) ([]TypicalSecondsRow, error) {
+	rows, err := q.db.Query(ctx, typicalSeconds, arg.SiteID, arg.Jobs)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TypicalSecondsRow
+	for rows.Next() {
+		var i TypicalSecondsRow
+		if err := rows.Scan(&i.Stage, &i.Seconds); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const under = `-- name: Under :many
 SELECT id, node_id, maas_system_id, hostname, status FROM node_onboardings WHERE site_id = $1 AND completed_at IS NULL ORDER BY id
 `

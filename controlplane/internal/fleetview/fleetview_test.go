@@ -1,0 +1,196 @@
+package fleetview_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"gpuaas/controlplane/internal/durable"
+	"gpuaas/controlplane/internal/fleetview"
+	"gpuaas/controlplane/internal/id"
+	"gpuaas/controlplane/internal/node"
+)
+
+// fleet is two regions with a site each, and whatever can be the matter.
+type fleet struct {
+	*world
+	north, south, empty id.Site
+	nodes               map[string]id.Node
+	jobs                map[string]*fleetview.SpotJob // by node, those that the map shows
+}
+
+func newFleet(tb testing.TB) fleet {
+	tb.Helper()
+	w := newWorld(tb)
+	f := fleet{world: w, north: w.site(tb, "north", "eu-1"), south: w.site(tb, "south", "eu-2"), empty: w.site(tb, "empty", "eu-2")}
+	gone := w.site(tb, "gone", "eu-1")
+	w.exec(tb, `UPDATE maas_sites SET deleted_at = clock_timestamp() WHERE id = $1`, gone)
+	f.nodes = map[string]id.Node{
+		"healthy":     w.node(tb, "healthy", "eu-1", "active", ""),
+		"held":        w.node(tb, "held", "eu-1", "active", "schedulable = false, hold_reason = 'two fans', tainted_at = clock_timestamp(), gpus_total = 4"),
+		"draining":    w.node(tb, "draining", "eu-1", "draining", "held_by = 'decommission x', tainted_at = clock_timestamp() - interval '1 day', clean_at = clock_timestamp()"),
+		"behind":      w.node(tb, "behind", "eu-2", "offline", "desired_agent_version = '1.1.0'"),
+		"dev":         w.node(tb, "dev", "eu-2", "quarantined", "reported_agent_version = 'dev'"),
+		"nameless":    w.node(tb, "nameless", "eu-2", "retired", "reported_agent_commit = 'unknown', certificate_not_after = NULL"),
+		"uncertified": w.node(tb, "uncertified", "eu-2", "removing", "certificate_not_after = '2020-01-01', sku_id = '"+otherSKU+"'"),
+		"arriving":    w.node(tb, "arriving", "eu-1", "bootstrap_issued", "reported_agent_version = '', reported_agent_commit = ''"),
+		"enrolling":   w.node(tb, "enrolling", "eu-1", "enrolling", ""),
+		"deleted":     w.node(tb, "deleted", "eu-1", "deleted", ""),
+	}
+	for name, site := range map[string]id.Site{"healthy": f.north, "held": f.north, "draining": f.north, "behind": f.south, "dev": f.south} {
+		w.bind(tb, f.nodes[name], site)
+	}
+	w.find(tb, f.north, f.nodes["held"], "info", "open")
+	w.find(tb, f.north, f.nodes["held"], "critical", "confirmed")
+	w.find(tb, f.north, f.nodes["held"], "warning", "acted")
+	w.find(tb, f.north, f.nodes["healthy"], "critical", "closed")
+	w.find(tb, f.south, f.nodes["dev"], "warning", "open")
+	w.find(tb, f.south, id.Node{}, "debug", "open")
+	w.find(tb, gone, id.Node{}, "critical", "open")
+	onboard := func(site id.Site, n id.Node, hostname, status string) *fleetview.SpotJob {
+		return &fleetview.SpotJob{Kind: fleetview.Onboarding, JobID: w.onboard(tb, site, n, hostname, status).String(), Status: durable.JobStatus(status)}
+	}
+	decommission := func(site id.Site, name, status string) *fleetview.SpotJob {
+		return &fleetview.SpotJob{Kind: fleetview.Decommission, JobID: w.decommission(tb, site, f.nodes[name], status).String(), Status: durable.JobStatus(status)}
+	}
+	f.jobs = map[string]*fleetview.SpotJob{
+		"arriving": onboard(f.north, f.nodes["arriving"], "arriving", "failed_retryable"),
+		"healthy":  onboard(f.south, f.nodes["healthy"], "elsewhere", "running"), // it has a machine of north
+		"draining": decommission(f.north, "draining", "running"),
+		"dev":      decommission(f.south, "dev", "failed_manual_intervention"),
+	}
+	onboard(f.north, f.nodes["healthy"], "healthy", "completed")
+	onboard(f.south, id.New[id.Node](), "expected", "pending")
+	onboard(f.north, f.nodes["draining"], "draining", "compensating") // the decommission is what counts
+	decommission(f.south, "behind", "cancelled")
+	return f
+}
+
+func TestTheFleetIsCounted(t *testing.T) {
+	f := newFleet(t)
+	got := get[fleetview.Summary](t, f.world, "")
+	want := fleetview.Summary{
+		AsOf: now, Total: 9, GPUsTotal: 68, Schedulable: 1, Held: 2, Tainted: 1,
+		ByStatus: fleetview.StatusCounts{BootstrapIssued: 1, Enrolling: 1, Active: 2, Offline: 1, Quarantined: 1, Draining: 1, Retired: 1, Removing: 1},
+		Agents:   fleetview.AgentCounts{Current: 4, Drift: 2, UnknownBuild: 3},
+		Findings: fleetview.FindingCounts{Critical: 1, Warning: 2, Info: 1, Debug: 1},
+		Jobs:     fleetview.JobCounts{OnboardingsRunning: 3, OnboardingsParked: 1, DecommissionsRunning: 1, DecommissionsParked: 1},
+		Regions: []fleetview.Region{
+			{RegionCode: "eu-1", Counted: fleetview.Counted{Total: 5, ByStatus: fleetview.StatusCounts{BootstrapIssued: 1, Enrolling: 1, Active: 2, Draining: 1}}},
+			{RegionCode: "eu-2", Counted: fleetview.Counted{Total: 4, ByStatus: fleetview.StatusCounts{Offline: 1, Quarantined: 1, Retired: 1, Removing: 1}}},
+		},
+		Sites: []fleetview.SiteCount{
+			{SiteID: f.empty, Name: "empty", RegionCode: "eu-2"},
+			{SiteID: f.north, Name: "north", RegionCode: "eu-1", Counted: fleetview.Counted{Total: 4, ByStatus: fleetview.StatusCounts{BootstrapIssued: 1, Active: 2, Draining: 1}}},
+			{SiteID: f.south, Name: "south", RegionCode: "eu-2", Counted: fleetview.Counted{Total: 2, ByStatus: fleetview.StatusCounts{Offline: 1, Quarantined: 1}}},
+		},
+		SKUs: []fleetview.SKUCount{{SKU: someSKU, Total: 8}, {SKU: otherSKU, Total: 1}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the fleet is not as it is (- want, + got):\n%s", diff)
+	}
+}
+
+// Everything in a summary follows the filter, not only the nodes.
+func TestTheSummaryIsNarrowed(t *testing.T) {
+	f := newFleet(t)
+	for query, want := range map[string]string{
+		"?region_code=eu-1":              "5 nodes, findings {1 1 1 0}, jobs {1 1 1 0}, sites [north]",
+		"?region_code=eu-2":              "4 nodes, findings {0 1 0 1}, jobs {2 0 0 1}, sites [empty south]",
+		"?site_id=" + f.north.String():   "4 nodes, findings {1 1 1 0}, jobs {1 1 1 0}, sites [north]",
+		"?site_id=" + f.empty.String():   "0 nodes, findings {0 0 0 0}, jobs {0 0 0 0}, sites [empty]",
+		"?sku=" + otherSKU:               "1 nodes, findings {0 0 0 0}, jobs {0 0 0 0}, sites [empty north south]",
+		"?q=HELD":                        "1 nodes, findings {1 1 1 0}, jobs {0 0 0 0}, sites [empty north south]",
+		"?q=host-of-dev":                 "1 nodes, findings {0 1 0 0}, jobs {0 0 0 1}, sites [empty north south]",
+		"?q=expected":                    "0 nodes, findings {0 0 0 0}, jobs {1 0 0 0}, sites [empty north south]",
+		"?q=" + f.nodes["dev"].String():  "1 nodes, findings {0 1 0 0}, jobs {0 0 0 1}, sites [empty north south]",
+		"?drift_state=in_sync":           "4 nodes, findings {1 1 1 0}, jobs {2 0 1 0}, sites [empty north south]",
+		"?drift_state=version_drift":     "2 nodes, findings {0 1 0 0}, jobs {0 0 0 1}, sites [empty north south]",
+		"?drift_state=unknown":           "1 nodes, findings {0 0 0 0}, jobs {0 1 0 0}, sites [empty north south]",
+		"?drift_state=unknown&q=healthy": "0 nodes, findings {0 0 0 0}, jobs {0 0 0 0}, sites [empty north south]",
+	} {
+		s := get[fleetview.Summary](t, f.world, query)
+		var sites []string
+		for _, site := range s.Sites {
+			sites = append(sites, site.Name)
+		}
+		if got := fmt.Sprintf("%d nodes, findings %v, jobs %v, sites %v", s.Total, s.Findings, s.Jobs, sites); got != want {
+			t.Errorf("%s: %s, want %s", query, got, want)
+		}
+	}
+}
+
+func TestTheMapShowsEveryNode(t *testing.T) {
+	f := newFleet(t)
+	spot := func(name, region string, status node.Status, drift node.Drift, site id.Site) fleetview.Spot {
+		return fleetview.Spot{NodeID: f.nodes[name], Hostname: name, Status: status, Drift: drift, RegionCode: region, SiteID: site, Job: f.jobs[name]}
+	}
+	want := []fleetview.Spot{
+		spot("arriving", "eu-1", node.BootstrapIssued, node.UnknownDrift, f.north),
+		spot("draining", "eu-1", node.Draining, node.InSync, f.north),
+		spot("enrolling", "eu-1", node.Enrolling, node.InSync, id.Site{}),
+		spot("healthy", "eu-1", node.Active, node.InSync, f.north),
+		spot("held", "eu-1", node.Active, node.InSync, f.north),
+		spot("behind", "eu-2", node.Offline, node.VersionDrift, f.south),
+		spot("dev", "eu-2", node.Quarantined, node.VersionDrift, f.south),
+		spot("nameless", "eu-2", node.Retired, node.CertificateRepairOnly, id.Site{}),
+		spot("uncertified", "eu-2", node.Removing, node.CertificateRepairOnly, id.Site{}),
+	}
+	want[3].Schedulable = true
+	want[4].Severity, want[6].Severity = "critical", "warning"
+	got := get[fleetview.Map](t, f.world, "/map")
+	if diff := cmp.Diff(fleetview.Map{AsOf: now, Nodes: want}, got); diff != "" {
+		t.Errorf("the map is not as the fleet is (- want, + got):\n%s", diff)
+	}
+	for query, want := range map[string]string{
+		"?region_code=eu-2": "behind dev nameless uncertified", "?site_id=" + f.north.String(): "arriving draining healthy held",
+		"?region_code=eu-1&site_id=" + f.south.String(): "",
+	} {
+		var names []string
+		for _, n := range get[fleetview.Map](t, f.world, "/map"+query).Nodes {
+			names = append(names, n.Hostname)
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("%s shows %q, want %q", query, got, want)
+		}
+	}
+}
+
+func TestAMapThatIsTooLargeSaysSo(t *testing.T) {
+	f := newFleet(t)
+	for most, more := range map[int32]bool{1: true, 8: true, 9: false, 10: false} {
+		nodes, _, got, err := f.service.Look(t.Context(), fleetview.Filter{}, most)
+		if err != nil || got != more || len(nodes) != min(int(most), 9) || nodes[0].Hostname != "arriving" {
+			t.Errorf("at most %d: %d nodes, more: %v, %v", most, len(nodes), got, err)
+		}
+	}
+}
+
+// A fleet without anything in it is shown with empty lists.
+func TestAnEmptyFleet(t *testing.T) {
+	w := newWorld(t)
+	for path, want := range map[string]string{"": `"regions":[],"sites":[],"skus":[]`, "/map": `"nodes":[]`} {
+		if answer := w.call(t, "root", path); answer.Code != http.StatusOK || !strings.Contains(answer.Body.String(), want) {
+			t.Errorf("%s answers %d %s", path, answer.Code, answer.Body)
+		}
+	}
+}
+
+func TestTheFleetIsNotForEverybody(t *testing.T) {
+	w := newWorld(t)
+	for _, path := range []string{"", "/map"} {
+		for token, status := range map[string]int{"guest": http.StatusForbidden, "stranger": http.StatusUnauthorized} {
+			if answer := w.call(t, token, path); answer.Code != status {
+				t.Errorf("%s: %s answers %d, want %d", token, path, answer.Code, status)
+			}
+		}
+		for _, query := range []string{"?site_id=dc1", "?region_code=" + strings.Repeat("x", 64)} {
+			if answer := w.call(t, "root", path+query); answer.Code != http.StatusUnprocessableEntity || !strings.Contains(answer.Body.String(), "validation_error") {
+				t.Errorf("%s%s answers %d %s", path, query, answer.Code, answer.Body)
+			}
+		}
+	}
+}
