@@ -9,7 +9,7 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 TOOL     = go tool -modfile=tools/$(1)/go.mod
 STATE   ?= .gpuaas
 
-.PHONY: help up build agent deps test-deps servers test unit e2e race lint gen gen-check contract-diff bench fuzz rack-down clean
+.PHONY: help up build agent console console-test deps test-deps servers test unit e2e race lint gen gen-check contract-diff bench screenshots fuzz rack-down clean
 
 help: ## list what make can do
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,10 +22,14 @@ deps: ## install what is missing from the system's packages
 
 test-deps:
 	@tools/install-deps.sh test rack
+	@tools/build-console.sh strict
 
-build: agent ## build bin/gpuaas and the agent's package
+build: agent console ## build bin/gpuaas, with the console in it, and the agent's package
 	@echo "building bin/gpuaas"
 	@go build -trimpath -ldflags "$(LDFLAGS)" -o bin/gpuaas ./cmd/gpuaas
+
+console: ## build the web console, which bin/gpuaas takes in
+	@tools/build-console.sh
 
 agent: ## build what nodes run: bin/agent/VERSION/{gpuaas-agent,gpuaas-gpu}
 	@echo "building bin/agent/$(VERSION)"
@@ -37,7 +41,7 @@ servers: ## build the embedded servers once (several minutes), then take them fr
 	@tools/build-servers.sh >/dev/null
 
 test: test-deps build servers lint gen-check contract-diff ## the whole suite: lint, contracts, architecture, unit, store, workflow, API, end to end
-	@$(MAKE) --no-print-directory unit
+	@$(MAKE) --no-print-directory unit console-test
 
 unit: ## all Go tests with the race detector, on one private stack
 	@go build -o bin/withstack ./stack/cmd/withstack
@@ -47,8 +51,17 @@ e2e: deps build servers ## only the end-to-end tests
 	@go build -o bin/withstack ./stack/cmd/withstack
 	bin/withstack -- go test -count=1 -timeout 45m -v ./e2e/...
 
-lint: ## golangci-lint with the strict set, go vet, formatting
+console-test: ## only the console's tests: its logic, and all of it in Chromium
+	@cd console && npm run --silent test
+	@cd console && npm run --silent e2e
+
+screenshots: deps build servers ## pictures of every page of the console, in console/screenshots
+	@tools/install-deps.sh chromium
+	@cd console && npm run --silent screenshots
+
+lint: ## golangci-lint with the strict set, go vet, formatting; eslint for the console
 	@$(call TOOL,lint) golangci-lint run ./...
+	@tools/build-console.sh strict && cd console && npm run --silent lint
 
 gen: ## regenerate typed SQL, contracts, client, lifecycle pages, golden files
 	@$(call TOOL,sqlc) sqlc generate

@@ -110,3 +110,4 @@ echo
 tools/bench-onboarding.sh
 tools/bench-decommission.sh
 tools/bench-reconciliation.sh
+tools/bench-console.sh

@@ -2,7 +2,9 @@
 # Installs what `make up` needs from the system: PostgreSQL's server programs and
 # git; with the word "test" also a C compiler, which the race detector needs, and
 # the simulator and the client of IPMI that BMCs are tested with; with the word
-# "rack" LXD and what makes the image of its machines, for the virtual rack.
+# "rack" LXD and what makes the image of its machines, for the virtual rack; with
+# the word "chromium" the browser in which the console is tested, which "test"
+# includes.
 # Several words may be given. Says nothing when nothing is missing.
 set -euo pipefail
 
@@ -23,6 +25,9 @@ if [[ " $* " == *" test "* ]]; then
   command -v "${CC:-gcc}" >/dev/null || missing+=(gcc libc6-dev)
   command -v ipmi_sim >/dev/null || missing+=(openipmi)
   command -v ipmitool >/dev/null || missing+=(ipmitool)
+fi
+if [[ " $* " == *" test "* || " $* " == *" chromium "* ]]; then
+  command -v chromium >/dev/null || missing+=(chromium fonts-dejavu-core)
 fi
 if [[ " $* " == *" rack "* ]]; then
   command -v lxd >/dev/null || missing+=(lxd)

@@ -1,0 +1,155 @@
+import { expect, test, type Page } from '@playwright/test'
+import { signIn } from './people'
+
+// One day of a newcomer, told in one browser: nothing but the console is used, and
+// each step begins where the console says to go on.
+test.describe.configure({ mode: 'serial' })
+
+let page: Page
+
+test.beforeAll(async ({ browser }) => {
+  page = await browser.newPage()
+  await signIn(page)
+})
+test.afterAll(async () => page.close())
+
+const main = () => page.getByRole('main')
+const goTo = (entry: string) => page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name: entry, exact: true }).click()
+const row = (name: string) => page.getByRole('row').filter({ hasText: name })
+
+async function happen(machine: string, what: RegExp) {
+  await goTo('Virtual lab')
+  await page.getByRole('button', { name: `Let something happen to ${machine}` }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByRole('radio', { name: what }).check()
+  await dialog.locator('button[type=submit]').click()
+  await expect(dialog).toHaveCount(0)
+}
+
+async function heal(machine: string) {
+  await goTo('Virtual lab')
+  await page.getByRole('button', { name: `Heal ${machine}` }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Heal' }).click()
+  await expect(page.getByRole('dialog')).toHaveCount(0)
+}
+
+test('an empty fleet says what to do, and the demo site comes into being', async () => {
+  await expect(main().getByRole('heading', { name: 'There are no nodes yet' })).toBeVisible()
+  await main().getByRole('link', { name: 'Open the virtual lab' }).click()
+  await main().getByRole('button', { name: 'Create the demo site' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Create it' }).click()
+  await expect(page.getByRole('dialog').getByText('Site lab is ready for work')).toBeVisible({ timeout: 60_000 })
+  await page.keyboard.press('Escape')
+  await goTo('Sites')
+  await expect(row('lab').first()).toBeVisible()
+})
+
+test('what is wrong with rows is said row by row before anything is sent', async () => {
+  await page.goto(new URL('/onboardings/new', page.url()).href)
+  await page.getByRole('textbox', { name: /machines|rows|csv/i }).first().fill('hostname,ipmi_ip\ngpu-00001,10.128.0.1\nGPU 2,10.128.0.2\ngpu-00001,10.128.0.3\ngpu-00004,nowhere\n')
+  await expect(main().getByText('gpu-00004')).toBeVisible()
+  await expect(main().getByRole('button', { name: 'Preflight' })).toBeDisabled()
+  await expect(main().getByText('Correct the rows that are marked; nothing has been sent.')).toBeVisible()
+})
+
+test('ten machines are onboarded; one that is broken is parked, explained and recovered', async () => {
+  await happen('gpu-00003', /deploy/i)
+  await main().getByLabel('How many').fill('10')
+  await main().getByRole('link', { name: 'Onboard 10 machines' }).click()
+  await expect(main().getByText('gpu-00010')).toBeVisible()
+  await main().getByRole('button', { name: 'Preflight' }).click()
+  await main().getByRole('button', { name: 'Start 10 onboardings' }).click()
+  await expect(page).toHaveURL(/onboarding-batches/)
+  await expect(row('gpu-00001').getByText('completed')).toBeVisible({ timeout: 120_000 })
+  await expect(main().getByText('1 of 10 wait for you')).toBeVisible({ timeout: 120_000 })
+  const board = page.url()
+
+  await row('gpu-00003').getByText('gpu-00003').click()
+  await expect(main().getByText('What can be done now')).toBeVisible()
+  await expect(main().getByText('recommended')).toBeVisible()
+  const job = page.url()
+
+  await heal('gpu-00003')
+  await page.goto(job)
+  await main().locator('li').filter({ hasText: 'recommended' }).getByRole('button').click()
+  const dialog = page.getByRole('dialog')
+  await expect(dialog.locator('button[type=submit]')).toBeDisabled() // not without a reason
+  await dialog.getByLabel('Reason').fill('the machine was mended')
+  if (await dialog.getByLabel(/Type .* to go on/).count()) await dialog.getByLabel(/Type .* to go on/).fill('gpu-00003')
+  await dialog.locator('button[type=submit]').click()
+  await expect(dialog).toHaveCount(0)
+  await page.goto(board)
+  await expect(main().getByText('All 10 are nodes now')).toBeVisible({ timeout: 120_000 })
+
+  await goTo('Overview')
+  await expect(main().getByText('Nothing waits for you')).toBeVisible()
+  await goTo('Nodes')
+  await expect(page.getByRole('grid').getByText('active', { exact: true })).toHaveCount(10)
+})
+
+test('the table of nodes is used with the keyboard, and a node tells its story', async () => {
+  await page.getByRole('button', { name: /^Host ?name/ }).click()
+  await expect(page.getByRole('columnheader', { name: /Host ?name/ })).toHaveAttribute('aria-sort', 'ascending')
+  await page.getByRole('row').filter({ hasText: 'gpu-00001' }).focus()
+  await page.keyboard.press('ArrowDown')
+  await page.keyboard.press('Enter')
+  await expect(page.getByRole('heading', { level: 1 })).toContainText('gpu-00002')
+  for (const tab of await page.getByRole('tab').all()) {
+    await tab.click()
+    await expect(tab).toHaveAttribute('aria-selected', 'true')
+    await expect(main().getByRole('alert')).toHaveCount(0)
+  }
+})
+
+test('a machine that fails behind our back is found, taken out and returned to service', async () => {
+  await happen('gpu-00005', /hardware/i)
+  await goTo('Drift')
+  await main().getByRole('button', { name: /^Look now/ }).first().click()
+  await page.getByRole('dialog').locator('button[type=submit]').click()
+  await expect(main().getByText('gpu-00005').first()).toBeVisible({ timeout: 90_000 })
+  await page.keyboard.press('Escape')
+  await goTo('Nodes')
+  await expect(row('gpu-00005').getByText('quarantined')).toBeVisible({ timeout: 120_000 })
+
+  await heal('gpu-00005')
+  await goTo('Drift')
+  await main().getByRole('link', { name: 'gpu-00005' }).first().click()
+  await main().getByRole('button', { name: /^Resolve/ }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByRole('radio', { name: /return/i }).check()
+  await dialog.getByLabel('Reason').fill('board replaced')
+  await dialog.locator('button[type=submit]').click()
+  await expect(dialog.getByRole('status').last()).toBeVisible({ timeout: 60_000 })
+  await dialog.getByRole('button', { name: 'Close' }).last().click()
+  await goTo('Nodes')
+  await expect(row('gpu-00005').getByText('active', { exact: true })).toBeVisible({ timeout: 60_000 })
+})
+
+test('a node is turned over, with a document that proves it', async () => {
+  await goTo('Nodes')
+  await row('gpu-00007').getByText('gpu-00007').click()
+  await page.goto(new URL(`/decommissions?plan=${page.url().split('/').pop()?.split('?')[0]}&mode=soft_reset`, page.url()).href)
+  const dialog = page.getByRole('dialog')
+  await dialog.getByLabel('Reason').fill('tenant left')
+  if (await dialog.getByLabel(/^Type /).count()) await dialog.getByLabel(/^Type /).fill('gpu-00007')
+  await dialog.locator('button[type=submit]').click()
+  await expect(page).toHaveURL(/\/decommissions\/[0-9a-f-]+/)
+  await expect(page.getByRole('heading', { level: 1 }).getByText('completed')).toBeVisible({ timeout: 120_000 })
+  await goTo('Certificates')
+  await expect(row('gpu-00007').first()).toBeVisible()
+})
+
+test('who did all that is in the audit log', async () => {
+  await goTo('Audit log')
+  await expect(page.getByRole('grid')).toContainText('onboarding')
+})
+
+test('a control plane that cannot be heard is said to be so, and comes back', async () => {
+  await goTo('Overview')
+  await expect(page.getByText('Live', { exact: true })).toBeVisible()
+  await page.context().setOffline(true)
+  await expect(page.getByText('What you see may be out of date.')).toBeVisible({ timeout: 60_000 })
+  await page.context().setOffline(false)
+  await expect(page.getByText('Live', { exact: true })).toBeVisible({ timeout: 30_000 })
+  await expect(page.getByText('What you see may be out of date.')).toHaveCount(0)
+})

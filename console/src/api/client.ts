@@ -1,0 +1,95 @@
+import createClient, { type Middleware } from 'openapi-fetch'
+import type { components, paths } from './gen/schema'
+
+export type Schemas = components['schemas']
+export type Problem = Schemas['Problem']
+
+/** A request that the control plane refused or could not answer, with what to do. */
+export class Refusal extends Error {
+  readonly problem: Problem
+
+  constructor(problem: Problem) {
+    super(problem.detail || problem.title)
+    this.name = 'Refusal'
+    this.problem = problem
+  }
+
+  get status() {
+    return this.problem.status
+  }
+
+  /** What is wrong with each field, by its path below the body. */
+  get fields(): Record<string, string> {
+    const out: Record<string, string> = {}
+    for (const e of this.problem.errors ?? []) out[e.field.replace(/^body\./, '')] = e.message
+    return out
+  }
+}
+
+const outage: Problem = {
+  type: 'about:blank',
+  title: 'No answer',
+  status: 0,
+  code: 'unreachable',
+  detail: 'The control plane does not answer.',
+  remedy: 'Check that it runs and that this machine reaches it. This page goes on trying.',
+}
+
+/** asRefusal makes of anything that went wrong what a person can read. */
+export function asRefusal(error: unknown): Refusal {
+  if (error instanceof Refusal) return error
+  if (error instanceof TypeError) return new Refusal(outage)
+  return new Refusal({ ...outage, code: 'unexpected', title: 'Unexpected', detail: String(error), remedy: 'Load the page again.' })
+}
+
+/** newKey is a key that nobody has used; also where the page came by plain HTTP, which has no randomUUID. */
+export function newKey(): string {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, '0')).join('')
+}
+
+// A change that is sent again, because its answer was lost, is not made twice.
+const idempotent: Middleware = {
+  onRequest({ request }) {
+    if (request.method !== 'GET' && !request.headers.has('Idempotency-Key')) {
+      request.headers.set('Idempotency-Key', newKey())
+    }
+    return request
+  },
+}
+
+/** signedOut is told when the session has ended. */
+export const signedOut = new EventTarget()
+
+const strict: Middleware = {
+  async onResponse({ response, schemaPath }) {
+    if (response.ok) return response
+    if (response.status === 401 && schemaPath !== '/api/v1/auth/session' && schemaPath !== '/api/v1/me') signedOut.dispatchEvent(new Event('signed-out'))
+    throw new Refusal(await problemOf(response))
+  },
+}
+
+/** problemOf reads the problem of an answer, also when something in between wrote it. */
+export async function problemOf(response: Response): Promise<Problem> {
+  try {
+    const body = (await response.clone().json()) as Problem
+    if (typeof body.code === 'string') return body
+  } catch {
+    // not a problem document: a proxy's page, for one
+  }
+  return { ...outage, status: response.status, title: response.statusText || 'Error', code: `http_${response.status}`, detail: `The answer was ${response.status} ${response.statusText}.` }
+}
+
+export const api = createClient<paths>({ baseUrl: window.location.origin, credentials: 'same-origin' })
+api.use(idempotent, strict)
+
+/** got is the body of an answer; a refusal has been thrown before. */
+export async function got<T>(answer: Promise<{ data?: T; response: Response }>): Promise<T> {
+  const { data } = await answer
+  return data as T
+}
+
+/** versioned is the body with the entity tag that a change has to name. */
+export async function versioned<T>(answer: Promise<{ data?: T; response: Response }>): Promise<{ body: T; etag: string }> {
+  const { data, response } = await answer
+  return { body: data as T, etag: response.headers.get('ETag') ?? '' }
+}

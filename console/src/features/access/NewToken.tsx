@@ -1,0 +1,106 @@
+import { useMutation } from '@tanstack/react-query'
+import { useRef, useState, type SyntheticEvent } from 'react'
+import { asRefusal, type Schemas } from '../../api/client'
+import { Button, Note } from '../../ui/basics'
+import { Dialog } from '../../ui/dialog'
+import { CheckField, SelectField, TextField } from '../../ui/form'
+import { ProblemNote } from '../../ui/problem'
+import { exact } from '../../ui/time'
+import { words } from '../../ui/tone'
+import { Copy } from '../node/Copy'
+import { byArea } from './roles'
+
+export type NewTokenBody = Schemas['IdentityNewTokenBody']
+
+const lives = [
+  { value: '3600', label: 'one hour' },
+  { value: '86400', label: 'one day' },
+  { value: '604800', label: 'one week' },
+  { value: '2592000', label: '30 days' },
+  { value: '7776000', label: '90 days' },
+  { value: '31536000', label: 'one year' },
+]
+
+type Props = { scopes: string[]; create: (body: NewTokenBody) => Promise<Schemas['IdentityNewTokenView']>; onDone: () => void; onClose: () => void }
+
+/** NewToken makes a token and shows it this once. */
+export function NewToken({ scopes, create, onDone, onClose }: Props) {
+  const [name, setName] = useState('')
+  const [life, setLife] = useState('2592000')
+  const [chosen, setChosen] = useState<string[]>()
+  const making = useMutation({
+    mutationFn: () => create({ name: name.trim(), expires_in: Number(life), scopes: chosen }),
+    gcTime: 0, // the answer holds a secret
+    onSuccess: onDone,
+  })
+  if (making.data) return <ShownOnce token={making.data} onClose={onClose} />
+  const submit = (e: SyntheticEvent) => {
+    e.preventDefault()
+    making.mutate()
+  }
+  return (
+    <Dialog title="New token" onClose={onClose}>
+      <form onSubmit={submit} className="flex flex-col gap-4">
+        <TextField label="Name" required value={name} onChange={setName} hint="What it is for. It stands in the list and in the audit log." error={making.error ? asRefusal(making.error).fields.name : undefined} />
+        <SelectField label="Works for" value={life} onChange={setLife} options={lives} />
+        <CheckField label="Narrow it" hint="A token that may do only what it is for does less harm in wrong hands." value={chosen !== undefined} onChange={(on) => setChosen(on ? [] : undefined)} />
+        {chosen && <Scopes all={scopes} chosen={chosen} onChange={setChosen} />}
+        {making.error && <ProblemNote error={making.error} />}
+        <div className="flex justify-end gap-2">
+          <Button onClick={onClose}>Cancel</Button>
+          <Button type="submit" look="primary" busy={making.isPending} disabled={name.trim() === '' || chosen?.length === 0}>
+            Make the token
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  )
+}
+
+function Scopes({ all, chosen, onChange }: { all: string[]; chosen: string[]; onChange: (scopes: string[]) => void }) {
+  return (
+    <fieldset className="max-h-64 overflow-auto rounded-md border border-line p-3">
+      <legend className="px-1 text-sm font-medium">It may only</legend>
+      <div className="grid gap-3 sm:grid-cols-2">
+        {byArea(all).map(([area, permissions]) => (
+          <div key={area}>
+            <p className="text-xs text-muted">{words(area)}</p>
+            {permissions.map((p) => (
+              <CheckField key={p} label={<span className="font-mono text-xs">{p}</span>} value={chosen.includes(p)} onChange={(on) => onChange(on ? [...chosen, p] : chosen.filter((c) => c !== p))} />
+            ))}
+          </div>
+        ))}
+      </div>
+    </fieldset>
+  )
+}
+
+function ShownOnce({ token, onClose }: { token: Schemas['IdentityNewTokenView']; onClose: () => void }) {
+  const ref = useRef<HTMLPreElement>(null)
+  const [warned, setWarned] = useState(false)
+  return (
+    // A key pressed in passing must not lose what cannot be shown again.
+    <Dialog title={`Token ${token.name}`} onClose={() => setWarned(true)}>
+      <div className="flex flex-col gap-4">
+        <Note tone="warn" title="Copy it now: it is shown this once and cannot be shown again.">
+          <p>Keep it where secrets are kept. It works until {exact(token.expires_at)}.</p>
+        </Note>
+        {/* eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- what scrolls has to be reachable by keyboard */}
+        <pre ref={ref} tabIndex={0} data-testid="token" className="overflow-x-auto rounded-md border border-line bg-raised p-3 font-mono text-xs break-all whitespace-pre-wrap">
+          {token.token}
+        </pre>
+        {warned && (
+          <p role="alert" className="text-sm text-warn">
+            Have you kept it? Close this with the button below.
+          </p>
+        )}
+        <div className="flex flex-wrap justify-between gap-2">
+          <Copy text={token.token} from={() => ref.current} />
+          <Button look="primary" onClick={onClose}>
+            I have kept it
+          </Button>
+        </div>
+      </div>
+    </Dialog>
+  )
+}

@@ -1,0 +1,83 @@
+import { useQueryClient } from '@tanstack/react-query'
+import { useState } from 'react'
+import { api, got, type Schemas } from '../../api/client'
+import { useParam } from '../../app/location'
+import { useMe } from '../../app/session'
+import { Button, Card, Code, Facts, Loading, Page, TextLink } from '../../ui/basics'
+import { ProblemNote } from '../../ui/problem'
+import { When } from '../../ui/time'
+import { say } from '../../ui/toast'
+import { Members } from './Members'
+import { Rename } from './Naming'
+import { useProject, useTenant } from './reading'
+import { mayIn, projectRoles, type ProjectRole } from './roles'
+import { ServiceAccounts } from './ServiceAccounts'
+
+/** ProjectPage is one project: who works in it, people and programs. */
+export default function ProjectPage() {
+  const projectId = useParam('projectId')
+  const project = useProject(projectId)
+  const p = project.data?.body
+  return (
+    <>
+      {project.error && (
+        <Page title="Project">
+          <ProblemNote error={project.error} onRetry={() => void project.refetch()} />
+        </Page>
+      )}
+      {project.isPending && <Loading what="the project" />}
+      {p && <Shown project={p} etag={project.data?.etag ?? ''} />}
+    </>
+  )
+}
+
+function Shown({ project: p, etag }: { project: Schemas['IdentityProjectView']; etag: string }) {
+  const me = useMe()
+  const queries = useQueryClient()
+  const tenant = useTenant(p.org_id)
+  const [renaming, setRenaming] = useState(false)
+  const may = (permission: string) => mayIn(me, permission, { orgId: p.org_id, projectId: p.project_id })
+  const path = { project_id: p.project_id }
+  return (
+    <Page
+      back={<TextLink to={`/access/tenants/${p.org_id}`}>{tenant.data?.body.name ?? 'Tenant'}</TextLink>}
+      title={p.name}
+      actions={may('project:update') && <Button onClick={() => setRenaming(true)}>Rename …</Button>}
+    >
+      <Card>
+        <Facts
+          of={[
+            ['Name for machines', <Code key="s">{p.slug}</Code>],
+            ['Id', <Code key="i">{p.project_id}</Code>],
+            ['Made', <When key="c" at={p.created_at} />],
+          ]}
+        />
+      </Card>
+      {may('member:read') && (
+        <Members
+          title="People"
+          lead="Those with a role in this project. Whoever administers the tenant may do everything here too."
+          queryKey={['members', 'project', p.project_id]}
+          roles={projectRoles}
+          mayManage={may('member:manage')}
+          list={(cursor) => got(api.GET('/api/v1/projects/{project_id}/members', { params: { path, query: { cursor, page_size: 100 } } }))}
+          put={(user_id, role) => got(api.PUT('/api/v1/projects/{project_id}/members/{user_id}', { params: { path: { ...path, user_id } }, body: { role: role as ProjectRole } }))}
+          remove={(user_id) => got(api.DELETE('/api/v1/projects/{project_id}/members/{user_id}', { params: { path: { ...path, user_id } } }))}
+        />
+      )}
+      {may('service_account:read') && <ServiceAccounts projectId={p.project_id} mayManage={may('service_account:manage')} />}
+      {renaming && (
+        <Rename
+          what="project"
+          before={p.name}
+          rename={(name) => got(api.PATCH('/api/v1/projects/{project_id}', { params: { path, header: { 'If-Match': etag } }, body: { name } }))}
+          onDone={() => {
+            say('The project is renamed.')
+            void queries.invalidateQueries({ queryKey: ['projects'] })
+          }}
+          onClose={() => setRenaming(false)}
+        />
+      )}
+    </Page>
+  )
+}

@@ -1,0 +1,131 @@
+import { useQueryClient } from '@tanstack/react-query'
+import { useNavigate } from '@tanstack/react-router'
+import { useState } from 'react'
+import { api, got, type Schemas } from '../../api/client'
+import { usePages } from '../../api/pages'
+import { useParam } from '../../app/location'
+import { useMe } from '../../app/session'
+import { Button, Card, Code, Empty, Facts, LinkButton, Loading, Page, TextLink } from '../../ui/basics'
+import { ProblemNote } from '../../ui/problem'
+import { Table, type Column } from '../../ui/table'
+import { When } from '../../ui/time'
+import { say } from '../../ui/toast'
+import { Members } from './Members'
+import { NewNamed, Rename } from './Naming'
+import { useTenant } from './reading'
+import { mayIn } from './roles'
+
+type Project = Schemas['IdentityProjectView']
+
+/** TenantPage is one tenant: who administers it, and its projects. */
+export default function TenantPage() {
+  const orgId = useParam('orgId')
+  const me = useMe()
+  const queries = useQueryClient()
+  const [renaming, setRenaming] = useState(false)
+  const tenant = useTenant(orgId)
+  const may = (permission: string) => mayIn(me, permission, { orgId })
+  const t = tenant.data?.body
+  const path = { org_id: orgId }
+  return (
+    <Page
+      back={<TextLink to="/access" search={{ tab: 'tenants' }}>Tenants</TextLink>}
+      title={t?.name ?? 'Tenant'}
+      actions={
+        t && (
+          <>
+            {may('audit:read') && <LinkButton to="/audit" search={{ target_id: orgId }}>Audit log</LinkButton>}
+            {may('tenant:update') && <Button onClick={() => setRenaming(true)}>Rename …</Button>}
+          </>
+        )
+      }
+    >
+      {tenant.error && <ProblemNote error={tenant.error} onRetry={() => void tenant.refetch()} />}
+      {tenant.isPending && <Loading what="the tenant" />}
+      {t && (
+        <>
+          <Card>
+            <Facts
+              of={[
+                ['Name for machines', <Code key="s">{t.slug}</Code>],
+                ['Id', <Code key="i">{t.org_id}</Code>],
+                ['Made', <When key="c" at={t.created_at} />],
+                ['Changed', <When key="u" at={t.updated_at} />],
+              ]}
+            />
+          </Card>
+          <Projects orgId={orgId} mayCreate={may('project:create')} />
+          {/* A role in a project does not let one see who administers the tenant. */}
+          {may('member:read') && (
+            <Members
+              title="Who administers it"
+              lead="Their role holds in all projects of the tenant. Other roles are given in a project."
+              queryKey={['members', 'tenant', orgId]}
+              roles={['tenant_admin']}
+              mayManage={may('member:manage')}
+              list={(cursor) => got(api.GET('/api/v1/tenants/{org_id}/members', { params: { path, query: { cursor, page_size: 100 } } }))}
+              put={(user_id) => got(api.PUT('/api/v1/tenants/{org_id}/members/{user_id}', { params: { path: { ...path, user_id } }, body: { role: 'tenant_admin' } }))}
+              remove={(user_id) => got(api.DELETE('/api/v1/tenants/{org_id}/members/{user_id}', { params: { path: { ...path, user_id } } }))}
+            />
+          )}
+        </>
+      )}
+      {t && renaming && (
+        <Rename
+          what="tenant"
+          before={t.name}
+          rename={(name) => got(api.PATCH('/api/v1/tenants/{org_id}', { params: { path, header: { 'If-Match': tenant.data?.etag ?? '' } }, body: { name } }))}
+          onDone={() => {
+            say('The tenant is renamed.')
+            void queries.invalidateQueries({ queryKey: ['tenants'] })
+          }}
+          onClose={() => setRenaming(false)}
+        />
+      )}
+    </Page>
+  )
+}
+
+const columns: Column<Project>[] = [
+  { key: 'name', title: 'Project', width: 'minmax(10rem, 1fr)', cell: (p) => <TextLink to={`/access/projects/${p.project_id}`}>{p.name}</TextLink> },
+  { key: 'slug', title: 'Name for machines', width: 'minmax(9rem, 1fr)', cell: (p) => <span className="font-mono text-xs">{p.slug}</span> },
+  { key: 'created', title: 'Made', width: '8rem', cell: (p) => <When at={p.created_at} /> },
+]
+
+function Projects({ orgId, mayCreate }: { orgId: string; mayCreate: boolean }) {
+  const navigate = useNavigate()
+  const queries = useQueryClient()
+  const [making, setMaking] = useState(false)
+  const path = { org_id: orgId }
+  const pages = usePages(['projects', 'of', orgId], (cursor) => got(api.GET('/api/v1/tenants/{org_id}/projects', { params: { path, query: { cursor, page_size: 100 } } })))
+  return (
+    <Card title="Projects" actions={mayCreate && <Button onClick={() => setMaking(true)}>New project …</Button>}>
+      {pages.error && <ProblemNote error={pages.error} onRetry={pages.retry} />}
+      {pages.loading && <Loading what="projects" />}
+      {!pages.loading && !pages.error && (
+        <Table
+          label="Projects"
+          columns={columns}
+          rows={pages.rows}
+          rowKey={(p) => p.project_id}
+          onOpen={(p) => void navigate({ to: `/access/projects/${p.project_id}` })}
+          more={pages.more}
+          empty={<Empty title="No project that you see">Ask whoever administers the tenant for a role in one.</Empty>}
+        />
+      )}
+      {making && (
+        <NewNamed
+          title="New project"
+          hint="A project keeps work, people and service accounts of the tenant apart from others."
+          does="Create the project"
+          create={(body) => got(api.POST('/api/v1/tenants/{org_id}/projects', { params: { path }, body }))}
+          onDone={(name) => {
+            say(`Project ${name} is created.`)
+            void queries.invalidateQueries({ queryKey: ['projects'] })
+          }}
+          onClose={() => setMaking(false)}
+        />
+      )}
+    </Card>
+  )
+}

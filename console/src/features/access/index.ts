@@ -1,0 +1,10 @@
+import type { Feature } from '../../app/features'
+
+export const feature: Feature = {
+  nav: { group: 'Platform', title: 'Access', to: '/access' },
+  routes: [
+    { path: '/access', page: () => import('./Access') },
+    { path: '/access/tenants/$orgId', page: () => import('./TenantPage') },
+    { path: '/access/projects/$projectId', page: () => import('./ProjectPage') },
+  ],
+}

@@ -1,0 +1,9 @@
+import type { Feature } from '../../app/features'
+
+export const feature: Feature = {
+  nav: { group: 'Operations', title: 'Tasks', to: '/tasks', needs: 'node:read' },
+  routes: [
+    { path: '/tasks', page: () => import('./Tasks') },
+    { path: '/tasks/$taskId', page: () => import('./TaskPage') },
+  ],
+}

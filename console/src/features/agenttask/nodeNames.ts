@@ -1,0 +1,15 @@
+import { useQuery } from '@tanstack/react-query'
+import { api, got } from '../../api/client'
+
+/**
+ * useNodeNames tells the names of nodes where a list has only their ids. They hardly
+ * ever change, so they are read in one go and not again with every event.
+ */
+export function useNodeNames(): (nodeId: string) => string {
+  const map = useQuery({
+    queryKey: ['node-names'],
+    queryFn: async () => new Map((await got(api.GET('/api/v1/admin/fleet/map'))).nodes.map((n) => [n.node_id, n.hostname])),
+    staleTime: 5 * 60_000,
+  })
+  return (nodeId) => map.data?.get(nodeId) ?? `${nodeId.slice(0, 13)}…`
+}

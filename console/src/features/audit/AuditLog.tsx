@@ -1,0 +1,164 @@
+import { useCallback, useState } from 'react'
+import { api, got, type Schemas } from '../../api/client'
+import { usePages } from '../../api/pages'
+import { useSearchState } from '../../app/location'
+import { Badge, Button, Code, Empty, Facts, Loading, Page, State, TextLink } from '../../ui/basics'
+import { Dialog } from '../../ui/dialog'
+import { SelectField, TextField } from '../../ui/form'
+import { ProblemNote } from '../../ui/problem'
+import { Table, type Column } from '../../ui/table'
+import { exact, When } from '../../ui/time'
+import { words } from '../../ui/tone'
+import { FilterText } from './FilterText'
+import { toMoment } from './moment'
+
+type Entry = Schemas['AuditLogEntry']
+
+const results = ['success', 'failure', 'denied'] as const
+const filters = ['action', 'actor_id', 'target_kind', 'target_id', 'result', 'correlation_id', 'since', 'until'] as const
+const none = Object.fromEntries(filters.map((f) => [f, undefined]))
+
+/** AuditLog is who did what to what, and who was refused. */
+export default function AuditLog() {
+  const [search, change] = useSearchState()
+  const [opened, setOpened] = useState<Entry>()
+  const { action, actor_id, target_kind, target_id, correlation_id } = search
+  const result = results.find((r) => r === search.result)
+  const [since, until] = [toMoment(search.since), toMoment(search.until)]
+  const pages = usePages(
+    ['audit', action, actor_id, target_kind, target_id, result, correlation_id, since, until],
+    (cursor) => got(api.GET('/api/v1/admin/audit-logs', { params: { query: { action, actor_id, target_kind, target_id, result, correlation_id, since, until, cursor, page_size: 100 } } })),
+    { refetchInterval: 15_000 },
+  )
+  const filtered = filters.some((f) => search[f])
+  return (
+    <Page
+      title="Audit log"
+      lead="Who did what to what, and who was refused."
+      actions={filtered && <Button onClick={() => change(none)}>Take all filters away</Button>}
+    >
+      <Filters rows={pages.rows} />
+      {pages.error && <ProblemNote error={pages.error} onRetry={pages.retry} />}
+      {pages.loading && <Loading what="entries" />}
+      {!pages.loading && !(pages.error && pages.rows.length === 0) && (
+        <>
+          <Table
+            label="Audit log"
+            columns={columns}
+            rows={pages.rows}
+            rowKey={(e) => e.id}
+            onOpen={setOpened}
+            more={pages.more}
+            stale={pages.stale}
+            empty={<Empty title={filtered ? 'No entry fits these filters' : 'Nothing was recorded yet'}>{filtered ? 'Take a filter away to see more.' : 'Every change, and every attempt that was refused, is recorded here.'}</Empty>}
+          />
+          <p className="text-xs text-muted">
+            As of <When at={new Date(pages.readAt).toISOString()} />. Read anew every 15 seconds.
+          </p>
+        </>
+      )}
+      {opened && <EntryDialog entry={opened} onClose={() => setOpened(undefined)} />}
+    </Page>
+  )
+}
+
+function Filters({ rows }: { rows: Entry[] }) {
+  const [search, change] = useSearchState()
+  const seen = (of: (e: Entry) => string) => [...new Set(rows.map(of))].sort()
+  return (
+    <div className="grid items-start gap-3 sm:grid-cols-2 lg:grid-cols-4">
+      <SelectField label="Result" value={search.result ?? ''} onChange={(result) => change({ result })} options={[{ value: '', label: 'all' }, ...results]} />
+      <Filter name="action" label="Action" placeholder="node.quarantine" list={seen((e) => e.action)} />
+      <Filter name="actor_id" label="Actor id" />
+      <Filter name="target_kind" label="Kind of target" placeholder="node" list={seen((e) => e.target_kind)} />
+      <Filter name="target_id" label="Target id" />
+      <Filter name="correlation_id" label="Correlation id" />
+      <TextField label="At or after" type="datetime-local" value={search.since ?? ''} onChange={(since) => change({ since })} />
+      <TextField label="Before" type="datetime-local" value={search.until ?? ''} onChange={(until) => change({ until })} />
+    </div>
+  )
+}
+
+function Filter({ name, ...field }: { name: string; label: string; placeholder?: string; list?: string[] }) {
+  const [search, change] = useSearchState()
+  const set = useCallback((value: string) => change({ [name]: value }), [change, name])
+  return <FilterText {...field} value={search[name] ?? ''} onChange={set} />
+}
+
+const columns: Column<Entry>[] = [
+  { key: 'at', title: 'When', width: '7rem', cell: (e) => <When at={e.occurred_at} /> },
+  { key: 'result', title: 'Result', width: '6rem', cell: (e) => <State of="result" is={e.result} /> },
+  { key: 'action', title: 'Action', width: 'minmax(15rem, 1fr)', cell: (e) => <span className={e.result === 'success' ? '' : e.result === 'denied' ? 'font-semibold text-warn' : 'font-semibold text-bad'}>{e.action}</span> },
+  {
+    key: 'actor',
+    title: 'Who',
+    width: 'minmax(10rem, 1fr)',
+    cell: (e) => (
+      <>
+        {e.actor_name || words(e.actor_kind)} <span className="text-xs text-muted">{words(e.actor_role)}</span>
+      </>
+    ),
+  },
+  {
+    key: 'target',
+    title: 'Target',
+    width: 'minmax(12rem, 1.2fr)',
+    cell: (e) => (
+      <>
+        {words(e.target_kind)} <span className="font-mono text-xs text-muted">{e.target_id}</span>
+      </>
+    ),
+  },
+  { key: 'reason', title: 'Reason', width: 'minmax(10rem, 1.2fr)', cell: (e) => e.reason },
+  { key: 'address', title: 'From', width: '8rem', cell: (e) => e.actor_address },
+]
+
+function EntryDialog({ entry: e, onClose }: { entry: Entry; onClose: () => void }) {
+  return (
+    <Dialog
+      title={
+        <>
+          {e.action} <State of="result" is={e.result} />
+        </>
+      }
+      onClose={onClose}
+      wide
+    >
+      <div className="flex flex-col gap-4">
+        <Facts
+          of={[
+            ['When', exact(e.occurred_at)],
+            [
+              'Who',
+              <span key="w">
+                {e.actor_name} <Badge>{words(e.actor_kind)}</Badge> <Badge>{words(e.actor_role)}</Badge> <Narrow to={{ actor_id: e.actor_id }} onGo={onClose}>{e.actor_id}</Narrow>
+              </span>,
+            ],
+            ['From', e.actor_address],
+            ['Target', <span key="t">{words(e.target_kind)} <Narrow to={{ target_kind: e.target_kind, target_id: e.target_id }} onGo={onClose}>{e.target_id}</Narrow></span>],
+            ['Reason', e.reason],
+            ['Tenant', e.org_id && <TextLink to={`/access/tenants/${e.org_id}`}>{e.org_id}</TextLink>],
+            ['Project', e.project_id && <TextLink to={`/access/projects/${e.project_id}`}>{e.project_id}</TextLink>],
+            ['Correlation id', <Narrow key="c" to={{ correlation_id: e.correlation_id }} onGo={onClose}>{e.correlation_id}</Narrow>],
+            ['Entry', <Code key="i">{e.id}</Code>],
+          ]}
+        />
+        {e.metadata !== undefined && e.metadata !== null && <Code block>{JSON.stringify(e.metadata, null, 2)}</Code>}
+      </div>
+    </Dialog>
+  )
+}
+
+/** Narrow leads to all entries with the same value. */
+function Narrow({ to, onGo, children }: { to: Record<string, string>; onGo: () => void; children: string }) {
+  const [, change] = useSearchState()
+  const go = () => {
+    change({ ...none, ...to })
+    onGo()
+  }
+  return (
+    <button type="button" title="Show all entries with this" onClick={go} className="text-left break-all text-accent underline-offset-2 hover:underline">
+      {children}
+    </button>
+  )
+}

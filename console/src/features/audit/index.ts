@@ -1,0 +1,8 @@
+import type { Feature } from '../../app/features'
+
+export const feature: Feature = {
+  nav: { group: 'Operations', title: 'Audit log', to: '/audit', needs: 'audit:read' },
+  routes: [
+    { path: '/audit', page: () => import('./AuditLog') },
+  ],
+}

@@ -1,0 +1,73 @@
+import { useNavigate } from '@tanstack/react-router'
+import { api, got, type Schemas } from '../../api/client'
+import { usePages } from '../../api/pages'
+import { useSearchState } from '../../app/location'
+import { useNodeNames } from '../agenttask/nodeNames'
+import { Badge, Button, Empty, LinkButton, Loading, Page, TextLink } from '../../ui/basics'
+import { SelectField } from '../../ui/form'
+import { ProblemNote } from '../../ui/problem'
+import { Table, type Column } from '../../ui/table'
+import { exact, When } from '../../ui/time'
+import { words } from '../../ui/tone'
+import { kindWords } from './document'
+
+type Certificate = Schemas['CertificateView']
+
+const kinds = ['certificate', 'handover_receipt'] as const
+
+const columns: Column<Certificate>[] = [
+  { key: 'issued', title: 'Issued', width: '7rem', cell: (c) => <When at={c.issued_at} /> },
+  { key: 'exact', title: 'On', width: '13rem', cell: (c) => exact(c.issued_at) },
+  { key: 'kind', title: 'Kind', width: '10rem', cell: (c) => <Badge tone={c.kind === 'certificate' ? 'accent' : 'info'}>{kindWords[c.kind]}</Badge> },
+  { key: 'node', title: 'Node', width: 'minmax(8rem, 1fr)', cell: (c) => <TextLink to={`/certificates/${c.certificate_id}`}>{c.hostname}</TextLink> },
+  { key: 'seq', title: 'No.', width: '4rem', align: 'right', cell: (c) => c.seq },
+  { key: 'mode', title: 'After', width: '10rem', cell: (c) => words(c.mode) },
+  { key: 'digest', title: 'Digest', width: 'minmax(12rem, 1.5fr)', cell: (c) => <span className="font-mono text-xs">{c.digest}</span> },
+]
+
+/** Certificates is the signed documents about cleaned nodes. */
+export default function Certificates() {
+  const [search, change] = useSearchState()
+  const navigate = useNavigate()
+  const nameOf = useNodeNames()
+  const { node } = search
+  const kind = kinds.find((k) => k === search.kind)
+  const pages = usePages(['certificates', 'list', kind, node], (cursor) => got(api.GET('/api/v1/admin/certificates', { params: { query: { kind, node_id: node, cursor, page_size: 100 } } })))
+  return (
+    <Page title="Certificates" lead="Signed documents about what was done to clean a node, and how it was found out that it is clean. They can be verified without this control plane.">
+      <div className="grid items-end gap-3 sm:grid-cols-3 lg:grid-cols-5">
+        <SelectField label="Kind" value={kind ?? ''} onChange={(k) => change({ kind: k })} options={[{ value: '', label: 'all' }, ...kinds.map((k) => ({ value: k, label: kindWords[k] }))]} />
+        {node && (
+          <div className="flex items-center gap-2 py-1.5 text-sm">
+            Only of <TextLink to={`/nodes/${node}`}>{nameOf(node)}</TextLink>
+            <Button look="quiet" onClick={() => change({ node: undefined })}>
+              All nodes
+            </Button>
+          </div>
+        )}
+      </div>
+      {pages.error && <ProblemNote error={pages.error} onRetry={pages.retry} />}
+      {pages.loading && <Loading what="certificates" />}
+      {!pages.loading && !pages.error && (
+        <Table
+          label="Certificates"
+          columns={columns}
+          rows={pages.rows}
+          rowKey={(c) => c.certificate_id}
+          onOpen={(c) => void navigate({ to: `/certificates/${c.certificate_id}` })}
+          more={pages.more}
+          stale={pages.stale}
+          empty={
+            kind || node ? (
+              <Empty title="No certificate fits these filters">Take a filter away to see more.</Empty>
+            ) : (
+              <Empty title="No certificate was issued yet" action={<LinkButton to="/decommissions">To turnover</LinkButton>}>
+                A certificate is issued when a node was reimaged, retired or decommissioned, a handover receipt after a soft reset.
+              </Empty>
+            )
+          }
+        />
+      )}
+    </Page>
+  )
+}

@@ -1,0 +1,69 @@
+import { describe, expect, it } from 'vitest'
+import { bytes, covered, fileName, verified, weak, type Subject } from './document'
+
+const verification: Subject['verification'] = { result: 'passed', how: 'canaries probed', canaries_planted: 64, canaries_found: 0, samples: 0, samples_unclean: 0, bytes_read: 0 }
+const subject: Subject = {
+  kind: 'disk',
+  identifier: 'S5P2NG0R',
+  description: '',
+  detail: '',
+  covered_bytes: 0,
+  total_bytes: 0,
+  level: 'none',
+  method: '',
+  observed_by: 'agent',
+  outcome: 'sanitized',
+  tool: '',
+  tool_version: '',
+  started_at: '2026-01-01T00:00:00Z',
+  ended_at: '2026-01-01T00:00:00Z',
+  evidence: [],
+  verification,
+}
+
+describe('bytes', () => {
+  it.each([
+    [0, '0 B'],
+    [999, '999 B'],
+    [1000, '1.0 kB'],
+    [1_920_383_410_176, '1.9 TB'],
+    [268_435_456, '268 MB'],
+  ])('%i is %s', (n, text) => expect(bytes(n)).toBe(text))
+})
+
+describe('covered', () => {
+  it('never rounds up to all', () => {
+    expect(covered({ covered_bytes: 999_999, total_bytes: 1_000_000 })).toBe('99.9 % of 1.0 MB')
+    expect(covered({ covered_bytes: 1_000_000, total_bytes: 1_000_000 })).toBe('all of 1.0 MB')
+    expect(covered({ covered_bytes: 0, total_bytes: 0 })).toBeUndefined()
+  })
+})
+
+describe('verified', () => {
+  it('tells a look that found nothing from no look', () => {
+    expect(verified(verification)).toEqual({ tone: 'ok', text: 'passed: canaries probed, 0 of 64 canaries still there' })
+    expect(verified({ ...verification, result: 'none' }).text).toBe('not verified')
+    expect(verified({ ...verification, result: 'failed', canaries_found: 3 }).tone).toBe('bad')
+  })
+})
+
+describe('fileName', () => {
+  it('cannot lead out of a folder', () => {
+    expect(fileName({ kind: 'certificate', seq: 2, node: { hostname: '../c07u31', id: '', region: '', sku: '' } })).toBe('.._c07u31-2-certificate.json')
+  })
+})
+
+describe('weak', () => {
+  const whole = { subjects: [subject], overrides: [], downgrades: [], validation: { clean: true, at: '', observed_by: 'agent' as const, evidence: [], findings: [], looked: [] } }
+  it('is silent about a document without gaps', () => expect(weak(whole)).toEqual([]))
+  it('names what a reader has to know', () => {
+    expect(
+      weak({
+        subjects: [{ ...subject, outcome: 'failed' }],
+        overrides: [{ stage: 'drain_node', by: 'Grace', at: '', why: '', residual_risk: '' }],
+        downgrades: [],
+        validation: { ...whole.validation, clean: false },
+      }),
+    ).toEqual(['disk S5P2NG0R could not be cleaned', 'operators went on without 1 stage', 'the look afterwards found something'])
+  })
+})

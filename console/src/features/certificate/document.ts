@@ -1,0 +1,74 @@
+import type { Schemas } from '../../api/client'
+import type { Tone } from '../../ui/tone'
+import { words } from '../../ui/tone'
+
+/** A document as it is: there may have been no look afterwards, which the types of the contract do not tell. */
+export type Document = Omit<Schemas['CertificateDocument'], 'validation'> & { validation: Schemas['CertificateValidation'] | null }
+export type Signed = Omit<Schemas['CertificateSigned'], 'document'> & { document: Document }
+export type Subject = Schemas['CertificateSubject']
+
+export const kindWords: Record<Document['kind'], string> = { certificate: 'Certificate', handover_receipt: 'Handover receipt' }
+
+const units = ['B', 'kB', 'MB', 'GB', 'TB', 'PB']
+
+/** bytes writes a size as people say it. */
+export function bytes(n: number): string {
+  let unit = 0
+  let rest = n
+  while (rest >= 1000 && unit < units.length - 1) {
+    rest /= 1000
+    unit++
+  }
+  return `${unit === 0 || rest >= 100 ? Math.round(rest) : rest.toFixed(1)} ${units[unit] ?? ''}`
+}
+
+/**
+ * covered says how much of a subject was reached. It never rounds up to all: a
+ * certificate that says 100 % means every byte.
+ */
+export function covered(s: Pick<Subject, 'covered_bytes' | 'total_bytes'>): string | undefined {
+  if (s.total_bytes === 0) return undefined
+  if (s.covered_bytes >= s.total_bytes) return `all of ${bytes(s.total_bytes)}`
+  const percent = Math.floor((s.covered_bytes / s.total_bytes) * 1000) / 10
+  return `${percent} % of ${bytes(s.total_bytes)}`
+}
+
+const levels: Record<Subject['level'], string> = { none: 'no claim', clear: 'clear', purge: 'purge' }
+
+export function levelWords(level: Subject['level']): string {
+  return levels[level]
+}
+
+const outcomeTones: Record<Subject['outcome'], Tone> = { sanitized: 'ok', done: 'ok', failed: 'bad', refused: 'warn' }
+
+export function toneOfOutcome(outcome: Subject['outcome']): Tone {
+  return outcomeTones[outcome]
+}
+
+/** verified says how it was found out that a subject is clean, and with what result. */
+export function verified(v: Subject['verification']): { tone: Tone; text: string } {
+  if (v.result === 'none') return { tone: 'idle', text: 'not verified' }
+  const parts = [v.how]
+  if (v.canaries_planted > 0) parts.push(`${v.canaries_found} of ${v.canaries_planted} canaries still there`)
+  if (v.samples > 0) parts.push(`${v.samples_unclean} of ${v.samples} places unclean`)
+  if (v.bytes_read > 0) parts.push(`${bytes(v.bytes_read)} read back`)
+  return { tone: v.result === 'passed' ? 'ok' : 'bad', text: `${v.result}: ${parts.filter(Boolean).join(', ')}` }
+}
+
+/** fileName is what the file of a certificate is called when it is kept. */
+export function fileName(d: Pick<Document, 'kind' | 'seq' | 'node'>): string {
+  return `${d.node.hostname.replace(/[^A-Za-z0-9.-]/g, '_')}-${d.seq}-${d.kind}.json`
+}
+
+/** weak tells what a reader of the document has to know before relying on it. */
+export function weak(d: Pick<Document, 'subjects' | 'overrides' | 'downgrades' | 'validation'>): string[] {
+  const out: string[] = []
+  const failed = d.subjects.filter((s) => s.outcome === 'failed' || s.outcome === 'refused')
+  if (failed.length > 0) out.push(`${failed.map((s) => `${words(s.kind)} ${s.identifier}`).join(', ')} could not be cleaned`)
+  const downgrades = d.downgrades.length
+  if (downgrades > 0) out.push(`less was done than was asked for, ${downgrades} ${downgrades === 1 ? 'time' : 'times'}`)
+  const overrides = d.overrides.length
+  if (overrides > 0) out.push(`operators went on without ${overrides} ${overrides === 1 ? 'stage' : 'stages'}`)
+  if (d.validation && !d.validation.clean) out.push('the look afterwards found something')
+  return out
+}

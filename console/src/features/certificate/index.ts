@@ -1,0 +1,9 @@
+import type { Feature } from '../../app/features'
+
+export const feature: Feature = {
+  nav: { group: 'Work', title: 'Certificates', to: '/certificates', needs: 'certificate:read' },
+  routes: [
+    { path: '/certificates', page: () => import('./Certificates') },
+    { path: '/certificates/$certificateId', page: () => import('./CertificatePage') },
+  ],
+}

@@ -1,0 +1,179 @@
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useNavigate } from '@tanstack/react-router'
+import { useState, type SyntheticEvent } from 'react'
+import { api, got, type Schemas } from '../../api/client'
+import { Badge, Button, Note, State } from '../../ui/basics'
+import { Dialog } from '../../ui/dialog'
+import { CheckField, SelectField, TextArea, TextField } from '../../ui/form'
+import { ProblemNote } from '../../ui/problem'
+import { say } from '../../ui/toast'
+import { words } from '../../ui/tone'
+import { useSites, useSkus } from '../job/lookups'
+import { largestPage, readAll } from '../job/readall'
+import { choicesOf, useModes } from './decommission'
+import { Depth, ModeChoice } from './ModeChoice'
+import { mayDestroy, modeWords, type Choices, type Mode } from './modes'
+import { chosenFrom, nodeStatuses, selectorOf, type Chosen, type Selector } from './selector'
+
+type Made = Schemas['DecommissionNewBatchView']
+
+/** BulkDialog turns many nodes over: chosen by what they have in common, a few at a time, halting when too many fail. */
+export function BulkDialog({ search, mode, onMode, onClose }: { search: Record<string, string | undefined>; mode?: Mode; onMode: (m: Mode) => void; onClose: () => void }) {
+  const known = useModes() ?? []
+  const [made, setMade] = useState<Made>()
+  const [chosen, setChosen] = useState(() => chosenFrom(search))
+  const selector = selectorOf(chosen)
+  if (made) return <Outcome made={made} onClose={onClose} />
+  return (
+    <Dialog title="Turn many nodes over" onClose={onClose} wide>
+      <div className="flex flex-col gap-4">
+        <ModeChoice mode={mode} onMode={onMode} known={known} />
+        <Which chosen={chosen} onChosen={setChosen} />
+        {selector ? <Fitting selector={selector} from={known.find((k) => k.mode === mode)?.from} /> : <Note title="Say which nodes">Fill in at least one of the fields: only nodes that fit all of them are meant.</Note>}
+        {mode && selector && <Ask key={mode} mode={mode} selector={selector} onMade={setMade} onClose={onClose} />}
+      </div>
+    </Dialog>
+  )
+}
+
+function Which({ chosen, onChosen }: { chosen: Chosen; onChosen: (c: Chosen) => void }) {
+  const { sites } = useSites()
+  const { skus } = useSkus()
+  const set = (patch: Partial<Chosen>) => onChosen({ ...chosen, ...patch })
+  const toggle = (s: string, on: boolean) => set({ statuses: on ? [...chosen.statuses, s] : chosen.statuses.filter((t) => t !== s) })
+  return (
+    <fieldset className="flex flex-col gap-3 border-t border-line pt-4">
+      <legend className="sr-only">Which nodes</legend>
+      <p className="text-sm font-medium">Which nodes: those that fit all of this</p>
+      {chosen.nodes.length > 0 && (
+        <p className="flex flex-wrap items-center gap-2 text-sm">
+          <Badge tone="info">{chosen.nodes.length} chosen by hand</Badge>
+          <Button look="quiet" onClick={() => set({ nodes: [] })}>
+            Forget them
+          </Button>
+        </p>
+      )}
+      <div className="grid gap-3 sm:grid-cols-2">
+        <TextField label="Name begins with" value={chosen.prefix} onChange={(prefix) => set({ prefix })} placeholder="c07" />
+        <SelectField label="Site" value={chosen.site} onChange={(site) => set({ site })} options={[{ value: '', label: 'Any site' }, ...sites.map((s) => ({ value: s.site_id, label: s.name }))]} />
+        <TextField label="Region" value={chosen.region} onChange={(region) => set({ region })} list={[...new Set(sites.map((s) => s.region_code))]} />
+        <SelectField label="SKU" value={chosen.sku} onChange={(sku) => set({ sku })} options={[{ value: '', label: 'Any SKU' }, ...skus.map((s) => ({ value: s.sku_id, label: s.sku_id }))]} />
+      </div>
+      <div className="flex flex-wrap gap-x-4 gap-y-1" role="group" aria-label="States">
+        {nodeStatuses.map((s) => (
+          <CheckField key={s} label={words(s)} value={chosen.statuses.includes(s)} onChange={(on) => toggle(s, on)} />
+        ))}
+      </div>
+    </fieldset>
+  )
+}
+
+// The control plane decides; this shows beforehand whom it is going to be about.
+function Fitting({ selector, from }: { selector: Selector; from?: string[] }) {
+  const fitting = useQuery({
+    queryKey: ['nodes', 'fitting', selector],
+    queryFn: async () => {
+      const query = { site_id: selector.site_id, region_code: selector.region_code, sku: selector.sku_id, q: selector.hostname_prefix, statuses: selector.statuses, page_size: largestPage }
+      const { rows } = await readAll((cursor) => got(api.GET('/api/v1/admin/nodes', { params: { query: { ...query, cursor } } })))
+      return rows.filter((n) => n.status !== 'deleted' && n.hostname.startsWith(selector.hostname_prefix ?? '') && (!selector.node_ids || selector.node_ids.includes(n.node_id)))
+    },
+  })
+  if (fitting.error) return <ProblemNote error={fitting.error} />
+  if (!fitting.data) return <p className="text-sm text-muted">Looking which nodes fit …</p>
+  const can = fitting.data.filter((n) => !from || from.includes(n.status))
+  const cannot = fitting.data.length - can.length
+  if (fitting.data.length === 0) return <Note tone="warn" title="No node fits" />
+  return (
+    <details className="rounded-md border border-line px-3 py-2 text-sm">
+      <summary>
+        {fitting.data.length} {fitting.data.length === 1 ? 'node fits' : 'nodes fit'}
+        {from && cannot > 0 && <span className="text-warn">; {cannot} cannot be operated on in their state</span>}
+      </summary>
+      <ul className="mt-2 flex max-h-48 flex-wrap gap-x-4 gap-y-1 overflow-auto">
+        {fitting.data.slice(0, 500).map((n) => (
+          <li key={n.node_id} className="flex items-center gap-1.5">
+            {n.hostname} <State of="node" is={n.status} />
+          </li>
+        ))}
+        {fitting.data.length > 500 && <li className="text-muted">and {fitting.data.length - 500} more</li>}
+      </ul>
+    </details>
+  )
+}
+
+function Ask({ mode, selector, onMade, onClose }: { mode: Mode; selector: Selector; onMade: (m: Made) => void; onClose: () => void }) {
+  const queries = useQueryClient()
+  const navigate = useNavigate()
+  const [choices, setChoices] = useState<Choices>({ erase: 'quick', cleanup: 'local' })
+  const [parallel, setParallel] = useState('10')
+  const [failures, setFailures] = useState('0')
+  const [skip, setSkip] = useState(false)
+  const [reason, setReason] = useState('')
+  const [typed, setTyped] = useState('')
+  const doing = useMutation({
+    mutationFn: () =>
+      got(
+        api.POST('/api/v1/admin/decommissions/batch', {
+          body: { mode, selector, ...choicesOf(mode, choices), max_parallel: Number(parallel), max_failures: Number(failures), skip_ineligible: skip, reason: reason.trim() },
+        }),
+      ),
+    onSuccess: (m) => {
+      for (const key of ['decommissions', 'decommission-batches', 'nodes', 'fleet']) void queries.invalidateQueries({ queryKey: [key] })
+      say(`${modeWords(mode).title} of ${m.batch.total} nodes began.`)
+      if (m.left_out.length > 0) onMade(m)
+      else void navigate({ to: `/decommission-batches/${m.batch.batch_id}` })
+    },
+  })
+  const grave = mayDestroy(mode, choices)
+  const word = modeWords(mode).title.toLowerCase()
+  const submit = (e: SyntheticEvent) => {
+    e.preventDefault()
+    doing.mutate()
+  }
+  return (
+    <form onSubmit={submit} className="flex flex-col gap-4 border-t border-line pt-4">
+      <Depth mode={mode} choices={choices} onChoices={setChoices} />
+      <div className="grid gap-3 sm:grid-cols-2">
+        <TextField label="At once" type="number" value={parallel} onChange={setParallel} hint="How many run at the same time." />
+        <TextField label="May fail" type="number" value={failures} onChange={setFailures} hint="When more than so many have failed, no further one is begun." />
+      </div>
+      <CheckField label="Leave out nodes that cannot be operated on now" value={skip} onChange={setSkip} hint="Otherwise nothing is begun when there is one. Which ones were left out is shown." />
+      <TextArea label="Reason" required rows={2} value={reason} onChange={setReason} hint="Kept in the audit log, with your name." />
+      {grave && (
+        <Note tone="bad" title={`${modeWords(mode).title} of every node that fits: what it destroys cannot be brought back`}>
+          <TextField label={`Type ${word} to go on`} required value={typed} onChange={setTyped} />
+        </Note>
+      )}
+      {doing.error && <ProblemNote error={doing.error} />}
+      <div className="flex justify-end gap-2">
+        <Button onClick={onClose}>Keep them as they are</Button>
+        <Button type="submit" look={grave ? 'danger' : 'primary'} busy={doing.isPending} disabled={reason.trim() === '' || (grave && typed.trim() !== word)}>
+          {modeWords(mode).title}
+        </Button>
+      </div>
+    </form>
+  )
+}
+
+function Outcome({ made, onClose }: { made: Made; onClose: () => void }) {
+  const navigate = useNavigate()
+  return (
+    <Dialog title={`${made.batch.total} began, ${made.left_out.length} left out`} onClose={onClose} wide>
+      <div className="flex flex-col gap-4">
+        <Note tone="warn" title="These were left out, and are as they were" />
+        <ul className="flex max-h-80 flex-col gap-1 overflow-auto text-sm">
+          {made.left_out.map((l) => (
+            <li key={l.node_id}>
+              <span className="font-medium">{l.hostname}</span>: {l.message} <span className="text-xs text-muted">{l.code}</span>
+            </li>
+          ))}
+        </ul>
+        <div className="flex justify-end">
+          <Button look="primary" onClick={() => void navigate({ to: `/decommission-batches/${made.batch.batch_id}` })}>
+            To the batch
+          </Button>
+        </div>
+      </div>
+    </Dialog>
+  )
+}

@@ -1,0 +1,54 @@
+import { useId } from 'react'
+import type { Schemas } from '../../api/client'
+import { SelectField } from '../../ui/form'
+import { words } from '../../ui/tone'
+import { cleanupWords, eraseWords, modes, modeWords, takesCleanup, takesErase, type Choices, type Mode } from './modes'
+
+type ModeView = Schemas['DecommissionModeView']
+
+/** ModeChoice lets one choose what is done to a node, each with what it means; a mode that the state of the node does not allow says so. */
+export function ModeChoice({ mode, onMode, known, status }: { mode?: Mode; onMode: (m: Mode) => void; known: ModeView[]; status?: string }) {
+  const name = useId()
+  return (
+    <fieldset className="flex flex-col gap-2">
+      <legend className="mb-1 text-sm font-medium">
+        What is to be done<span className="text-bad"> *</span>
+      </legend>
+      <div className="grid gap-2 sm:grid-cols-2">
+        {modes.map((m) => {
+          const about = known.find((k) => k.mode === m)
+          const possible = !status || !about || about.from.includes(status)
+          const chosen = m === mode
+          return (
+            <label key={m} className={`flex gap-2 rounded-md border px-3 py-2 ${chosen ? 'border-accent bg-accent-soft' : 'border-line'} ${possible ? 'cursor-pointer' : 'opacity-60'}`}>
+              <input type="radio" name={name} value={m} checked={chosen} disabled={!possible} onChange={() => onMode(m)} className="mt-1 accent-(--accent)" />
+              <span className="min-w-0 text-sm">
+                <span className="font-medium">{modeWords(m).title}</span>
+                {about && <span className="text-xs text-muted"> · usually {about.usually}</span>}
+                <span className="block text-xs">{modeWords(m).what}</span>
+                {about && chosen && <span className="block text-xs text-muted">Then the node is {about.ends}.</span>}
+                {about && !possible && <span className="block text-xs text-warn">Not for a node that is {words(status)}: only {about.from.map(words).join(', ')}.</span>}
+              </span>
+            </label>
+          )
+        })}
+      </div>
+    </fieldset>
+  )
+}
+
+/** Depth chooses how thoroughly disks are cleaned, where the mode leaves that open. */
+export function Depth({ mode, choices, onChoices }: { mode: Mode; choices: Choices; onChoices: (c: Choices) => void }) {
+  if (!takesErase(mode) && !takesCleanup(mode)) return null
+  const cleanups = (Object.keys(cleanupWords) as Choices['cleanup'][]).filter((c) => mode !== 'storage_cleanup' || c !== 'none')
+  return (
+    <div className="grid gap-3 sm:grid-cols-2">
+      {takesCleanup(mode) && (
+        <SelectField label="Cleaning by the agent" value={choices.cleanup} onChange={(v) => onChoices({ ...choices, cleanup: v as Choices['cleanup'] })} options={cleanups.map((value) => ({ value, label: cleanupWords[value] }))} />
+      )}
+      {takesErase(mode) && (
+        <SelectField label="Erasing by MAAS" value={choices.erase} onChange={(v) => onChoices({ ...choices, erase: v as Choices['erase'] })} options={(Object.keys(eraseWords) as Choices['erase'][]).map((value) => ({ value, label: eraseWords[value] }))} />
+      )}
+    </div>
+  )
+}

@@ -1,0 +1,119 @@
+import { useMutation } from '@tanstack/react-query'
+import { useState, type SyntheticEvent } from 'react'
+import { api, got, type Schemas } from '../../api/client'
+import { useMay } from '../../app/session'
+import { Badge, Button, Card, Code, Note } from '../../ui/basics'
+import { Dialog } from '../../ui/dialog'
+import { TextArea, TextField } from '../../ui/form'
+import { ProblemNote } from '../../ui/problem'
+import { When } from '../../ui/time'
+import { say } from '../../ui/toast'
+import type { Stage } from '../job/job'
+
+type Detail = Schemas['DecommissionDetailView']
+
+/** FollowUps is what was not done and is left to somebody. */
+export function FollowUps({ of }: { of: Detail['follow_ups'] }) {
+  if (of.length === 0) return null
+  return (
+    <Card title={<>Left to somebody <Badge tone="warn">{of.length}</Badge></>}>
+      <ul className="flex flex-col divide-y divide-line">
+        {of.map((f) => (
+          <li key={f.stage + f.what} className="py-2 text-sm first:pt-0 last:pb-0">
+            <p className="font-medium">{f.what}</p>
+            <p className="text-muted">
+              Not done because {f.why} · <When at={f.at} />
+            </p>
+            {f.command && (
+              <p className="mt-1">
+                <Code>{f.command}</Code>
+              </p>
+            )}
+          </li>
+        ))}
+      </ul>
+    </Card>
+  )
+}
+
+/** Overrides is what operators decided to go on without, and the risk that leaves. */
+export function Overrides({ of, stages }: { of: Detail['overrides']; stages: Stage[] }) {
+  if (of.length === 0) return null
+  return (
+    <Card title={<>Gone on without <Badge tone="bad">{of.length}</Badge></>}>
+      <ul className="flex flex-col divide-y divide-line">
+        {of.map((o) => (
+          <li key={`${o.epoch} ${o.stage}`} className="py-2 text-sm first:pt-0 last:pb-0">
+            <p className="font-medium">{stages.find((s) => s.name === o.stage)?.title ?? o.stage}</p>
+            <p>
+              <span className="text-muted">Risk that stays: </span>
+              {o.residual_risk}
+            </p>
+            <p className="text-muted">
+              “{o.reason}”: {o.actor}, <When at={o.at} />
+            </p>
+          </li>
+        ))}
+      </ul>
+    </Card>
+  )
+}
+
+/** OverrideOffer lets an operator go on without the stage that failed, where that is allowed. It stands in the certificate. */
+export function OverrideOffer({ of, onDone }: { of: Detail; onDone: () => void }) {
+  const may = useMay()
+  const [open, setOpen] = useState(false)
+  const offer = of.explanation.override
+  if (!offer) return null
+  return (
+    <Note
+      tone="warn"
+      title="Going on without this stage is possible"
+      actions={
+        may('decommission:manage') && (
+          <Button onClick={() => setOpen(true)}>
+            Go on without it …
+          </Button>
+        )
+      }
+    >
+      <p>{offer.does}</p>
+      {open && <OverrideDialog of={of} stage={offer.stage} does={offer.does} onDone={onDone} onClose={() => setOpen(false)} />}
+    </Note>
+  )
+}
+
+function OverrideDialog({ of, stage, does, onDone, onClose }: { of: Detail; stage: string; does: string; onDone: () => void; onClose: () => void }) {
+  const [reason, setReason] = useState('')
+  const [risk, setRisk] = useState('')
+  const [typed, setTyped] = useState('')
+  const doing = useMutation({
+    mutationFn: () => got(api.POST('/api/v1/admin/decommissions/{decommission_id}/override', { params: { path: { decommission_id: of.decommission_id } }, body: { stage, reason: reason.trim(), residual_risk: risk.trim() } })),
+    onSuccess: () => {
+      say(`${of.hostname} goes on without ${of.explanation.stage_title}.`, 'warn')
+      onDone()
+      onClose()
+    },
+  })
+  const submit = (e: SyntheticEvent) => {
+    e.preventDefault()
+    doing.mutate()
+  }
+  return (
+    <Dialog title={`Go on without: ${of.explanation.stage_title}`} onClose={onClose}>
+      <form onSubmit={submit} className="flex flex-col gap-4">
+        <p className="text-sm">{does}</p>
+        <TextArea label="Risk that stays" required rows={2} value={risk} onChange={setRisk} hint="What may be left behind, in words. It stands in the certificate, for whoever gets the machine." placeholder="disks still hold data of the last tenant; they are shredded" />
+        <TextArea label="Reason" required rows={2} value={reason} onChange={setReason} hint="Kept in the audit log and the certificate, with your name." />
+        <TextField label={`Type ${of.hostname} to go on`} required value={typed} onChange={setTyped} />
+        {doing.error && <ProblemNote error={doing.error} />}
+        <div className="flex justify-end gap-2">
+          <Button onClick={onClose}>Keep as it is</Button>
+          <Button type="submit" look="danger" busy={doing.isPending} disabled={reason.trim() === '' || risk.trim() === '' || typed.trim() !== of.hostname}>
+            Go on without it
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  )
+}

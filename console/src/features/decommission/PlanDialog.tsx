@@ -1,0 +1,153 @@
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useNavigate } from '@tanstack/react-router'
+import { useState, type SyntheticEvent } from 'react'
+import { api, asRefusal, got, type Schemas } from '../../api/client'
+import { useMay } from '../../app/session'
+import { Badge, Button, Facts, Loading, Note, State } from '../../ui/basics'
+import { Dialog } from '../../ui/dialog'
+import { TextArea, TextField } from '../../ui/form'
+import { ProblemNote } from '../../ui/problem'
+import { say } from '../../ui/toast'
+import { begin, choicesOf, useModes } from './decommission'
+import { Depth, ModeChoice } from './ModeChoice'
+import { destroys, modeWords, type Choices, type Mode } from './modes'
+
+type Plan = Schemas['DecommissionPlan']
+
+type Props = { nodeId: string; mode?: Mode; onMode: (m: Mode) => void; onClose: () => void }
+
+/** PlanDialog shows what an operation would do to a node before it is asked for. What is begun is the plan that was seen. */
+export function PlanDialog({ nodeId, mode, onMode, onClose }: Props) {
+  const known = useModes()
+  const [choices, setChoices] = useState<Choices>({ erase: 'quick', cleanup: 'local' })
+  const node = useQuery({ queryKey: ['nodes', nodeId, 'to-turn-over'], queryFn: () => got(api.GET('/api/v1/admin/nodes/{node_id}', { params: { path: { node_id: nodeId } } })) })
+  if (node.error || !node.data || !known) {
+    return (
+      <Dialog title="Turn a node over" onClose={onClose} wide>
+        {node.error ? <ProblemNote error={node.error} onRetry={() => void node.refetch()} /> : <Loading what="the node" />}
+      </Dialog>
+    )
+  }
+  return (
+    <Dialog title={<>Turn {node.data.hostname} over</>} onClose={onClose} wide>
+      <div className="flex flex-col gap-4">
+        <p className="text-sm">
+          The node is <State of="node" is={node.data.status} />
+          {node.data.held_by && <> and held by {node.data.held_by}</>}. Choose what is to be done; nothing begins before you have seen the plan and said why.
+        </p>
+        <ModeChoice mode={mode} onMode={onMode} known={known} status={node.data.status} />
+        {mode && <Depth mode={mode} choices={choices} onChoices={setChoices} />}
+        {/* What was typed to confirm one plan does not confirm another one. */}
+        {mode && <Planned key={`${mode} ${choices.erase} ${choices.cleanup}`} nodeId={nodeId} mode={mode} choices={choices} onClose={onClose} />}
+      </div>
+    </Dialog>
+  )
+}
+
+function Planned({ nodeId, mode, choices, onClose }: { nodeId: string; mode: Mode; choices: Choices; onClose: () => void }) {
+  const plan = useQuery({
+    queryKey: ['decommissions', 'plan', nodeId, mode, choices],
+    queryFn: () => got(api.POST('/api/v1/admin/nodes/{node_id}/decommission/plan', { params: { path: { node_id: nodeId } }, body: { mode, ...choicesOf(mode, choices) } })),
+    staleTime: 0,
+    gcTime: 0,
+  })
+  if (plan.error) return <ProblemNote error={plan.error} onRetry={() => void plan.refetch()} />
+  if (!plan.data) return <Loading what="the plan" />
+  return (
+    <>
+      <PlanView plan={plan.data} />
+      <Begin plan={plan.data} mode={mode} choices={choices} onClose={onClose} onStale={() => void plan.refetch()} />
+    </>
+  )
+}
+
+function PlanView({ plan }: { plan: Plan }) {
+  return (
+    <section aria-label="Plan" className="flex flex-col gap-3 border-t border-line pt-4 text-sm">
+      {plan.blocks.map((b) => (
+        <Note key={b.code + b.message} tone="bad" title={b.message}>
+          {b.remedy && <p>{b.remedy}</p>}
+          <p className="text-xs text-muted">{b.code}</p>
+        </Note>
+      ))}
+      <div>
+        <h3 className="font-semibold">What happens to it</h3>
+        <ul className="mt-1 flex flex-col gap-1">
+          {plan.effects.map((e) => (
+            <li key={e} className="flex items-start gap-2">
+              {e.includes('DESTROYS') ? <Badge tone="bad">destroys</Badge> : <span aria-hidden className="px-1 text-muted">•</span>}
+              <span>{e.replace(/^DESTROYS /, '')}</span>
+            </li>
+          ))}
+        </ul>
+      </div>
+      <div>
+        <h3 className="font-semibold">Stages</h3>
+        <ol className="mt-1 flex flex-col gap-0.5">
+          {plan.stages.map((s, i) => (
+            <li key={s.name} className="grid grid-cols-[1.5rem_minmax(0,1fr)] gap-x-1 sm:grid-cols-[1.5rem_12rem_minmax(0,1fr)_auto]">
+              <span className="text-muted tabular-nums">{i + 1}</span>
+              <span className="font-medium">{s.title}</span>
+              <span className="col-start-2 text-muted sm:col-start-auto">{s.does}</span>
+              <span className="col-start-2 text-xs text-muted sm:col-start-auto sm:text-right">{s.usually}</span>
+            </li>
+          ))}
+        </ol>
+      </div>
+      <Facts
+        of={[
+          ['Then the node is', plan.ends],
+          ['Usually takes', plan.usually],
+          ['Seen in MAAS', plan.maas_status ?? ''],
+        ]}
+      />
+    </section>
+  )
+}
+
+function Begin({ plan, mode, choices, onClose, onStale }: { plan: Plan; mode: Mode; choices: Choices; onClose: () => void; onStale: () => void }) {
+  const may = useMay()
+  const navigate = useNavigate()
+  const queries = useQueryClient()
+  const [reason, setReason] = useState('')
+  const [typed, setTyped] = useState('')
+  const doing = useMutation({
+    mutationFn: () => begin(plan.node_id, mode, choices, reason.trim(), plan.plan_hash),
+    onSuccess: (d) => {
+      say(d.created ? `${modeWords(mode).title} of ${plan.hostname} began.` : `${modeWords(mode).title} of ${plan.hostname} was under way already.`)
+      for (const key of ['decommissions', 'nodes', 'fleet']) void queries.invalidateQueries({ queryKey: [key] })
+      void navigate({ to: `/decommissions/${d.decommission_id}` })
+    },
+    onError: (error) => {
+      if (asRefusal(error).problem.code === 'plan_stale') onStale()
+    },
+  })
+  if (!may('decommission:manage')) return <p className="text-sm text-muted">You may see plans, but not carry them out.</p>
+  if (plan.blocks.length > 0) {
+    return (
+      <div className="flex items-center justify-end gap-2 border-t border-line pt-4">
+        <p className="mr-auto text-sm text-muted">Put right what stands in the way first.</p>
+        <Button onClick={onStale}>Look again</Button>
+        <Button onClick={onClose}>Keep as it is</Button>
+      </div>
+    )
+  }
+  const grave = destroys(plan.effects)
+  const submit = (e: SyntheticEvent) => {
+    e.preventDefault()
+    doing.mutate()
+  }
+  return (
+    <form onSubmit={submit} className="flex flex-col gap-4 border-t border-line pt-4">
+      <TextArea label="Reason" required rows={2} value={reason} onChange={setReason} hint="Kept in the audit log, the history of the node and, where there is one, the certificate." />
+      {grave && <TextField label={`Type ${plan.hostname} to go on: this cannot be undone`} required value={typed} onChange={setTyped} />}
+      {doing.error && <ProblemNote error={doing.error} />}
+      <div className="flex justify-end gap-2">
+        <Button onClick={onClose}>Keep as it is</Button>
+        <Button type="submit" look={grave ? 'danger' : 'primary'} busy={doing.isPending} disabled={reason.trim() === '' || (grave && typed.trim() !== plan.hostname)}>
+          {modeWords(mode).title}
+        </Button>
+      </div>
+    </form>
+  )
+}

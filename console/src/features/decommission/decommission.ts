@@ -1,0 +1,70 @@
+import { useQuery } from '@tanstack/react-query'
+import { api, got, type Schemas } from '../../api/client'
+import type { ActionName, Stage } from '../job/job'
+import { takesCleanup, takesErase, type Choices, type Mode } from './modes'
+
+export type Decommission = Schemas['DecommissionView']
+export type DecommissionBatch = Schemas['DecommissionBatchView']
+
+/** useModes is every mode with its stages, and how long each takes at a site. */
+export function useModes(siteId?: string) {
+  const query = useQuery({
+    queryKey: ['decommission-stages', siteId ?? ''],
+    queryFn: async () => (await got(api.GET('/api/v1/admin/decommission-stages', { params: { query: { site_id: siteId } } }))).items,
+    staleTime: 60_000,
+  })
+  return query.data
+}
+
+const none: Stage[] = []
+
+export function useStages(mode: Mode | undefined, siteId?: string): Stage[] {
+  return useModes(siteId)?.find((m) => m.mode === mode)?.stages ?? none
+}
+
+/** choicesOf is what of the choices a mode takes. */
+export function choicesOf(mode: Mode, { erase, cleanup }: Choices) {
+  return { erase: takesErase(mode) ? erase : undefined, storage_cleanup: takesCleanup(mode) ? cleanup : undefined }
+}
+
+/** begin asks for an operation on one node. Plain steps of its life have operations of their own. */
+export function begin(nodeId: string, mode: Mode, choices: Choices, reason: string, plan_hash: string): Promise<Schemas['DecommissionNewView']> {
+  const params = { path: { node_id: nodeId } }
+  switch (mode) {
+    case 'drain':
+      return got(api.POST('/api/v1/admin/nodes/{node_id}/drain', { params, body: { reason } }))
+    case 'retire':
+      return got(api.POST('/api/v1/admin/nodes/{node_id}/retire', { params, body: { reason } }))
+    case 'reactivate':
+      return got(api.POST('/api/v1/admin/nodes/{node_id}/reactivate', { params, body: { reason } }))
+    case 'remove':
+      return got(api.POST('/api/v1/admin/nodes/{node_id}/remove', { params, body: { reason } }))
+    case 'storage_cleanup':
+      return got(api.POST('/api/v1/admin/nodes/{node_id}/storage-cleanup', { params, body: { reason, plan_hash, scope: choices.cleanup === 'none' ? 'local' : choices.cleanup } }))
+    case 'soft_reset':
+    case 'reimage':
+    case 'full_decommission':
+      return got(api.POST('/api/v1/admin/nodes/{node_id}/decommission', { params, body: { mode, reason, plan_hash, ...choicesOf(mode, choices) } }))
+  }
+}
+
+/** recover asks for an action of an operator. */
+export function recover(id: string, action: ActionName, reason: string): Promise<unknown> {
+  const asked = { params: { path: { decommission_id: id } }, body: { reason } }
+  switch (action) {
+    case 'retry_stage':
+      return got(api.POST('/api/v1/admin/decommissions/{decommission_id}/retry', asked))
+    case 'resume':
+      return got(api.POST('/api/v1/admin/decommissions/{decommission_id}/resume', asked))
+    case 'rerun':
+      return got(api.POST('/api/v1/admin/decommissions/{decommission_id}/rerun', asked))
+    case 'restart_clean':
+      return got(api.POST('/api/v1/admin/decommissions/{decommission_id}/restart-clean', asked))
+    case 'cancel':
+      return got(api.POST('/api/v1/admin/decommissions/{decommission_id}/cancel', asked))
+    case 'adopt_observed_state':
+      return got(api.POST('/api/v1/admin/decommissions/{decommission_id}/adopt', asked))
+    case 'mark_manual_intervention_required':
+      return got(api.POST('/api/v1/admin/decommissions/{decommission_id}/mark-manual-intervention', asked))
+  }
+}

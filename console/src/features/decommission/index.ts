@@ -1,0 +1,10 @@
+import type { Feature } from '../../app/features'
+
+export const feature: Feature = {
+  nav: { group: 'Work', title: 'Turnover', to: '/decommissions', needs: 'decommission:read' },
+  routes: [
+    { path: '/decommissions', page: () => import('./Decommissions') },
+    { path: '/decommissions/$decommissionId', page: () => import('./DecommissionPage') },
+    { path: '/decommission-batches/$batchId', page: () => import('./DecommissionBatch') },
+  ],
+}

@@ -1,0 +1,58 @@
+import type { Schemas } from '../../api/client'
+
+export type Mode = Schemas['DecommissionView']['mode']
+
+/** What a mode is, in words. */
+export type ModeWords = { title: string; what: string }
+
+const words: Record<Mode, ModeWords> = {
+  soft_reset: { title: 'Soft reset', what: 'Cleans the node for the next tenant: what a tenant left on disks and in the memory of GPUs is removed, and that is proven.' },
+  reimage: { title: 'Reimage', what: 'Releases the machine, erases its disks and installs it anew. The node keeps its id.' },
+  full_decommission: { title: 'Full decommission', what: 'Takes the node out of the inventory for good: the machine is released, erased and switched off.' },
+  storage_cleanup: { title: 'Storage cleanup', what: 'Removes what tenants left on the storage of the node, and nothing else.' },
+  drain: { title: 'Drain', what: 'Lets tenants go and puts the node aside as it is. Nothing is cleaned.' },
+  retire: { title: 'Retire', what: 'Lets tenants go, cleans the node and puts it aside. It can be reactivated.' },
+  reactivate: { title: 'Reactivate', what: 'Brings a retired node back into service. One that is not proven clean is cleaned first.' },
+  remove: { title: 'Remove', what: 'Takes a retired node, or one that never enrolled, out of the inventory for good. Its machine is left as it is.' },
+}
+
+export const modes = Object.keys(words) as Mode[]
+
+export function modeWords(mode: Mode): ModeWords {
+  return words[mode]
+}
+
+export function isMode(text: string | undefined): text is Mode {
+  return text !== undefined && text in words
+}
+
+export type Choices = { erase: 'none' | 'quick' | 'secure'; cleanup: 'none' | 'local' | 'weka' | 'all' }
+
+/** takesErase says whether a mode releases the machine in MAAS, which can erase its disks. */
+export const takesErase = (mode: Mode) => mode === 'reimage' || mode === 'full_decommission'
+
+/** takesCleanup says whether a mode lets one choose what the agent removes of what tenants left. */
+export const takesCleanup = (mode: Mode) => mode === 'soft_reset' || mode === 'reimage' || mode === 'storage_cleanup'
+
+export const eraseWords: Record<Choices['erase'], string> = {
+  none: 'none: disks are released as they are',
+  quick: 'quick: the beginning and the end of each disk; tools can still read the rest',
+  secure: 'secure: all of each disk, with what it supports; may take hours',
+}
+
+export const cleanupWords: Record<Choices['cleanup'], string> = {
+  none: 'none: nothing is removed',
+  local: 'local: destroys temporary and scratch folders and data disks',
+  weka: 'weka: file systems of Weka are unmounted',
+  all: 'all: local and weka',
+}
+
+/** destroys says whether a plan ends something that cannot be brought back. */
+export function destroys(effects: string[]): boolean {
+  return effects.some((e) => e.includes('DESTROYS') || e.includes('for good'))
+}
+
+/** mayDestroy says the same of a mode before there is a plan: of many nodes nobody reads each plan. */
+export function mayDestroy(mode: Mode, { cleanup }: Choices): boolean {
+  return mode !== 'drain' && !(mode === 'storage_cleanup' && cleanup === 'weka')
+}

@@ -1,0 +1,8 @@
+import type { Feature } from '../../app/features'
+
+export const feature: Feature = {
+  nav: { group: 'Operations', title: 'Events', to: '/events', needs: 'event:read' },
+  routes: [
+    { path: '/events', page: () => import('./Events') },
+  ],
+}

@@ -1,0 +1,41 @@
+import { Link } from '@tanstack/react-router'
+import type { Schemas } from '../../api/client'
+import { Badge, Card } from '../../ui/basics'
+import type { Tone } from '../../ui/tone'
+import { matters, type Matter } from './attention'
+
+const called: Partial<Record<Tone, string>> = { bad: 'act', warn: 'look' }
+
+/** Attention lists what waits for a person; each entry leads to where it is dealt with. */
+export function Attention({ summary, reconciliation, system, unknown }: { summary?: Schemas['FleetviewSummary']; reconciliation?: Schemas['ReconciliationOverview']; system?: Schemas['SystemStatus']; unknown: string[] }) {
+  const found = matters({ summary, reconciliation, system })
+  return (
+    <Card title={found.length ? `Needs attention (${found.length})` : 'Needs attention'}>
+      {found.length === 0 && unknown.length === 0 && <p className="text-sm text-muted">Nothing waits for you. What breaks shows up here by itself.</p>}
+      {unknown.length > 0 && <p className="mb-2 text-sm text-warn">Not known right now: {unknown.join(', ')}.</p>}
+      {found.length > 0 && (
+        <ul className="-m-2 grid gap-x-4 lg:grid-cols-2">
+          {found.map((m) => (
+            <Entry key={m.key} matter={m} />
+          ))}
+        </ul>
+      )}
+    </Card>
+  )
+}
+
+function Entry({ matter }: { matter: Matter }) {
+  return (
+    <li>
+      <Link to={matter.to} search={(matter.search ?? {})} className="flex items-start gap-3 rounded-md p-2 hover:bg-raised">
+        <span className="w-10 shrink-0">
+          <Badge tone={matter.tone}>{called[matter.tone] ?? 'know'}</Badge>
+        </span>
+        <span className="min-w-0">
+          <span className="block text-sm font-medium">{matter.title}</span>
+          <span className="block text-xs break-words text-muted">{matter.detail}</span>
+        </span>
+      </Link>
+    </li>
+  )
+}

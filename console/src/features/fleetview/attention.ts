@@ -1,0 +1,73 @@
+import type { Schemas } from '../../api/client'
+import type { Tone } from '../../ui/tone'
+
+/** Something that waits for a person, and where it is dealt with. */
+export type Matter = { key: string; tone: Tone; title: string; detail: string; to: string; search?: Record<string, string> }
+
+type Known = {
+  summary?: Schemas['FleetviewSummary']
+  reconciliation?: Schemas['ReconciliationOverview']
+  system?: Schemas['SystemStatus']
+}
+
+const many = (n: number, one: string, more: string) => (n === 1 ? `1 ${one}` : `${n} ${more}`)
+
+/** matters lists what needs attention, the worst first. */
+export function matters({ summary, reconciliation, system }: Known): Matter[] {
+  const out: Matter[] = [...ofSystem(system), ...ofSites(reconciliation), ...ofFleet(summary)]
+  const weight: Partial<Record<Tone, number>> = { bad: 0, warn: 1 }
+  return out.sort((a, b) => (weight[a.tone] ?? 2) - (weight[b.tone] ?? 2))
+}
+
+function ofSystem(system: Known['system']): Matter[] {
+  if (!system) return []
+  const out: Matter[] = (system.dependencies ?? [])
+    .filter((d) => !d.up)
+    .map((d) => ({ key: `dependency ${d.name}`, tone: 'bad', title: `${d.name} is down`, detail: d.message ?? 'The control plane does not work without it.', to: '/system' }))
+  const dead = (system.outbox ?? []).reduce((n, b) => n + b.failed, 0)
+  if (dead > 0) out.push({ key: 'dead letters', tone: 'warn', title: many(dead, 'dead letter', 'dead letters'), detail: 'A message that could not be delivered waits for a decision.', to: '/system' })
+  if (!system.ready && out.length === 0) out.push({ key: 'not ready', tone: 'bad', title: 'The control plane is not ready', detail: 'Something that it needs is not there.', to: '/system' })
+  return out
+}
+
+function ofSites(reconciliation: Known['reconciliation']): Matter[] {
+  const out: Matter[] = []
+  for (const site of reconciliation?.sites ?? []) {
+    const search = { site_id: site.site_id }
+    if (site.breaker && !site.breaker.confirmed_at) {
+      out.push({
+        key: `breaker ${site.site_id}`,
+        tone: 'bad',
+        title: `${site.name}: the circuit breaker is open`,
+        detail: `${many(site.breaker.nodes.length, 'node', 'nodes')} would have been quarantined at once. Confirm or dismiss.`,
+        to: '/drift',
+        search,
+      })
+    }
+    if (site.stale) {
+      out.push({ key: `unheard ${site.site_id}`, tone: 'warn', title: `${site.name}: MAAS is not heard`, detail: site.last_error?.message ?? 'It has not told all that was asked for long.', to: '/drift', search })
+    }
+  }
+  return out
+}
+
+function ofFleet(summary: Known['summary']): Matter[] {
+  if (!summary) return []
+  const out: Matter[] = []
+  const { jobs, findings, by_status: by } = summary
+  const parked = { status: 'failed' }
+  if (jobs.onboardings_parked > 0) {
+    out.push({ key: 'onboardings', tone: 'bad', title: `${many(jobs.onboardings_parked, 'onboarding is', 'onboardings are')} parked`, detail: 'Each waits for an operator to act.', to: '/onboardings', search: parked })
+  }
+  if (jobs.decommissions_parked > 0) {
+    out.push({ key: 'decommissions', tone: 'bad', title: `${many(jobs.decommissions_parked, 'decommission is', 'decommissions are')} parked`, detail: 'The node stays held until an operator acts.', to: '/decommissions', search: parked })
+  }
+  if (findings.critical > 0) {
+    out.push({ key: 'findings', tone: 'bad', title: many(findings.critical, 'critical finding', 'critical findings'), detail: 'MAAS, the agents and the inventory disagree.', to: '/drift', search: { severity: 'critical' } })
+  }
+  if (by.offline > 0) out.push({ key: 'offline', tone: 'warn', title: `${many(by.offline, 'node is', 'nodes are')} offline`, detail: 'The agent does not answer.', to: '/nodes', search: { status: 'offline' } })
+  if (by.quarantined > 0) {
+    out.push({ key: 'quarantined', tone: 'warn', title: `${many(by.quarantined, 'node is', 'nodes are')} quarantined`, detail: 'Kept out of scheduling until somebody decides.', to: '/nodes', search: { status: 'quarantined' } })
+  }
+  return out
+}

@@ -1,0 +1,86 @@
+import { Link, useNavigate } from '@tanstack/react-router'
+import { useMemo, type ReactNode } from 'react'
+import { State, TextLink } from '../../ui/basics'
+import { Table, type Column } from '../../ui/table'
+import { between, span, useNow } from '../../ui/time'
+import { useBoardKeys, useBoardRow } from './board'
+import type { BoardStore } from './boardstore'
+import { actionTitle, isOver, isParked, type Job, type Stage } from './job'
+import { isLate, remaining } from './progress'
+import { StageBar } from './StageBar'
+
+type Props<T extends Job> = { store: BoardStore<T>; stages: Stage[]; label: string; pathOf: (key: string) => string; empty: ReactNode; height?: string }
+
+/**
+ * JobBoard has one row per node. The table is given keys only: each cell follows its own
+ * row, so that an event draws the cells of one row and nothing else.
+ */
+export function JobBoard<T extends Job>({ store, stages, label, pathOf, empty, height }: Props<T>) {
+  const keys = useBoardKeys(store)
+  const navigate = useNavigate()
+  const columns = useMemo(() => columnsOf(store, stages, pathOf), [store, stages, pathOf])
+  return <Table label={label} columns={columns} rows={keys} rowKey={(k) => k} onOpen={(k) => void navigate({ to: pathOf(k) })} height={height} empty={empty} />
+}
+
+function columnsOf<T extends Job>(store: BoardStore<T>, stages: Stage[], pathOf: (key: string) => string): Column<string>[] {
+  const cell = (body: (row: T, key: string) => ReactNode) => {
+    function Cell({ id }: { id: string }) {
+      const row = useBoardRow(store, id)
+      return row ? body(row, id) : null
+    }
+    return (key: string) => <Cell id={key} />
+  }
+  const titles = new Map(stages.map((s) => [s.name, s]))
+  return [
+    { key: 'hostname', title: 'Machine', width: 'minmax(7rem, 0.8fr)', cell: cell((r, k) => <TextLink to={pathOf(k)}>{r.hostname}</TextLink>) },
+    { key: 'bar', title: 'Stages', width: 'minmax(8.5rem, 1fr)', cell: cell((r) => <StageBar status={r.status} stage={r.current_stage} stages={stages} />) },
+    { key: 'stage', title: 'Stage', width: 'minmax(12rem, 1.3fr)', cell: cell((r) => <StageName row={r} title={titles.get(r.current_stage)?.title} />) },
+    { key: 'status', title: 'Status', width: '9.5rem', cell: cell((r) => <State of="job" is={r.status} />) },
+    { key: 'elapsed', title: 'Elapsed', width: '6.5rem', align: 'right', cell: cell((r) => <Spent row={r} />) },
+    { key: 'expected', title: 'Expected', width: '7.5rem', align: 'right', cell: cell((r) => <Expected row={r} stages={stages} />) },
+    { key: 'failure', title: 'What happened', width: 'minmax(16rem, 3fr)', cell: cell((r, k) => <Trouble row={r} to={pathOf(k)} />) },
+  ]
+}
+
+export function StageName({ row, title }: { row: Pick<Job, 'status' | 'current_stage' | 'current_attempt' | 'stage_number'>; title?: string }) {
+  if (row.status === 'pending') return <span className="text-muted">waits for a place</span>
+  if (row.status === 'compensating') return <>undoing what was done</>
+  if (isOver(row.status) && row.status !== 'cancelled') return <span className="text-muted">–</span>
+  return (
+    <span title={title ?? row.current_stage}>
+      {row.stage_number > 0 && <span className="text-muted tabular-nums">{row.stage_number} </span>}
+      {title ?? row.current_stage.replaceAll('_', ' ')}
+      {row.current_attempt > 1 && <span className="text-muted"> · attempt {row.current_attempt}</span>}
+    </span>
+  )
+}
+
+export function Spent({ row }: { row: Pick<Job, 'started_at' | 'completed_at' | 'parked_at'> }) {
+  const now = useNow()
+  return row.started_at ? <>{between(row.started_at, row.completed_at ?? row.parked_at, now)}</> : <span className="text-muted">–</span>
+}
+
+export function Expected({ row, stages }: { row: Job; stages: Stage[] }) {
+  const now = useNow()
+  if (isOver(row.status)) return <span className="text-muted">–</span>
+  if (isLate(row, stages, now)) return <span className="text-warn">longer than usual</span>
+  const left = remaining(row, stages, now)
+  if (left === undefined) return <span title="Not known: a stage that lies ahead has not been passed before, or it waits for you.">–</span>
+  return <>{left < 1 ? 'any moment' : `${span(left)} more`}</>
+}
+
+function Trouble({ row, to }: { row: Job; to: string }) {
+  if (!isParked(row.status)) return row.pending_action ? <span className="text-muted">asked for: {actionTitle(row.pending_action)}</span> : null
+  return (
+    <span className="flex min-w-0 items-center gap-2">
+      {row.recommended_action && (
+        <Link to={to} hash="actions" className="shrink-0 text-accent underline-offset-2 hover:underline">
+          {actionTitle(row.recommended_action)}
+        </Link>
+      )}
+      <span className="truncate text-bad" title={row.failure?.error_message}>
+        {row.failure?.error_message || row.failure?.error_code}
+      </span>
+    </span>
+  )
+}

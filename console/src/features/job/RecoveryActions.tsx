@@ -1,0 +1,102 @@
+import { useState } from 'react'
+import { Badge, Button, Card, Code } from '../../ui/basics'
+import { ReasonDialog } from '../../ui/dialog'
+import { say } from '../../ui/toast'
+import type { Tone } from '../../ui/tone'
+import { actionTitle, isOver, type ActionName, type ExplainedAction, type JobStatus } from './job'
+
+const safety: Record<ExplainedAction['safety'], { tone: Tone; text: string }> = {
+  safe: { tone: 'ok', text: 'safe' },
+  needs_care: { tone: 'warn', text: 'needs care' },
+  destroys_data: { tone: 'bad', text: 'destroys data' },
+}
+
+type Props = {
+  actions: ExplainedAction[]
+  hostname: string
+  status: JobStatus
+  may: boolean
+  act: (action: ActionName, reason: string) => Promise<unknown>
+  onDone: () => void
+}
+
+/** RecoveryActions are what an operator can do now, the best first, with what each will do. */
+export function RecoveryActions({ actions, hostname, status, may, act, onDone }: Props) {
+  const [asked, setAsked] = useState<ExplainedAction>()
+  const legal = actions.filter((a) => a.legal).sort((a, b) => (a.rank ?? 99) - (b.rank ?? 99))
+  const others = actions.filter((a) => !a.legal)
+  if (legal.length === 0 && isOver(status)) return null
+  return (
+    <div id="actions" className="scroll-mt-4">
+      <Card title="What can be done now">
+        {legal.length === 0 && <p className="text-sm text-muted">Nothing: it goes on by itself.</p>}
+        <ol className="flex flex-col divide-y divide-line">
+          {legal.map((a) => (
+            <Offer key={a.action} action={a} may={may} onAsk={() => setAsked(a)} />
+          ))}
+        </ol>
+        {others.length > 0 && !isOver(status) && <NotNow actions={others} />}
+      </Card>
+      {asked && (
+        <ReasonDialog
+          title={`${actionTitle(asked.action)}: ${hostname}`}
+          does={actionTitle(asked.action)}
+          danger={asked.safety === 'destroys_data' || asked.action === 'cancel'}
+          confirm={asked.safety === 'destroys_data' ? hostname : undefined}
+          act={(reason) => act(asked.action, reason)}
+          onDone={() => {
+            say(`${actionTitle(asked.action)}: asked for ${hostname}.`)
+            onDone()
+          }}
+          onClose={() => setAsked(undefined)}
+        >
+          <p>{asked.does}</p>
+          {asked.safety !== 'safe' && (
+            <p>
+              <Badge tone={safety[asked.safety].tone}>{safety[asked.safety].text}</Badge>
+            </p>
+          )}
+          <p className="text-xs text-muted">
+            The same on the command line: <Code>{asked.command}</Code>
+          </p>
+        </ReasonDialog>
+      )}
+    </div>
+  )
+}
+
+function Offer({ action, may, onAsk }: { action: ExplainedAction; may: boolean; onAsk: () => void }) {
+  const best = action.rank === 1
+  return (
+    <li className="flex flex-wrap items-start justify-between gap-x-4 gap-y-2 py-3 first:pt-0 last:pb-0">
+      <div className="min-w-0 flex-1 basis-64">
+        <p className="flex flex-wrap items-center gap-2 text-sm font-medium">
+          {actionTitle(action.action)}
+          {best && <Badge tone="accent">recommended</Badge>}
+          <Badge tone={safety[action.safety].tone}>{safety[action.safety].text}</Badge>
+        </p>
+        <p className="text-sm">{action.does}</p>
+      </div>
+      {may && (
+        <Button look={best ? 'primary' : 'plain'} onClick={onAsk}>
+          {actionTitle(action.action)} …
+        </Button>
+      )}
+    </li>
+  )
+}
+
+function NotNow({ actions }: { actions: ExplainedAction[] }) {
+  return (
+    <details className="mt-3 border-t border-line pt-3 text-sm">
+      <summary className="text-muted">Not possible as it stands ({actions.length})</summary>
+      <ul className="mt-2 flex flex-col gap-1.5">
+        {actions.map((a) => (
+          <li key={a.action} className="text-muted">
+            <span className="font-medium">{actionTitle(a.action)}</span>: {a.does}
+          </li>
+        ))}
+      </ul>
+    </details>
+  )
+}

@@ -1,0 +1,65 @@
+import { useQuery, type QueryKey } from '@tanstack/react-query'
+import { useCallback, useEffect, useRef, useState, useSyncExternalStore } from 'react'
+import { useEvents, type LiveEvent } from '../../api/live'
+import { BoardStore, isCertain, patched } from './boardstore'
+import type { Job, JobHappening, Stage } from './job'
+import { readAll } from './readall'
+
+// Events keep the board up to date; reading it now and then corrects what they do not say.
+const readEvery = 15_000
+const settleFor = 1_500
+
+type Board<T extends Job> = {
+  queryKey: QueryKey
+  batchId: string
+  /** Beginning of the types of the events that concern it. */
+  events: string
+  read: (cursor: string | undefined) => Promise<{ items: T[]; next_cursor?: string }>
+  keyOf: (row: T) => string
+  /** Key of the row that an event is about. */
+  about: (payload: Record<string, string>) => string
+  stages: Stage[]
+}
+
+/** useBoard keeps the rows of a batch as events tell them. */
+export function useBoard<T extends Job>({ queryKey, batchId, events, read, keyOf, about, stages }: Board<T>) {
+  const [store] = useState(() => new BoardStore<T>({ keyOf }))
+  const query = useQuery({ queryKey, queryFn: () => readAll(read), refetchInterval: readEvery, meta: { patched: true } })
+  const { data, refetch } = query
+  useEffect(() => {
+    if (data) store.load(data.rows, data.from)
+  }, [data, store])
+
+  const again = useRef<ReturnType<typeof setTimeout>>(undefined)
+  useEffect(() => () => clearTimeout(again.current), [])
+  const onEvent = useCallback(
+    ({ envelope }: LiveEvent) => {
+      if (!envelope.event_type.startsWith(events)) return
+      const said = envelope.payload as JobHappening & Record<string, string>
+      if (said.batch_id !== batchId) return
+      const row = store.latest(about(said))
+      if (row) store.patch(patched(row, said, stages, envelope.occurred_at), performance.now())
+      if (row && isCertain(said, stages)) return
+      again.current ??= setTimeout(() => {
+        again.current = undefined
+        void refetch()
+      }, settleFor)
+    },
+    [about, batchId, events, refetch, stages, store],
+  )
+  useEvents(onEvent)
+  return { store, query }
+}
+
+export function useBoardKeys<T extends Job>(store: BoardStore<T>) {
+  return useSyncExternalStore(store.subscribe, store.keys)
+}
+
+export function useBoardCounts<T extends Job>(store: BoardStore<T>) {
+  return useSyncExternalStore(store.subscribe, store.counts)
+}
+
+export function useBoardRow<T extends Job>(store: BoardStore<T>, key: string): T | undefined {
+  const watch = useCallback((fn: () => void) => store.watchRow(key, fn), [store, key])
+  return useSyncExternalStore(watch, () => store.row(key))
+}

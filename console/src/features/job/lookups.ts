@@ -1,0 +1,45 @@
+import { useQuery } from '@tanstack/react-query'
+import { api, got } from '../../api/client'
+import { useMay } from '../../app/session'
+import { readAll, largestPage } from './readall'
+
+/** useSites is all sites, for names and choices; empty for those who may not see them. */
+export function useSites() {
+  const may = useMay()
+  const query = useQuery({
+    queryKey: ['sites', 'all'],
+    queryFn: () => readAll((cursor) => got(api.GET('/api/v1/admin/maas-sites', { params: { query: { cursor, page_size: largestPage } } }))),
+    enabled: may('site:read'),
+    staleTime: 30_000,
+  })
+  return { sites: query.data?.rows ?? [], ready: !query.isLoading, error: query.error }
+}
+
+export function useSkus() {
+  const may = useMay()
+  const query = useQuery({
+    queryKey: ['skus', 'all'],
+    queryFn: () => readAll((cursor) => got(api.GET('/api/v1/admin/skus', { params: { query: { cursor, page_size: largestPage } } }))),
+    enabled: may('sku:read'),
+    staleTime: 30_000,
+  })
+  return { skus: query.data?.rows ?? [], ready: !query.isLoading, error: query.error }
+}
+
+export function useProfiles(siteId: string) {
+  const may = useMay()
+  const query = useQuery({
+    queryKey: ['sites', siteId, 'profiles', 'all'],
+    queryFn: () => readAll((cursor) => got(api.GET('/api/v1/admin/maas-sites/{site_id}/profiles', { params: { path: { site_id: siteId }, query: { cursor, page_size: largestPage } } }))),
+    enabled: may('site:read') && siteId !== '',
+    staleTime: 30_000,
+  })
+  return { profiles: query.data?.rows ?? [], ready: !query.isLoading }
+}
+
+/** useTemporalUI is where the web interface of Temporal is, if there is one. */
+export function useTemporalUI(): string | undefined {
+  const may = useMay()
+  const query = useQuery({ queryKey: ['system', 'links'], queryFn: () => got(api.GET('/api/v1/admin/system')), enabled: may('system:read'), staleTime: 300_000 })
+  return query.data?.links.temporal_ui
+}

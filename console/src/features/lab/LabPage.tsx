@@ -1,0 +1,88 @@
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import { useMay } from '../../app/session'
+import { Badge, Card, Code, Empty, Facts, LinkButton, Loading, Note, Page, TextLink } from '../../ui/basics'
+import { TextField } from '../../ui/form'
+import { ProblemNote } from '../../ui/problem'
+import { DemoSiteButton, useLab } from './DemoSite'
+import { freeMachines, labQuery, machinesQuery, type Lab, type LabMachine } from './lab'
+import { Machines } from './Machines'
+
+/** LabPage shows the simulated data centre, and lets things happen in it. */
+export default function LabPage() {
+  const may = useMay()
+  const lab = useQuery({ ...labQuery, enabled: may('site:manage') })
+  if (lab.isLoading) return <Loading what="the lab" />
+  return (
+    <Page title="Virtual lab" lead="A simulated data centre beside this control plane: a MAAS and its machines, with real agents on them. Try everything here, and break it on purpose.">
+      {lab.error && <ProblemNote error={lab.error} onRetry={() => void lab.refetch()} />}
+      {!lab.error && !lab.data && (
+        <Empty title="There is no lab here">
+          A lab is there only when the control plane was started with <Code>gpuaas up</Code> and a rack, and only platform administrators see it.
+        </Empty>
+      )}
+      {lab.data && <OpenLab lab={lab.data} />}
+    </Page>
+  )
+}
+
+function OpenLab({ lab }: { lab: Lab }) {
+  const { site, missing } = useLab()
+  const machines = useQuery(machinesQuery)
+  return (
+    <>
+      {missing && (
+        <Note tone="accent" title="No site stands for the lab yet" actions={<DemoSiteButton />}>
+          The control plane knows the machines only through a site. Create the demo site first, then onboard machines.
+        </Note>
+      )}
+      <div className="grid items-start gap-4 lg:grid-cols-2">
+        <Card title="What it is">
+          <Facts
+            of={[
+              ['Site', site ? <TextLink key="s" to="/sites/$siteId" params={{ siteId: site.site_id }}>{site.name}</TextLink> : missing ? <Badge key="n" tone="warn">none yet</Badge> : ''],
+              ['MAAS', <Code key="m">{lab.maas_url}</Code>],
+              ['Machines', `${lab.machines}, each a ${lab.kind === 'lxd' ? 'container' : 'process'} of this host`],
+              ['SKU', lab.sku],
+              ['Image', lab.image],
+            ]}
+          />
+        </Card>
+        {site && <OnboardCard machines={machines.data} />}
+      </div>
+      {machines.error && <ProblemNote error={machines.error} onRetry={() => void machines.refetch()} />}
+      {machines.isPending && <Loading what="machines" />}
+      {machines.data && <Machines machines={machines.data} site={site} readAt={machines.dataUpdatedAt} />}
+    </>
+  )
+}
+
+function OnboardCard({ machines }: { machines?: LabMachine[] }) {
+  const [chosen, setChosen] = useState<string>()
+  const may = useMay()
+  if (!machines || !may('onboarding:manage')) return null
+  const free = freeMachines(machines).length
+  const typed = chosen ?? String(Math.min(10, free))
+  const n = Number(typed)
+  const possible = /^\d+$/.test(typed) && n >= 1 && n <= free
+  return (
+    <Card title="Make nodes of machines">
+      {free === 0 ? (
+        <p className="text-sm text-muted">Every machine is in use. Decommission a node to free its machine.</p>
+      ) : (
+        <div className="flex flex-wrap items-start gap-3">
+          <div className="w-44">
+            <TextField label="How many" type="number" value={typed} onChange={setChosen} hint={`${free} are free.`} error={possible ? undefined : `must be 1 to ${free}`} />
+          </div>
+          <div className="sm:pt-6">
+            {possible && (
+              <LinkButton look="primary" to="/onboardings/new" search={{ lab: String(n) }}>
+                Onboard {n} {n === 1 ? 'machine' : 'machines'}
+              </LinkButton>
+            )}
+          </div>
+        </div>
+      )}
+    </Card>
+  )
+}

@@ -1,0 +1,12 @@
+import { Badge } from '../../ui/basics'
+import { agentBadge, type Agent } from './agent'
+
+/** AgentState is the badge of a node's agent: Current, Outdated, Config drift, Cert repair or Unknown build. */
+export function AgentState({ agent }: { agent: Agent }) {
+  const { label, tone, explanation } = agentBadge(agent)
+  return (
+    <Badge tone={tone} title={explanation}>
+      {label}
+    </Badge>
+  )
+}

@@ -1,0 +1,52 @@
+import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useState } from 'react'
+import { api, got } from '../../api/client'
+import { Button } from '../../ui/basics'
+import { Dialog } from '../../ui/dialog'
+import { SelectField } from '../../ui/form'
+import { ProblemNote } from '../../ui/problem'
+import { Bootstrap } from './Bootstrap'
+import type { Detail } from './queries'
+
+const explained = {
+  bootstrap: 'It lets this machine enrol as this node. Bootstraps that were issued before and not used stop working.',
+  recovery: 'It gives the agent of this node a new certificate, when its own has expired or was revoked. Tasks that were meant for the node before are void.',
+}
+
+/** IssueBootstrap issues a bootstrap, or a recovery, and shows it this once. */
+export function IssueBootstrap({ node, purpose, onClose }: { node: Detail; purpose: 'bootstrap' | 'recovery'; onClose: () => void }) {
+  const [mode, setMode] = useState('shell')
+  const queries = useQueryClient()
+  const issuing = useMutation({
+    mutationFn: () => got(api.POST('/api/v1/admin/nodes/{node_id}/bootstrap', { params: { path: { node_id: node.node_id } }, body: { purpose, mode: mode === 'cloud_init' ? 'cloud_init' : 'shell' } })),
+    onSuccess: () => void queries.invalidateQueries({ queryKey: ['nodes'] }),
+    gcTime: 0, // the answer is a secret
+  })
+  return (
+    <Dialog title={`${purpose === 'recovery' ? 'Recovery' : 'Bootstrap'} of ${node.hostname}`} onClose={onClose} wide>
+      {issuing.data ? (
+        <Bootstrap bootstrap={issuing.data} onClose={onClose} />
+      ) : (
+        <div className="flex flex-col gap-4">
+          <p className="text-sm">{explained[purpose]}</p>
+          <SelectField
+            label="As"
+            value={mode}
+            onChange={setMode}
+            options={[
+              { value: 'shell', label: 'a command to run as root' },
+              { value: 'cloud_init', label: 'user data for the first boot' },
+            ]}
+          />
+          {issuing.error && <ProblemNote error={issuing.error} />}
+          <div className="flex justify-end gap-2">
+            <Button onClick={onClose}>Cancel</Button>
+            <Button look="primary" busy={issuing.isPending} onClick={() => issuing.mutate()}>
+              Issue it
+            </Button>
+          </div>
+        </div>
+      )}
+    </Dialog>
+  )
+}

@@ -1,0 +1,110 @@
+import { useQueryClient } from '@tanstack/react-query'
+import { useNavigate } from '@tanstack/react-router'
+import { useState } from 'react'
+import { api, got } from '../../api/client'
+import { useMay } from '../../app/session'
+import { Button } from '../../ui/basics'
+import { ReasonDialog } from '../../ui/dialog'
+import { say } from '../../ui/toast'
+import { actionsOf, turnovers, type Action } from './actions'
+import { ConfirmDialog } from './ConfirmDialog'
+import { EditNode } from './EditNode'
+import { IssueBootstrap } from './IssueBootstrap'
+import { Menu, type Entry } from './Menu'
+import type { Detail } from './queries'
+import { RunTask } from './RunTask'
+
+type Opened = Action | 'edit'
+
+const titles: Record<Action, string> = {
+  hold: 'Hold',
+  unhold: 'Take the hold away',
+  quarantine: 'Quarantine',
+  return_to_service: 'Return to service',
+  task: 'Run a task',
+  bootstrap: 'Issue a bootstrap',
+  recovery: 'Issue a recovery',
+  revoke: 'Revoke the identity',
+}
+
+const hints: Partial<Record<Action, string>> = {
+  bootstrap: 'A new command that lets the machine enrol.',
+  recovery: 'A new certificate for an agent that had enrolled.',
+  revoke: 'Its agent is refused from now on.',
+}
+
+/** NodeActions is what one may do to a node: only what its state allows and the role permits is there. */
+export function NodeActions({ node, etag }: { node: Detail; etag: string }) {
+  const may = useMay()
+  const navigate = useNavigate()
+  const [opened, setOpened] = useState<Opened>()
+  const allowed = actionsOf(node).filter((a) => may(a === 'task' ? 'node_task:run' : 'node:manage'))
+  const button = (a: Action) => allowed.includes(a) && <Button look={a === 'return_to_service' ? 'primary' : 'plain'} onClick={() => setOpened(a)}>{titles[a]}</Button>
+  const more: Entry[] = (['bootstrap', 'recovery', 'revoke'] as const).filter((a) => allowed.includes(a)).map((a) => ({ key: a, title: titles[a], hint: hints[a], onSelect: () => setOpened(a) }))
+  if (may('node:manage') && node.status !== 'deleted') more.unshift({ key: 'edit', title: 'Edit', hint: 'Address, GPUs, the agent that is wanted.', onSelect: () => setOpened('edit') })
+  const plans: Entry[] = turnovers(node).map((t) => ({ key: t.mode, title: t.title, onSelect: () => void navigate({ to: '/decommissions', search: { plan: node.node_id, mode: t.mode } }) }))
+  return (
+    <>
+      {button('return_to_service')}
+      {button('hold')}
+      {button('unhold')}
+      {button('quarantine')}
+      {button('task')}
+      {may('decommission:manage') && <Menu label="Turnover" entries={plans} />}
+      <Menu label="More" entries={more} />
+      {opened && <Opened what={opened} node={node} etag={etag} onClose={() => setOpened(undefined)} />}
+    </>
+  )
+}
+
+function Opened({ what, node, etag, onClose }: { what: Opened; node: Detail; etag: string; onClose: () => void }) {
+  const queries = useQueryClient()
+  const path = { node_id: node.node_id }
+  const done = (text: string) => () => {
+    say(text)
+    void queries.invalidateQueries({ queryKey: ['nodes'] })
+    void queries.invalidateQueries({ queryKey: ['fleet'] })
+  }
+  const update = (body: { schedulable: boolean; hold_reason?: string }) => got(api.PATCH('/api/v1/admin/nodes/{node_id}', { params: { path, header: { 'If-Match': etag } }, body }))
+  switch (what) {
+    case 'hold':
+      return (
+        <ReasonDialog title={`Hold ${node.hostname}`} does="Hold it" act={(reason) => update({ schedulable: false, hold_reason: reason })} onDone={done(`${node.hostname} is held.`)} onClose={onClose}>
+          <p>Nothing new is placed on it until the hold is taken away. What runs on it goes on. Everybody who looks at the node sees the reason.</p>
+        </ReasonDialog>
+      )
+    case 'unhold':
+      return (
+        <ConfirmDialog title={`Take the hold of ${node.hostname} away`} does="Take it away" act={() => update({ schedulable: true })} onDone={done(`${node.hostname} is held no more.`)} onClose={onClose}>
+          <p>
+            It is held because: <strong>{node.hold_reason}</strong>. Without the hold new work may be placed on it as soon as it is active. A node that is not proven clean is refused.
+          </p>
+        </ConfirmDialog>
+      )
+    case 'quarantine':
+      return (
+        <ReasonDialog title={`Quarantine ${node.hostname}`} does="Quarantine it" danger act={(reason) => got(api.POST('/api/v1/admin/nodes/{node_id}/quarantine', { params: { path }, body: { reason } }))} onDone={done(`${node.hostname} is quarantined.`)} onClose={onClose}>
+          <p>It leaves service until somebody returns it. Nothing on the machine is changed.</p>
+        </ReasonDialog>
+      )
+    case 'return_to_service':
+      return (
+        <ReasonDialog title={`Return ${node.hostname} to service`} does="Return it" act={(reason) => got(api.POST('/api/v1/admin/nodes/{node_id}/return-to-service', { params: { path }, body: { reason } }))} onDone={done(`${node.hostname} is in service.`)} onClose={onClose}>
+          <p>It becomes active, and schedulable unless it is held. A node that a tenant had access to must be proven clean first: then reset it instead.</p>
+        </ReasonDialog>
+      )
+    case 'revoke':
+      return (
+        <ReasonDialog title={`Revoke the identity of ${node.hostname}`} does="Revoke it" danger confirm={node.hostname} act={(reason) => got(api.POST('/api/v1/admin/nodes/{node_id}/revoke-identity', { params: { path }, body: { reason } }))} onDone={done(`The certificates of ${node.hostname} are revoked.`)} onClose={onClose}>
+          <p>All its certificates are void at once, its agent is refused, and the node goes offline. It comes back only with a recovery that you issue and run on the machine.</p>
+        </ReasonDialog>
+      )
+    case 'bootstrap':
+    case 'recovery':
+      return <IssueBootstrap node={node} purpose={what} onClose={onClose} />
+    case 'task':
+      return <RunTask node={node} onClose={onClose} />
+    case 'edit':
+      return <EditNode node={node} etag={etag} onClose={onClose} />
+  }
+}

@@ -1,0 +1,90 @@
+import { useEffect, useState } from 'react'
+import { Button, Stat } from '../../ui/basics'
+import { SelectField, TextField } from '../../ui/form'
+import type { Tone } from '../../ui/tone'
+import { countOf, groups, statusesOf, toggled, type Summary } from './filters'
+
+type Address = Record<string, string | undefined>
+type Change = (patch: Address) => void
+
+const tones: Record<string, Tone> = { active: 'ok', offline: 'bad', quarantined: 'warn', in_progress: 'info' }
+
+/** NodeCards counts the nodes that the other filters find, by state; a card is a filter too. */
+export function NodeCards({ summary, address, change }: { summary: Summary; address: Address; change: Change }) {
+  const now = statusesOf(address)
+  return (
+    <div className="flex flex-wrap gap-2">
+      <Stat label="All states" value={summary.total} selected={now.length === 0} onSelect={() => change({ status: undefined })} />
+      {groups.map((g) => {
+        const n = countOf(summary, g.states)
+        return <Stat key={g.key} label={g.title} value={n} tone={n > 0 ? tones[g.key] : undefined} selected={now.length > 0 && toggled(address, g.states) === undefined} onSelect={() => change({ status: toggled(address, g.states) })} />
+      })}
+      <Stat label="Agent current" value={summary.agents.current} selected={address.drift_state === 'in_sync'} onSelect={() => change({ drift_state: address.drift_state === 'in_sync' ? undefined : 'in_sync' })} />
+      <Stat label="Agent drift" value={summary.agents.drift} tone={summary.agents.drift > 0 ? 'warn' : undefined} hint="Another version, configuration or certificate is due." />
+      <Stat label="Unknown build" value={summary.agents.unknown_build} tone={summary.agents.unknown_build > 0 ? 'warn' : undefined} hint="Nobody can tell what the agent was built of, or there is none yet. Counts as drift." />
+    </div>
+  )
+}
+
+const drifts = [
+  { value: '', label: 'Any agent' },
+  { value: 'in_sync', label: 'Current' },
+  { value: 'version_drift', label: 'Outdated or unknown build' },
+  { value: 'config_drift', label: 'Config drift' },
+  { value: 'certificate_only_repair_needed', label: 'Cert repair' },
+  { value: 'unknown', label: 'No agent yet' },
+]
+
+const states = [...groups.flatMap((g) => g.states), 'deleted']
+
+/** NodeFilters narrows the table; all of it is in the address. */
+export function NodeFilters({ all, address, change }: { all?: Summary; address: Address; change: Change }) {
+  const chosen = statusesOf(address)
+  const status = chosen.length > 1 ? chosen.join(',') : (chosen[0] ?? '')
+  const several = chosen.length > 1 ? [{ value: status, label: chosen.map((s) => s.replaceAll('_', ' ')).join(', ') }] : []
+  const filtered = ['q', 'status', 'sku', 'region_code', 'site_id', 'drift_state', 'schedulable'].some((k) => address[k])
+  return (
+    <div className="grid grid-cols-2 items-start gap-3 sm:grid-cols-3 lg:grid-cols-[minmax(12rem,2fr)_repeat(6,minmax(0,1fr))_auto]">
+      <Search value={address.q ?? ''} onChange={(q) => change({ q })} />
+      <SelectField label="State" value={status} onChange={(v) => change({ status: v })} options={[{ value: '', label: 'Any state' }, ...several, ...states]} />
+      <SelectField label="SKU" value={address.sku ?? ''} onChange={(sku) => change({ sku })} options={[{ value: '', label: 'Any SKU' }, ...listed(all?.skus.map((s) => s.sku), address.sku)]} />
+      <SelectField label="Region" value={address.region_code ?? ''} onChange={(v) => change({ region_code: v })} options={[{ value: '', label: 'Any region' }, ...listed(all?.regions.map((r) => r.region_code), address.region_code)]} />
+      <SelectField label="Site" value={address.site_id ?? ''} onChange={(v) => change({ site_id: v })} options={[{ value: '', label: 'Any site' }, ...(all?.sites ?? []).map((s) => ({ value: s.site_id, label: s.name }))]} />
+      <SelectField label="Agent" value={address.drift_state ?? ''} onChange={(v) => change({ drift_state: v })} options={drifts} />
+      <SelectField
+        label="Scheduling"
+        value={address.schedulable ?? ''}
+        onChange={(v) => change({ schedulable: v })}
+        options={[
+          { value: '', label: 'Any' },
+          { value: 'true', label: 'schedulable' },
+          { value: 'false', label: 'not schedulable' },
+        ]}
+      />
+      <Button className="self-end" disabled={!filtered} onClick={() => change({ q: '', status: '', sku: '', region_code: '', site_id: '', drift_state: '', schedulable: '' })}>
+        Clear
+      </Button>
+    </div>
+  )
+}
+
+/** listed are the values to choose from, the chosen one always among them. */
+function listed(known: string[] | undefined, chosen: string | undefined): { value: string; label: string }[] {
+  return [...new Set([...(known ?? []), ...(chosen ? [chosen] : [])])].map((value) => ({ value, label: value }))
+}
+
+/** Search asks when somebody stops typing, not at each key. */
+function Search({ value, onChange }: { value: string; onChange: (q: string) => void }) {
+  const [typed, setTyped] = useState(value)
+  const [before, setBefore] = useState(value)
+  if (before !== value) {
+    setBefore(value)
+    setTyped(value)
+  }
+  useEffect(() => {
+    if (typed === value) return
+    const wait = setTimeout(() => onChange(typed), 200)
+    return () => clearTimeout(wait)
+  }, [typed, value, onChange])
+  return <TextField label="Search" type="search" value={typed} onChange={setTyped} placeholder="hostname, host or id" />
+}

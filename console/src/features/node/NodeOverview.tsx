@@ -1,0 +1,131 @@
+import { useQuery } from '@tanstack/react-query'
+import { api, got } from '../../api/client'
+import { useMay } from '../../app/session'
+import { Badge, Card, Code, Facts, State, TextLink } from '../../ui/basics'
+import { exact, useNow, When } from '../../ui/time'
+import { AgentState } from './AgentState'
+import { agentBadge } from './agent'
+import { Machine } from './Machine'
+import { NodeJobs } from './NodeJobs'
+import type { Known } from './queries'
+import { hindrances } from './scheduling'
+
+/** NodeOverview is what one wants to know of a node first. */
+export function NodeOverview({ node, past }: { node: Known; past: boolean }) {
+  return (
+    <div className="grid items-start gap-4 lg:grid-cols-2">
+      <div className="flex min-w-0 flex-col gap-4">
+        <Scheduling node={node} />
+        <Identity node={node} past={past} />
+      </div>
+      <div className="flex min-w-0 flex-col gap-4">
+        <Agent node={node} past={past} />
+        <Machine node={node} past={past} />
+      </div>
+      {!past && <NodeJobs node={node} />}
+    </div>
+  )
+}
+
+function Identity({ node, past }: { node: Known; past: boolean }) {
+  return (
+    <Card title="Node">
+      <Facts
+        of={[
+          ['State', <span key="s" className="inline-flex flex-wrap items-center gap-2"><State of="node" is={node.status} /> since <When at={node.status_changed_at} exactly={past} /></span>],
+          ['Hostname', node.hostname],
+          ['Host', <Code key="h">{node.host}:{node.port}</Code>],
+          ['SSH account', node.ssh_username],
+          ['SKU', node.sku],
+          ['GPUs', node.gpus_total],
+          ['Region', node.region_code],
+          ['Came by', node.onboarding_mode === 'maas' ? 'onboarding through MAAS' : 'hand'],
+          ['Generation', node.generation],
+          ['Added', <When key="c" at={node.created_at} exactly={past} />],
+          ['Changed', <When key="u" at={node.updated_at} exactly={past} />],
+        ]}
+      />
+    </Card>
+  )
+}
+
+function Scheduling({ node }: { node: Known }) {
+  const why = hindrances(node)
+  return (
+    <Card title="Scheduling">
+      <div className="flex flex-col gap-3">
+        <p className="flex flex-wrap items-center gap-2 text-sm">
+          <Badge tone={node.schedulable ? 'ok' : 'warn'}>{node.schedulable ? 'schedulable' : 'not schedulable'}</Badge>
+          {node.schedulable && 'New work may be placed on it.'}
+        </p>
+        {why.length > 0 && (
+          <ul className="list-disc pl-5 text-sm">
+            {why.map((h) => (
+              <li key={h.text}>
+                {h.job?.kind === 'decommission' && (
+                  <>
+                    Kept by a <TextLink to="/decommissions/$decommissionId" params={{ decommissionId: h.job.id }}>decommission</TextLink>
+                  </>
+                )}
+                {h.job?.kind === 'onboarding' && (
+                  <>
+                    Kept by an <TextLink to="/onboardings/$onboardingId" params={{ onboardingId: h.job.id }}>onboarding</TextLink>
+                  </>
+                )}
+                {!h.job && h.text}
+              </li>
+            ))}
+          </ul>
+        )}
+        <Facts
+          of={[
+            ['Clean', node.tainted ? <Badge key="t" tone="warn">not proven clean</Badge> : node.clean_at ? 'proven' : 'no tenant had access'],
+            ['Tainted', node.tainted_at ? exact(node.tainted_at) : undefined],
+            ['Last clean validation', node.clean_at ? exact(node.clean_at) : undefined],
+          ]}
+        />
+      </div>
+    </Card>
+  )
+}
+
+function Agent({ node, past }: { node: Known; past: boolean }) {
+  const { agent } = node
+  const may = useMay()
+  // What drift there is depends on what is wanted now: the control plane computes it.
+  const now = useQuery({
+    queryKey: ['nodes', 'page', node.node_id, 'agent'],
+    queryFn: () => got(api.GET('/api/v1/admin/nodes/{node_id}/agent-lifecycle', { params: { path: { node_id: node.node_id } } })),
+    enabled: !past && may('node:read'),
+  })
+  const a = past ? agent : (now.data ?? agent)
+  const build = a.reported_agent_version ? `${a.reported_agent_version} (${a.reported_agent_commit || 'commit unknown'})` : undefined
+  return (
+    <Card title="Agent">
+      <Facts
+        of={[
+          ['Is', <span key="b" className="flex flex-wrap items-center gap-2"><AgentState agent={a} /><span className="text-xs text-muted">{agentBadge(a).explanation}</span></span>],
+          ['Reported', build],
+          ['Wanted', `${a.desired_agent_version || 'any'} · channel ${a.agent_channel}`],
+          ['Comes by', a.desired_delivery_mode.replaceAll('_', ' ')],
+          ['Last contact', past ? 'not known for the past' : <When key="l" at={node.last_agent_contact_at} />],
+          ['Certificate ends', a.certificate_not_after ? <CertificateEnd key="c" at={a.certificate_not_after} past={past} /> : 'it has none'],
+          ['Verifiers', a.verifier_version ? `version ${a.verifier_version}` : undefined],
+          ['Last delivery', a.last_delivery_result ? <span key="d">{a.last_delivery_result} <When at={a.last_delivery_attempt_at} exactly={past} /></span> : 'never tried'],
+          ['Instance', a.agent_instance ? <Code key="i">{a.agent_instance}</Code> : undefined],
+        ]}
+      />
+    </Card>
+  )
+}
+
+function CertificateEnd({ at, past }: { at: string; past: boolean }) {
+  const ended = Date.parse(at) < useNow()
+  return (
+    <span className="inline-flex flex-wrap items-center gap-2">
+      <When at={at} exactly={past} />
+      {!past && ended && <Badge tone="bad">expired</Badge>}
+      {!past && <span className="text-xs text-muted">{exact(at)}</span>}
+    </span>
+  )
+}

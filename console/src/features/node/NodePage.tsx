@@ -1,0 +1,89 @@
+import { useParam, useSearchState } from '../../app/location'
+import { Badge, Button, Code, Loading, Page, State, TextLink } from '../../ui/basics'
+import { ProblemNote } from '../../ui/problem'
+import { Tabs, type Tab } from '../../ui/tabs'
+import { useMay } from '../../app/session'
+import { AgentState } from './AgentState'
+import { NodeActions } from './NodeActions'
+import { NodeCapabilities } from './NodeCapabilities'
+import { NodeCertificates } from './NodeCertificates'
+import { NodeFindings } from './NodeFindings'
+import { NodeOverview } from './NodeOverview'
+import { NodeTasks } from './NodeTasks'
+import { NodeTimeline } from './NodeTimeline'
+import { useNode, useNodeAt, type Detail, type Known } from './queries'
+import { TimeTravel } from './TimeTravel'
+import { askedAt, hourAgo } from './travel'
+
+/** NodePage is all about one node, now or at a moment of the past. */
+export default function NodePage() {
+  const nodeId = useParam('nodeId')
+  const node = useNode(nodeId)
+  if (node.isPending) return <Loading what="the node" />
+  if (!node.data) {
+    return (
+      <Page title="Node" back={<TextLink to="/nodes">Nodes</TextLink>}>
+        <ProblemNote error={node.error} onRetry={() => void node.refetch()} />
+      </Page>
+    )
+  }
+  return <OneNode key={nodeId} node={node.data.body} etag={node.data.etag} error={node.error} />
+}
+
+function OneNode({ node, etag, error }: { node: Detail; etag: string; error: unknown }) {
+  const [address, change] = useSearchState()
+  const at = askedAt(address.at)
+  const past = useNodeAt(node.node_id, at)
+  const then = at ? past.data?.as_of : undefined
+  const shown: Known = then ?? node
+  const travel = (to: string | undefined) => change({ at: to })
+  const tabs = useTabs(node, shown, at, travel)
+  return (
+    <Page
+      back={<TextLink to="/nodes">Nodes</TextLink>}
+      title={
+        <>
+          {shown.hostname}
+          <State of="node" is={shown.status} />
+          <AgentState agent={shown.agent} />
+          {(shown.hold_reason || shown.held_by) && <Badge tone="warn">held</Badge>}
+          {shown.tainted && <Badge tone="warn" title="A tenant had access, or it was found unclean, since it was last proven clean.">tainted</Badge>}
+          {at && <Badge tone="accent">as it was</Badge>}
+        </>
+      }
+      lead={
+        <>
+          {shown.sku} · region {shown.region_code} · <Code>{node.node_id}</Code>
+        </>
+      }
+      actions={
+        !at && (
+          <>
+            <NodeActions node={node} etag={etag} />
+            <Button onClick={() => travel(hourAgo(node.created_at))}>Time travel</Button>
+          </>
+        )
+      }
+    >
+      {!!error && <ProblemNote error={error} />}
+      {at && <TimeTravel node={node} at={at} loading={past.isFetching} onTravel={travel} />}
+      {at && past.error && <ProblemNote error={past.error} onRetry={() => void past.refetch()} />}
+      {at && !then && past.isPending ? <Loading what="the past" /> : <Tabs label="About this node" tabs={tabs} shown={address.tab ?? 'overview'} onShow={(tab) => change({ tab: tab === 'overview' ? undefined : tab })} />}
+    </Page>
+  )
+}
+
+/** The past is known of the node itself; what others know about it is shown as it is now, and only then. */
+function useTabs(node: Detail, shown: Known, at: string | undefined, travel: (to: string | undefined) => void): Tab[] {
+  const may = useMay()
+  const tabs: Tab[] = [
+    { key: 'overview', title: 'Overview', body: () => <NodeOverview node={shown} past={at !== undefined} /> },
+    { key: 'timeline', title: 'Timeline', body: () => <NodeTimeline nodeId={node.node_id} at={at} onTravel={travel} /> },
+    { key: 'capabilities', title: 'Capabilities', body: () => <NodeCapabilities node={shown} /> },
+  ]
+  if (at) return tabs
+  tabs.push({ key: 'tasks', title: 'Tasks', body: () => <NodeTasks nodeId={node.node_id} /> })
+  if (may('reconciliation:read')) tabs.push({ key: 'drift', title: 'Drift', body: () => <NodeFindings node={node} /> })
+  if (may('certificate:read')) tabs.push({ key: 'certificates', title: 'Certificates', body: () => <NodeCertificates node={node} /> })
+  return tabs
+}

@@ -1,0 +1,79 @@
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useNavigate } from '@tanstack/react-router'
+import { useState, type SyntheticEvent } from 'react'
+import { api, asRefusal, got } from '../../api/client'
+import { Button, Facts, Loading } from '../../ui/basics'
+import { Dialog } from '../../ui/dialog'
+import { SelectField, TextArea } from '../../ui/form'
+import { ProblemNote } from '../../ui/problem'
+import { span } from '../../ui/time'
+import { say } from '../../ui/toast'
+import { paramsOf, sample } from './params'
+import type { Detail } from './queries'
+
+const classes: Record<string, string> = {
+  exclusive: 'changes the node as a whole: runs alone',
+  user: 'changes accounts: one at a time',
+  concurrent: 'safe beside anything',
+}
+
+/** RunTask asks a node to do something: the types come from the control plane, parameters are JSON. */
+export function RunTask({ node, onClose }: { node: Detail; onClose: () => void }) {
+  const types = useQuery({ queryKey: ['tasks', 'types'], queryFn: () => got(api.GET('/api/v1/admin/node-task-types')), staleTime: Infinity })
+  const [type, setType] = useState('')
+  const [params, setParams] = useState<string>()
+  const [reason, setReason] = useState('')
+  const queries = useQueryClient()
+  const navigate = useNavigate()
+  const offered = (types.data?.items ?? []).filter((t) => t.on_request)
+  const chosen = offered.find((t) => t.type === type) ?? offered[0]
+  const text = params ?? sample(chosen?.type ?? '')
+  const read = paramsOf(text)
+  const running = useMutation({
+    mutationFn: () => got(api.POST('/api/v1/admin/nodes/{node_id}/tasks', { params: { path: { node_id: node.node_id } }, body: { type: chosen?.type ?? '', params: read.value, reason: reason.trim() } })),
+    onSuccess: (task) => {
+      say(`${node.hostname} was asked: ${task.type}.`)
+      void queries.invalidateQueries({ queryKey: ['tasks'] })
+      void navigate({ to: '/tasks/$taskId', params: { taskId: task.task_id } })
+    },
+  })
+  const submit = (e: SyntheticEvent) => {
+    e.preventDefault()
+    running.mutate()
+  }
+  return (
+    <Dialog title={`Run a task on ${node.hostname}`} onClose={onClose}>
+      {types.isPending && <Loading what="what nodes can be asked to do" />}
+      {types.error && <ProblemNote error={types.error} onRetry={() => void types.refetch()} />}
+      {chosen && (
+        <form onSubmit={submit} className="flex flex-col gap-4">
+          <SelectField
+            label="Task"
+            value={chosen.type}
+            onChange={(t) => {
+              setType(t)
+              setParams(undefined)
+            }}
+            options={offered.map((t) => ({ value: t.type, label: `${t.type}: ${t.title}` }))}
+          />
+          <Facts
+            of={[
+              ['Beside others', classes[chosen.concurrency_class] ?? chosen.concurrency_class],
+              ['Waits for its node', `up to ${span(chosen.patience_seconds)}`],
+              ['May take', `${span(chosen.window_seconds)} an attempt, ${chosen.attempts === 1 ? 'one attempt' : `${chosen.attempts} attempts`}`],
+            ]}
+          />
+          <TextArea label="Parameters (JSON)" mono rows={6} value={text} onChange={setParams} error={read.error ?? (running.error ? asRefusal(running.error).fields.params : undefined)} hint="Empty for a task that takes none. The control plane says which fields are missing or wrong." />
+          <TextArea label="Reason" required rows={2} value={reason} onChange={setReason} hint="Kept in the audit log, with your name." />
+          {running.error && <ProblemNote error={running.error} />}
+          <div className="flex justify-end gap-2">
+            <Button onClick={onClose}>Cancel</Button>
+            <Button type="submit" look="primary" busy={running.isPending} disabled={reason.trim() === '' || !!read.error}>
+              Run it
+            </Button>
+          </div>
+        </form>
+      )}
+    </Dialog>
+  )
+}

@@ -1,0 +1,91 @@
+import type { Schemas } from '../../api/client'
+import type { paths } from '../../api/gen/schema'
+import type { Sort } from '../../ui/table'
+import type { Status } from './scheduling'
+
+type Asked = NonNullable<paths['/api/v1/admin/nodes']['get']['parameters']['query']>
+type Counted = NonNullable<paths['/api/v1/admin/fleet']['get']['parameters']['query']>
+type Address = Record<string, string | undefined>
+export type Summary = Schemas['FleetviewSummary']
+
+/** The states that are shown as one: something is under way that ends by itself. */
+export const inProgress: Status[] = ['bootstrap_issued', 'enrolling', 'draining', 'removing']
+
+/** The coarse states, as cards and legends have them. */
+export const groups: { key: string; title: string; states: Exclude<Status, 'deleted'>[] }[] = [
+  { key: 'active', title: 'Active', states: ['active'] },
+  { key: 'offline', title: 'Offline', states: ['offline'] },
+  { key: 'quarantined', title: 'Quarantined', states: ['quarantined'] },
+  { key: 'in_progress', title: 'In progress', states: ['bootstrap_issued', 'enrolling', 'draining', 'removing'] },
+  { key: 'retired', title: 'Retired', states: ['retired'] },
+]
+
+const states: readonly string[] = [...groups.flatMap((g) => g.states), 'deleted']
+const drifts = ['in_sync', 'version_drift', 'config_drift', 'certificate_only_repair_needed', 'unknown'] as const
+const sorts = ['hostname', 'status', 'status_changed_at', 'last_agent_contact_at', 'sku', 'region_code', 'created_at'] as const
+const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
+
+/** statusesOf are the states that the address asks for; what is no state is passed over. */
+export function statusesOf(address: Address): Status[] {
+  return (address.status ?? '').split(',').filter((s): s is Status => states.includes(s))
+}
+
+function oneOf<T extends string>(value: string | undefined, known: readonly T[]): T | undefined {
+  return known.find((k) => k === value)
+}
+
+export function sortOf(address: Address): Sort {
+  return { by: oneOf(address.sort, sorts) ?? 'hostname', order: address.order === 'desc' ? 'desc' : 'asc' }
+}
+
+/** countedBy are the filters that the summary takes too. */
+export function countedBy(address: Address): Counted {
+  return {
+    q: address.q?.trim() || undefined,
+    sku: address.sku || undefined,
+    region_code: address.region_code || undefined,
+    site_id: address.site_id && uuid.test(address.site_id) ? address.site_id : undefined,
+    drift_state: oneOf(address.drift_state, drifts),
+  }
+}
+
+/** askedFor is what the address asks of list-nodes. An address may come from anywhere: only what the contract knows is sent. */
+export function askedFor(address: Address): Asked {
+  const sort = sortOf(address)
+  const statuses = statusesOf(address)
+  return {
+    ...countedBy(address),
+    statuses: statuses.length ? statuses : undefined,
+    schedulable: oneOf(address.schedulable, ['true', 'false'] as const),
+    sort: oneOf(sort.by, sorts),
+    order: sort.order,
+  }
+}
+
+/**
+ * totalOf is how many nodes a filter finds, computed from the summary: it does not
+ * know the state and the schedulability that narrow further. undefined: it cannot say.
+ */
+export function totalOf(summary: Summary, address: Address): number | undefined {
+  const wanted = statusesOf(address)
+  if (wanted.includes('deleted')) return undefined
+  const counts: Partial<Record<Status, number>> = summary.by_status
+  const inStates = wanted.length ? wanted.reduce((sum, s) => sum + (counts[s] ?? 0), 0) : summary.total
+  // Only active nodes are schedulable.
+  const schedulable = wanted.length === 0 || wanted.includes('active') ? summary.schedulable : 0
+  if (address.schedulable === 'true') return schedulable
+  if (address.schedulable === 'false') return inStates - schedulable
+  return inStates
+}
+
+/** countOf is how many nodes of a summary are in one of the states. */
+export function countOf(summary: Summary, of: Exclude<Status, 'deleted'>[]): number {
+  return of.reduce((sum, s) => sum + summary.by_status[s], 0)
+}
+
+/** toggled puts states into the filter, or takes them out when they are all there is. */
+export function toggled(address: Address, of: Status[]): string | undefined {
+  const now = statusesOf(address)
+  const same = now.length === of.length && of.every((s) => now.includes(s))
+  return same ? undefined : of.join(',')
+}

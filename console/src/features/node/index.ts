@@ -1,0 +1,9 @@
+import type { Feature } from '../../app/features'
+
+export const feature: Feature = {
+  nav: { group: 'Fleet', title: 'Nodes', to: '/nodes', needs: 'node:read' },
+  routes: [
+    { path: '/nodes', page: () => import('./Nodes') },
+    { path: '/nodes/$nodeId', page: () => import('./NodePage') },
+  ],
+}

@@ -1,0 +1,31 @@
+import { describe, expect, it } from 'vitest'
+import { hindrances, inBrief, jobOf } from './scheduling'
+
+const free = { status: 'active', schedulable: true, hold_reason: '', held_by: '', tainted: false } as const
+
+describe('hindrances', () => {
+  it('are none for a schedulable node', () => {
+    expect(hindrances(free)).toEqual([])
+    expect(inBrief(free)).toBe('schedulable')
+  })
+
+  it('names the state, the hold and the job, each', () => {
+    const node = { ...free, schedulable: false, status: 'offline', hold_reason: 'bad fan', held_by: 'decommission 0af3' } as const
+    expect(hindrances(node).map((h) => h.text)).toEqual(['Its agent does not answer.', 'Held: bad fan', 'Kept by decommission 0af3'])
+    expect(hindrances(node)[2]?.job).toEqual({ kind: 'decommission', id: '0af3' })
+    expect(inBrief(node)).toBe('held: bad fan')
+  })
+
+  it('never leaves a node that is not schedulable without a word', () => {
+    expect(hindrances({ ...free, schedulable: false })).toHaveLength(1)
+    expect(inBrief({ ...free, schedulable: false })).toBe('not schedulable')
+  })
+})
+
+describe('jobOf', () => {
+  it('knows jobs, and takes nothing else for one', () => {
+    expect(jobOf('onboarding 7')).toEqual({ kind: 'onboarding', id: '7' })
+    expect(jobOf('')).toBeUndefined()
+    expect(jobOf('an operator')).toBeUndefined()
+  })
+})

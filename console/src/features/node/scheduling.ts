@@ -1,0 +1,47 @@
+import type { Schemas } from '../../api/client'
+
+export type Node = Schemas['NodeView']
+export type Status = Node['status']
+
+/** A reason why nothing new is placed on a node, and the job behind it where there is one. */
+export type Hindrance = { text: string; job?: { kind: 'decommission' | 'onboarding'; id: string } }
+
+const byStatus: Partial<Record<Status, string>> = {
+  bootstrap_issued: 'Its agent has not enrolled yet.',
+  enrolling: 'It is being onboarded.',
+  offline: 'Its agent does not answer.',
+  quarantined: 'It is quarantined: drift, a failed cleanup or an investigation.',
+  draining: 'It is being emptied.',
+  retired: 'It is out of scheduling on purpose.',
+  removing: 'It is being removed.',
+  deleted: 'It is out of the inventory.',
+}
+
+type Judged = Pick<Node, 'status' | 'schedulable' | 'hold_reason' | 'held_by' | 'tainted'>
+
+/** hindrances says why a node is not schedulable; none when it is. */
+export function hindrances(node: Judged): Hindrance[] {
+  if (node.schedulable) return []
+  const out: Hindrance[] = []
+  const state = byStatus[node.status]
+  if (state) out.push({ text: state })
+  if (node.hold_reason) out.push({ text: `Held: ${node.hold_reason}` })
+  if (node.held_by) out.push({ text: `Kept by ${node.held_by}`, job: jobOf(node.held_by) })
+  if (out.length === 0) out.push({ text: 'The control plane has not said why.' })
+  return out
+}
+
+/** inBrief is the same in a few words, for a row of a table. */
+export function inBrief(node: Judged): string {
+  if (node.schedulable) return 'schedulable'
+  if (node.hold_reason) return `held: ${node.hold_reason}`
+  const job = jobOf(node.held_by)
+  if (node.held_by) return `held by ${job ? job.kind : node.held_by}`
+  return 'not schedulable'
+}
+
+/** jobOf reads which job holds a node, as the control plane writes it: the kind and the id. */
+export function jobOf(heldBy: string): Hindrance['job'] {
+  const [kind, id] = heldBy.split(' ')
+  return id && (kind === 'decommission' || kind === 'onboarding') ? { kind, id } : undefined
+}

@@ -1,0 +1,195 @@
+import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useNavigate } from '@tanstack/react-router'
+import { useCallback, useMemo, useState } from 'react'
+import { api, asRefusal, got, type Schemas } from '../../api/client'
+import { useSearchState } from '../../app/location'
+import { useMay } from '../../app/session'
+import { Button, Card, Empty, LinkButton, Loading, Note, Page, TextLink } from '../../ui/basics'
+import { CheckField, SelectField, TextField } from '../../ui/form'
+import { ProblemNote } from '../../ui/problem'
+import { say } from '../../ui/toast'
+import { sameAddress } from '../lab/lab'
+import { useProfiles, useSites, useSkus } from '../job/lookups'
+import { MachineRows } from './MachineRows'
+import { asText, parseMachines, type Machine } from './machines'
+import { blocked } from './preflight'
+import { PreflightResult } from './PreflightResult'
+import { useLabMachines, type FromLab } from './useLabMachines'
+
+type Asked = Schemas['OnboardingNewBatchBody']
+
+const back = <TextLink to="/onboardings">Onboarding</TextLink>
+
+/** NewOnboarding asks for one machine or a thousand in the same form: nothing is started before it was checked. */
+export default function NewOnboarding() {
+  const may = useMay()
+  const { sites, ready, error } = useSites()
+  if (!may('onboarding:manage')) return <Page title="Onboard machines" back={back}><Empty title="You may look, but not onboard">Ask somebody with the permission onboarding:manage.</Empty></Page>
+  if (error) return <Page title="Onboard machines" back={back}><ProblemNote error={error} /></Page>
+  if (!ready) return <Page title="Onboard machines" back={back}><Loading what="sites" /></Page>
+  const usable = sites.filter((s) => s.status === 'active')
+  if (usable.length === 0) {
+    return (
+      <Page title="Onboard machines" back={back}>
+        <Empty title="First there must be a site" action={<LinkButton to="/sites" look="primary">To the sites</LinkButton>}>
+          A site is a data centre with its MAAS: it has the machines and the credentials that onboarding needs.
+        </Empty>
+      </Page>
+    )
+  }
+  return <Form sites={usable} />
+}
+
+type Site = Schemas['SiteView']
+
+function Form({ sites }: { sites: Site[] }) {
+  const [search] = useSearchState()
+  const { skus } = useSkus()
+  const [site, setSite] = useState(() => sites.find((s) => s.site_id === search.site)?.site_id ?? sites[0]?.site_id ?? '')
+  const { profiles } = useProfiles(site)
+  const [profile, setProfile] = useState('')
+  const [sku, setSku] = useState('')
+  const [text, setText] = useState('')
+  const [wipe, setWipe] = useState(false)
+
+  const fill = useCallback(
+    (from: FromLab) => {
+      const its = sites.find((s) => sameAddress(s.api_base_url, from.siteUrl))
+      if (its) setSite(its.site_id)
+      setSku(from.sku)
+      if (from.machines.length > 0) setText(asText(from.machines))
+      else say('Every machine of the lab is in use already.', 'warn')
+    },
+    [sites],
+  )
+  const lab = useLabMachines(Number(search.lab) || 0, fill)
+  const active = skus.filter((s) => s.status === 'active')
+  const chosenSku = sku || active[0]?.sku_id || ''
+  const chosenProfile = profile || (profiles.find((p) => p.name === 'default') ?? profiles[0])?.profile_id || ''
+  const parsed = useMemo(() => parseMachines(text), [text])
+  const well = parsed.rows.length > 0 && parsed.problems.length === 0 && parsed.rows.every((r) => r.problems.length === 0)
+  const machines = useMemo(() => parsed.rows.map(({ hostname, ipmi_ip }): Machine => ({ hostname, ipmi_ip })), [parsed])
+  const asked: Asked = { site_id: site, profile_id: chosenProfile || undefined, sku_id: chosenSku, initialize_disks: wipe, nodes: machines }
+  const its = sites.find((s) => s.site_id === site)
+  const policy = profiles.find((p) => p.profile_id === chosenProfile)
+
+  return (
+    <Page title="Onboard machines" back={back} lead="Bare servers become nodes: each is found in MAAS, commissioned, deployed, and its agent enrolls. Everything is checked before anything is started.">
+      {lab.error && <ProblemNote error={lab.error} />}
+      {lab.noLab && <Note tone="warn" title="There is no lab beside this control plane">Name the machines yourself.</Note>}
+      <Card title="1. Where, and what they are">
+        <div className="grid gap-4 md:grid-cols-3">
+          <SelectField
+            label="Site"
+            required
+            value={site}
+            onChange={(s) => {
+              setSite(s)
+              setProfile('')
+            }}
+            options={sites.map((s) => ({ value: s.site_id, label: `${s.name} (${s.region_code})` }))}
+            hint="Its MAAS has, or is to have, the machines."
+          />
+          <SelectField label="Profile" required value={chosenProfile} onChange={setProfile} options={profiles.map((p) => ({ value: p.profile_id, label: p.name }))} hint={policy ? `Deploys ${policy.distro_series}, ${policy.architecture}.` : 'The policies that hold: image, time limits, network.'} />
+          <SelectField label="SKU" required value={chosenSku} onChange={setSku} options={active.map((s) => ({ value: s.sku_id, label: `${s.sku_id}: ${s.gpus_total} × ${s.gpu_model}` }))} hint={active.length === 0 ? 'There is no SKU yet: create one first.' : 'Which kind of machine all of them are.'} />
+        </div>
+        {its && policy && (
+          <p className="mt-3 text-sm text-muted">
+            At most {Math.min(its.max_parallel, policy.batch_max_parallel)} at once: the site allows {its.max_parallel} over all batches, the profile {policy.batch_max_parallel} of one. The others wait for a place.
+          </p>
+        )}
+      </Card>
+      <Steps asked={asked} well={well} text={text} setText={setText} parsed={parsed} wipe={wipe} setWipe={setWipe} />
+    </Page>
+  )
+}
+
+type StepsProps = { asked: Asked; well: boolean; text: string; setText: (t: string) => void; parsed: ReturnType<typeof parseMachines>; wipe: boolean; setWipe: (w: boolean) => void }
+
+function Steps({ asked, well, text, setText, parsed, wipe, setWipe }: StepsProps) {
+  const [typed, setTyped] = useState('')
+  const look = useMutation({ mutationFn: async (a: Asked) => ({ of: JSON.stringify(a), ...(await got(api.POST('/api/v1/admin/onboardings/preflight', { body: a }))) }) })
+  const hostnames = useMemo(() => new Set(asked.nodes.map((n) => n.hostname)), [asked.nodes])
+  const outdated = look.data !== undefined && look.data.of !== JSON.stringify(asked)
+  const looked = look.data !== undefined && !outdated
+  const stopped = useMemo(() => (looked ? blocked(look.data.checks, hostnames) : new Map<string, string[]>()), [looked, look.data, hostnames])
+  const word = asked.nodes.length === 1 ? (asked.nodes[0]?.hostname ?? '') : `destroy data on ${asked.nodes.length} machines`
+  const confirmed = !wipe || typed.trim() === word
+  const start = useStart(asked)
+  const wellAndOk = looked && look.data.ok
+  return (
+    <>
+      <Card title="2. The machines">
+        <MachineRows text={text} onText={setText} parsed={parsed} blocked={stopped} looked={looked} />
+      </Card>
+      <Card title="3. Disks">
+        <Disks wipe={wipe} setWipe={setWipe} count={asked.nodes.length} word={word} typed={typed} setTyped={setTyped} />
+      </Card>
+      {look.error && <ProblemNote error={look.error} onRetry={() => look.mutate(asked)} />}
+      {look.data && <PreflightResult checks={look.data.checks} hostnames={hostnames} outdated={outdated} />}
+      {start.error && <Refused error={start.error} asked={asked} />}
+      <div className="sticky bottom-0 z-20 -mx-4 flex flex-wrap items-center justify-end gap-3 border-t border-line bg-canvas px-4 py-3 md:-mx-6 md:px-6">
+        <p className="mr-auto text-sm text-muted">{nextStep({ well, looked, ok: wellAndOk, confirmed, rows: parsed.rows.length })}</p>
+        <Button look={wellAndOk ? 'plain' : 'primary'} busy={look.isPending} disabled={!well || !asked.sku_id} onClick={() => look.mutate(asked)}>
+          {looked ? 'Check again' : 'Preflight'}
+        </Button>
+        <Button look={wellAndOk ? 'primary' : 'plain'} busy={start.isPending} disabled={!well || !looked || !confirmed} onClick={() => start.mutate()}>
+          {looked && !look.data.ok ? 'Start anyway' : asked.nodes.length > 1 ? `Start ${asked.nodes.length} onboardings` : 'Start'}
+        </Button>
+      </div>
+    </>
+  )
+}
+
+function nextStep({ well, looked, ok, confirmed, rows }: { well: boolean; looked: boolean; ok: boolean; confirmed: boolean; rows: number }): string {
+  if (rows === 0) return 'Name at least one machine.'
+  if (!well) return 'Correct the rows that are marked; nothing has been sent.'
+  if (!looked) return 'Next: preflight looks at everything and changes nothing.'
+  if (!ok) return 'Something is in the way. Put it right and check again; what is started anyway will probably be parked.'
+  return confirmed ? 'Nothing is in the way.' : 'Confirm first that the disks may be wiped.'
+}
+
+function Disks({ wipe, setWipe, count, word, typed, setTyped }: { wipe: boolean; setWipe: (w: boolean) => void; count: number; word: string; typed: string; setTyped: (t: string) => void }) {
+  return (
+    <div className="flex flex-col gap-3">
+      <p className="text-sm">The root disk of each machine is installed anew in any case. All other disks are left as they are, unless you ask for this:</p>
+      <CheckField label="Initialize the data disks (/share0, /share1, …)" value={wipe} onChange={setWipe} hint="At the first boot every disk but the root disk is partitioned and formatted anew." />
+      {wipe && (
+        <Note tone="bad" title="This destroys all data on every disk but the root disk">
+          <div className="flex flex-col gap-3">
+            <p>
+              On {count === 1 ? 'this machine' : `each of these ${count} machines`}, at its first boot, every disk but the root disk gets a new partition table and a new file system, and is mounted as /share0, /share1, and so on. What is on those disks now is lost. Nobody can bring it back, and cancelling the onboarding later does not either.
+            </p>
+            {count > 0 && <TextField label={`Type ${word} to confirm`} required value={typed} onChange={setTyped} />}
+          </div>
+        </Note>
+      )}
+    </div>
+  )
+}
+
+function useStart(asked: Asked) {
+  const navigate = useNavigate()
+  const queries = useQueryClient()
+  return useMutation({
+    mutationFn: async () => {
+      const { nodes, ...rest } = asked
+      const [only] = nodes
+      if (nodes.length === 1 && only) return `/onboardings/${(await got(api.POST('/api/v1/admin/onboardings', { body: { ...rest, ...only } }))).onboarding_id}`
+      return `/onboarding-batches/${(await got(api.POST('/api/v1/admin/onboardings/batch', { body: asked }))).batch_id}`
+    },
+    onSuccess: (to) => {
+      say(asked.nodes.length === 1 ? `The onboarding of ${asked.nodes[0]?.hostname ?? 'it'} began.` : `The onboarding of ${asked.nodes.length} machines began.`)
+      void queries.invalidateQueries({ queryKey: ['onboardings'] })
+      void queries.invalidateQueries({ queryKey: ['onboarding-batches'] })
+      void navigate({ to })
+    },
+  })
+}
+
+// The control plane counts machines from 0; people have names.
+function Refused({ error, asked }: { error: unknown; asked: Asked }) {
+  const { problem } = asRefusal(error)
+  const named = (problem.errors ?? []).map((e) => ({ ...e, field: e.field.replace(/nodes\[(\d+)\]/, (_, i: string) => asked.nodes[Number(i)]?.hostname ?? `row ${Number(i) + 1}`) }))
+  return <ProblemNote error={Object.assign(asRefusal(error), { problem: { ...problem, errors: named } })} />
+}

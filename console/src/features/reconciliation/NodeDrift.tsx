@@ -1,0 +1,101 @@
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import { api, got, type Schemas } from '../../api/client'
+import { useParam } from '../../app/location'
+import { useMay } from '../../app/session'
+import { Badge, Button, Card, Code, Empty, Facts, LinkButton, Loading, Note, Page, State, TextLink } from '../../ui/basics'
+import { ProblemNote } from '../../ui/problem'
+import { When } from '../../ui/time'
+import { Advice, FindingCard } from './FindingCard'
+import { ResolveDialog } from './ResolveDialog'
+import { JobLink } from './RunReport'
+
+type Detail = Schemas['ReconciliationDriftDetailView']
+
+/** NodeDrift is everything that is not as it should be about one node, and what was. */
+export default function NodeDrift() {
+  const nodeId = useParam('nodeId')
+  const may = useMay()
+  const [resolving, setResolving] = useState(false)
+  const drift = useQuery({
+    queryKey: ['drift', 'node', nodeId],
+    queryFn: () => got(api.GET('/api/v1/admin/reconciliation/drift/{node_id}', { params: { path: { node_id: nodeId } } })),
+    refetchInterval: 10_000,
+  })
+  const n = drift.data
+  return (
+    <Page
+      back={<TextLink to="/drift">Drift</TextLink>}
+      title={
+        <>
+          {n?.hostname ?? 'Node'}
+          {n && <State of="node" is={n.node_status} />}
+          {n?.severity && <State of="severity" is={n.severity} />}
+        </>
+      }
+      actions={
+        n && (
+          <>
+            <LinkButton to={`/nodes/${nodeId}`}>The node</LinkButton>
+            {may('reconciliation:manage') && (
+              <Button look="primary" onClick={() => setResolving(true)}>
+                Resolve …
+              </Button>
+            )}
+          </>
+        )
+      }
+    >
+      {drift.error && <ProblemNote error={drift.error} onRetry={() => void drift.refetch()} />}
+      {drift.isPending && <Loading what="the node" />}
+      {n && <Found node={n} />}
+      {n && resolving && <ResolveDialog node={n} onClose={() => setResolving(false)} />}
+    </Page>
+  )
+}
+
+function Found({ node: n }: { node: Detail }) {
+  return (
+    <>
+      {n.held_by && (
+        <Note tone="info" title="A job works on this node">
+          <p>
+            What is found is left to it: <JobLink job={n.held_by} />
+          </p>
+        </Note>
+      )}
+      <div className="grid gap-4 lg:grid-cols-2">
+        <Card title="As it is known">
+          <Facts
+            of={[
+              ['Site', <TextLink key="s" to={`/sites/${n.site_id}`}>{n.site_name}</TextLink>],
+              ['Machine of MAAS', <Code key="m">{n.maas_system_id}</Code>],
+              ['MAAS shows', n.maas_status ? `${n.maas_status}${n.maas_power_state ? `, power ${n.maas_power_state}` : ''}` : undefined],
+              ['Last look', <When key="l" at={n.last_reconciled_at} />],
+              ['Takes new work', n.schedulable ? <Badge tone="ok">yes</Badge> : <Badge tone="warn">no</Badge>],
+              ['Held because', n.hold_reason],
+            ]}
+          />
+        </Card>
+        <Card title="What to do">
+          {n.advice.length > 0 ? <Advice of={n.advice} nodeId={n.node_id} /> : <p className="text-sm text-muted">{n.drifted ? 'Read the findings.' : 'Nothing: the node is as it should be.'}</p>}
+        </Card>
+      </div>
+      <section aria-label="Findings" className="flex flex-col gap-2">
+        <h2 className="text-sm font-semibold">Findings</h2>
+        {n.findings.length === 0 && <Empty title="Nothing is the matter">The last look showed the machine as it should be.</Empty>}
+        {n.findings.map((f) => (
+          <FindingCard key={f.finding_id} finding={f} ofNode advised={f.advice.every((a) => n.advice.some((b) => b.what === a.what))} />
+        ))}
+      </section>
+      {n.history.length > 0 && (
+        <section aria-label="History" className="flex flex-col gap-2">
+          <h2 className="text-sm font-semibold">What was, and is over</h2>
+          {n.history.map((f) => (
+            <FindingCard key={f.finding_id} finding={f} ofNode />
+          ))}
+        </section>
+      )}
+    </>
+  )
+}

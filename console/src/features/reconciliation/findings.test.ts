@@ -1,0 +1,81 @@
+import { describe, expect, it } from 'vitest'
+import { actionOf, choicesFor, jobOf, ordinal, outcomeOf, subjectOf } from './findings'
+
+describe('actionOf', () => {
+  it.each([
+    [{ status: 'confirmed' }, 'Nothing is done about it by itself.'],
+    [{ status: 'open', action: 'quarantine' }, 'Will quarantine the node when another look shows the same.'],
+    [{ status: 'confirmed', action: 'quarantine', withheld: 'the breaker is open' }, 'Withheld: would quarantine the node, but the breaker is open'],
+    [{ status: 'acted', action: 'mark_offline', acted_at: '2026-01-01T00:00:00Z' }, 'The node was marked offline'],
+    [{ status: 'acted', action: 'update_host', acted_at: '2026-01-01T00:00:00Z', action_note: 'now 10.0.0.2' }, 'The new address was taken over: now 10.0.0.2'],
+    [{ status: 'closed', action: 'quarantine' }, 'It was over before anything was done.'],
+  ] as const)('%o', (finding, text) => expect(actionOf(finding).text).toBe(text))
+
+  it('knows that what was withheld at first may have been done since', () => {
+    expect(actionOf({ status: 'acted', action: 'quarantine', withheld: 'the breaker is open', acted_at: '2026-01-01T00:00:00Z' }).tone).toBe('ok')
+  })
+})
+
+describe('subjectOf', () => {
+  it('prefers the name that people know', () => {
+    expect(subjectOf({ hostname: 'c07u31', maas_system_id: 'x7k2ab', site_name: 'dc1' })).toBe('c07u31')
+    expect(subjectOf({ maas_system_id: 'x7k2ab', site_name: 'dc1' })).toBe('machine x7k2ab')
+    expect(subjectOf({ site_name: 'dc1' })).toBe('site dc1')
+  })
+})
+
+describe('ordinal', () => {
+  it.each([
+    [1, '1st'],
+    [2, '2nd'],
+    [3, '3rd'],
+    [4, '4th'],
+    [11, '11th'],
+    [12, '12th'],
+    [13, '13th'],
+    [22, '22nd'],
+    [111, '111th'],
+  ])('%i is %s', (n, text) => expect(ordinal(n)).toBe(text))
+})
+
+describe('choicesFor', () => {
+  const open = (node: Parameters<typeof choicesFor>[0]) =>
+    choicesFor(node)
+      .filter((c) => !c.barred)
+      .map((c) => c.resolution)
+
+  it('offers what the state of the node allows', () => {
+    expect(open({ node_status: 'active', findings: [1] })).toEqual(['acknowledge', 'adopt_observed', 'quarantine', 'reimage'])
+    expect(open({ node_status: 'quarantined', findings: [1] })).toEqual(['acknowledge', 'adopt_observed', 'return_to_service', 'reimage'])
+    expect(open({ node_status: 'quarantined', findings: [] })).toEqual(['return_to_service', 'reimage'])
+    expect(open({ node_status: 'retired', findings: [1] })).toEqual(['acknowledge', 'adopt_observed', 'reimage'])
+  })
+
+  it('leaves a node to the job that works on it', () => {
+    expect(open({ node_status: 'active', findings: [1], held_by: 'onboarding 7' })).toEqual(['acknowledge', 'quarantine'])
+  })
+
+  it('marks what destroys', () => {
+    expect(
+      choicesFor({ node_status: 'active', findings: [1] })
+        .filter((c) => c.destroys)
+        .map((c) => c.resolution),
+    ).toEqual(['reimage'])
+  })
+})
+
+describe('outcomeOf', () => {
+  it('does not take a run that lasts for one that ended', () => {
+    expect(outcomeOf({}).text).toBe('waiting to begin')
+    expect(outcomeOf({ began_at: '2026-01-01T00:00:00Z' }).text).toBe('looking')
+    expect(outcomeOf({ outcome: 'refused', ended_at: '2026-01-01T00:00:00Z' })).toEqual({ tone: 'warn', text: 'refused' })
+  })
+})
+
+describe('jobOf', () => {
+  it('reads the name of a job, and nothing else', () => {
+    expect(jobOf('decommission 0190b2f4-7c1e-7d3a-8f5b-00000000000c')).toEqual({ kind: 'decommission', id: '0190b2f4-7c1e-7d3a-8f5b-00000000000c' })
+    expect(jobOf('decommission')).toBeUndefined()
+    expect(jobOf('reboot 0190b2f4-7c1e-7d3a-8f5b-00000000000c')).toBeUndefined()
+  })
+})

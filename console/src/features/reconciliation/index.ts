@@ -1,0 +1,9 @@
+import type { Feature } from '../../app/features'
+
+export const feature: Feature = {
+  nav: { group: 'Operations', title: 'Drift', to: '/drift', needs: 'reconciliation:read' },
+  routes: [
+    { path: '/drift', page: () => import('./Drift') },
+    { path: '/drift/$nodeId', page: () => import('./NodeDrift') },
+  ],
+}

@@ -1,0 +1,8 @@
+import type { Feature } from '../../app/features'
+
+export const feature: Feature = {
+  nav: { group: 'Platform', title: 'Task signers', to: '/signers', needs: 'signer:read' },
+  routes: [
+    { path: '/signers', page: () => import('./Signers') },
+  ],
+}

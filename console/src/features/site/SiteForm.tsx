@@ -1,0 +1,64 @@
+import { useMutation } from '@tanstack/react-query'
+import type { SyntheticEvent } from 'react'
+import { Button, Note } from '../../ui/basics'
+import { ProblemNote } from '../../ui/problem'
+import type { Draft } from './explained'
+import { ExplainedField, Section, useExplainedForm } from './ExplainedForm'
+import { wrongSite } from './siteFields'
+
+type Props = {
+  initial: Draft
+  /** Whether the site exists, so that defaults do not fill in what is left empty. */
+  exists?: boolean
+  does: string
+  send: (draft: Draft) => Promise<unknown>
+  onClose: () => void
+}
+
+/** SiteForm is the form of a new site, and of one that exists. */
+export function SiteForm({ initial, exists, does, send, onClose }: Props) {
+  const form = useExplainedForm('SiteNewBody', initial, wrongSite(exists ? initial : undefined))
+  const sending = useMutation({ mutationFn: () => send(form.draft), onError: (error) => form.refused(error) })
+  const submit = (e: SyntheticEvent) => {
+    e.preventDefault()
+    if (form.check()) sending.mutate()
+  }
+  const moved = exists && form.draft.api_base_url !== initial.api_base_url
+  const byDefault = (text: string) => (exists ? undefined : text)
+  return (
+    <form noValidate onSubmit={submit} className="flex flex-col gap-4">
+      <Section title="Site" lead="What it is called, and where its machines stand.">
+        <ExplainedField form={form} field="name" label="Name" />
+        <ExplainedField form={form} field="region_code" label="Region" />
+        <ExplainedField form={form} field="max_parallel" label="Machines in work at once" placeholder={byDefault('20')} />
+      </Section>
+      <Section title="MAAS" lead="The MAAS region that looks after the machines. Its credentials are written afterwards.">
+        <ExplainedField form={form} field="api_base_url" label="Address of MAAS" />
+        <ExplainedField form={form} field="allowed_networks" label="Allowed networks" placeholder="10.0.0.0/8" />
+        <ExplainedField form={form} field="ca_certificate" label="CA certificate" rows={3} placeholder="-----BEGIN CERTIFICATE-----" />
+      </Section>
+      <Section title="Networks" lead="The network that machines boot from, and the names that they resolve.">
+        <ExplainedField form={form} field="pxe_iface" label="PXE interface of MAAS" />
+        <ExplainedField form={form} field="pxe_vlan_vid" label="PXE VLAN" />
+        <ExplainedField form={form} field="node_pxe_iface" label="PXE interface of nodes" />
+        <ExplainedField form={form} field="upstream_dns_servers" label="DNS servers" placeholder={byDefault('1.1.1.1\n8.8.8.8')} />
+      </Section>
+      <Section title="Deployed machines" lead="How the control plane reaches a machine once it is installed.">
+        <ExplainedField form={form} field="deploy_user" label="Deploy user" placeholder={byDefault('hpcadmin')} />
+        <ExplainedField form={form} field="deploy_ssh_iface" label="Deploy interface" placeholder={byDefault('eno8303')} />
+      </Section>
+      {moved && (
+        <Note tone="warn" title="The MAAS token will have to be written again">
+          A token is only sent to the address that it was given for. Until it is written again, no work goes on at this site.
+        </Note>
+      )}
+      {sending.error && <ProblemNote error={sending.error} />}
+      <div className="flex justify-end gap-2">
+        <Button onClick={onClose}>{exists ? 'Keep as it is' : 'Cancel'}</Button>
+        <Button type="submit" look="primary" busy={sending.isPending}>
+          {does}
+        </Button>
+      </div>
+    </form>
+  )
+}

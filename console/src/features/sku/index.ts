@@ -1,0 +1,8 @@
+import type { Feature } from '../../app/features'
+
+export const feature: Feature = {
+  nav: { group: 'Fleet', title: 'SKUs', to: '/skus', needs: 'sku:read' },
+  routes: [
+    { path: '/skus', page: () => import('./Skus') },
+  ],
+}

@@ -1,0 +1,8 @@
+import type { Feature } from '../../app/features'
+
+export const feature: Feature = {
+  nav: { group: 'Platform', title: 'System health', to: '/system', needs: 'system:read' },
+  routes: [
+    { path: '/system', page: () => import('./SystemHealth') },
+  ],
+}

@@ -1,0 +1,88 @@
+import { useMutation } from '@tanstack/react-query'
+import { useEffect, useId, useRef, useState, type ReactNode, type SyntheticEvent } from 'react'
+import { Button } from './basics'
+import { TextArea, TextField } from './form'
+import { ProblemNote } from './problem'
+
+/** Dialog is modal while it is rendered: whoever opens it renders it. */
+export function Dialog({ title, onClose, children, wide }: { title: ReactNode; onClose: () => void; children: ReactNode; wide?: boolean }) {
+  const ref = useRef<HTMLDialogElement>(null)
+  const id = useId()
+  useEffect(() => {
+    const dialog = ref.current
+    if (dialog && !dialog.open) {
+      dialog.showModal()
+      // Whoever asked for it goes on with its first field, not with the button that closes it.
+      dialog.querySelector<HTMLElement>('input:not(:disabled), textarea, select')?.focus()
+    }
+    return () => dialog?.close()
+  }, [])
+  return (
+    <dialog
+      ref={ref}
+      aria-labelledby={id}
+      onCancel={(e) => {
+        e.preventDefault()
+        onClose()
+      }}
+      className={`m-auto max-h-[92vh] w-[calc(100%-2rem)] overflow-auto rounded-lg border border-line bg-surface p-0 text-ink shadow-xl ${wide ? 'max-w-4xl' : 'max-w-xl'}`}
+    >
+      <header className="flex items-center justify-between gap-4 border-b border-line px-4 py-3">
+        <h2 id={id} className="text-base font-semibold">
+          {title}
+        </h2>
+        <Button look="quiet" onClick={onClose} aria-label="Close">
+          ✕
+        </Button>
+      </header>
+      <div className="p-4">{children}</div>
+    </dialog>
+  )
+}
+
+type Ask = {
+  title: ReactNode
+  /** What will happen, in words. */
+  children?: ReactNode
+  /** The word on the button. */
+  does: string
+  danger?: boolean
+  /** Text that has to be typed first, for what cannot be undone. */
+  confirm?: string
+  act: (reason: string) => Promise<unknown>
+  onDone?: () => void
+  onClose: () => void
+}
+
+/** ReasonDialog asks why before something is done: the reason is kept in the audit log. */
+export function ReasonDialog({ title, children, does, danger, confirm, act, onDone, onClose }: Ask) {
+  const [reason, setReason] = useState('')
+  const [typed, setTyped] = useState('')
+  const doing = useMutation({
+    mutationFn: () => act(reason.trim()),
+    onSuccess: () => {
+      onDone?.()
+      onClose()
+    },
+  })
+  const submit = (e: SyntheticEvent) => {
+    e.preventDefault()
+    doing.mutate()
+  }
+  return (
+    <Dialog title={title} onClose={onClose}>
+      <form onSubmit={submit} className="flex flex-col gap-4">
+        {children && <div className="flex flex-col gap-2 text-sm">{children}</div>}
+        <TextArea label="Reason" required rows={2} value={reason} onChange={setReason} hint="Kept in the audit log, with your name." />
+        {confirm && <TextField label={`Type ${confirm} to go on`} required value={typed} onChange={setTyped} />}
+        {doing.error && <ProblemNote error={doing.error} />}
+        <div className="flex justify-end gap-2">
+          <Button onClick={onClose}>Keep as it is</Button>
+          <Button type="submit" look={danger ? 'danger' : 'primary'} busy={doing.isPending} disabled={reason.trim() === '' || (confirm !== undefined && typed !== confirm)}>
+            {does}
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  )
+}
