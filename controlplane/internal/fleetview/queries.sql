@@ -13,7 +13,7 @@ WHERE n.status <> 'deleted'
   AND (sqlc.narg(site_id)::uuid IS NULL OR COALESCE(m.site_id, o.site_id) = sqlc.narg(site_id)::uuid)
   AND (sqlc.narg(search)::text IS NULL OR strpos(n.hostname, sqlc.narg(search)) > 0 OR strpos(lower(n.host), sqlc.narg(search)) > 0
     OR starts_with(n.id::text, sqlc.narg(search)))
-ORDER BY n.region_code COLLATE "C", n.hostname COLLATE "C" LIMIT sqlc.narg(most)::integer;
+ORDER BY n.region_code COLLATE "C", n.hostname COLLATE "C" LIMIT sqlc.arg(most)::integer;
 
 -- name: Findings :many
 -- Findings that are not over, of sites that there are: nobody looks at a deleted

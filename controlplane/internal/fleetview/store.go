@@ -3,9 +3,8 @@ package fleetview
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"gpuaas/controlplane/internal/durable"
 	"gpuaas/controlplane/internal/fleetview/internal/fleetviewdb"
@@ -25,22 +24,13 @@ func New(db *postgres.DB, clock func() time.Time) *Service {
 	if clock == nil {
 		clock = time.Now
 	}
-	return &Service{reads: fleetviewdb.New(planned{db}), now: clock}
-}
-
-// planned has the database plan a query for the values that it comes with: whether
-// all nodes are wanted or few makes for very different plans.
-type planned struct{ *postgres.DB }
-
-// Query runs a query.
-func (p planned) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	return p.DB.Query(ctx, sql, append([]any{pgx.QueryExecModeCacheDescribe}, args...)...)
+	return &Service{reads: fleetviewdb.New(db), now: clock}
 }
 
 // Summary counts the nodes that a filter leaves, and what is about them.
 func (s *Service) Summary(ctx context.Context, f Filter) (Summary, error) {
 	now := s.now()
-	nodes, err := s.nodes(ctx, f, now, nil)
+	nodes, err := s.nodes(ctx, f, now, math.MaxInt32)
 	if err != nil {
 		return Summary{}, err
 	}
@@ -69,8 +59,7 @@ func (s *Service) Summary(ctx context.Context, f Filter) (Summary, error) {
 // what is the matter with each. It says when that was, and whether there are more.
 func (s *Service) Look(ctx context.Context, f Filter, most int32) (nodes []Node, asOf time.Time, more bool, err error) {
 	asOf = s.now()
-	one := most + 1
-	if nodes, err = s.nodes(ctx, f, asOf, &one); err != nil {
+	if nodes, err = s.nodes(ctx, f, asOf, most+1); err != nil {
 		return nil, asOf, false, err
 	}
 	findings, err := s.findings(ctx, f)
@@ -89,7 +78,7 @@ func (s *Service) Look(ctx context.Context, f Filter, most int32) (nodes []Node,
 }
 
 // nodes reads without regard to drift, which is computed.
-func (s *Service) nodes(ctx context.Context, f Filter, now time.Time, most *int32) ([]Node, error) {
+func (s *Service) nodes(ctx context.Context, f Filter, now time.Time, most int32) ([]Node, error) {
 	rows, err := s.reads.Nodes(ctx, fleetviewdb.NodesParams{
 		SkuID: optional(f.SKU), RegionCode: optional(f.RegionCode), SiteID: f.site(), Search: optional(f.Search), Most: most,
 	})

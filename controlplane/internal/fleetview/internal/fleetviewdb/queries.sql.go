@@ -139,7 +139,7 @@ type NodesParams struct {
 	RegionCode *string
 	SiteID     *string
 	Search     *string
-	Most       *int32
+	Most       int32
 }
 
 type NodesRow struct {
