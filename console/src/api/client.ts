@@ -38,8 +38,17 @@ const outage: Problem = {
 /** asRefusal makes of anything that went wrong what a person can read. */
 export function asRefusal(error: unknown): Refusal {
   if (error instanceof Refusal) return error
-  if (error instanceof TypeError) return new Refusal(outage)
-  return new Refusal({ ...outage, code: 'unexpected', title: 'Unexpected', detail: String(error), remedy: 'Load the page again.' })
+  return new Refusal({ ...outage, code: 'unexpected', title: 'Unexpected', detail: error instanceof Error ? error.message : String(error), remedy: 'Load the page again.' })
+}
+
+/** reach is fetch, with a refusal that a person can read where nobody answers. */
+export async function reach(input: RequestInfo | URL, init?: RequestInit): Promise<Response> {
+  try {
+    return await fetch(input, init)
+  } catch (error) {
+    // Browsers say TypeError when nobody answers; an abort is somebody's own wish.
+    throw error instanceof TypeError ? new Refusal(outage) : error
+  }
 }
 
 /** newKey is a key that nobody has used; also where the page came by plain HTTP, which has no randomUUID. */
@@ -79,7 +88,7 @@ export async function problemOf(response: Response): Promise<Problem> {
   return { ...outage, status: response.status, title: response.statusText || 'Error', code: `http_${response.status}`, detail: `The answer was ${response.status} ${response.statusText}.` }
 }
 
-export const api = createClient<paths>({ baseUrl: window.location.origin, credentials: 'same-origin' })
+export const api = createClient<paths>({ baseUrl: window.location.origin, credentials: 'same-origin', fetch: reach })
 api.use(idempotent, strict)
 
 /** got is the body of an answer; a refusal has been thrown before. */

@@ -70,6 +70,7 @@ export function Table<T>({ label, columns, rows, rowKey, onOpen, sort, onSort, m
       e.preventDefault()
       go(move(index))
     } else if (e.key === 'Enter' && onOpen) {
+      e.preventDefault() // the same key would press the button that a dialog begins with
       onOpen(row)
     }
   }

@@ -36,7 +36,9 @@ function Row({ row, lasts }: { row: StepRow; lasts: boolean }) {
       <span className="font-medium">{row.name}</span>
       {row.status === 'started' && row.percent !== undefined && (
         <span className="flex items-center gap-2">
-          <progress value={row.percent} max={100} aria-label={`Progress of ${row.name}`} className="h-2 w-32 accent-(--accent)" />
+          <span role="progressbar" aria-label={`Progress of ${row.name}`} aria-valuenow={row.percent} aria-valuemin={0} aria-valuemax={100} className="block h-2 w-32 overflow-hidden rounded bg-raised">
+            <span className={`block h-full ${unfinished ? 'bg-idle' : 'bg-accent'}`} style={{ width: `${row.percent}%` }} />
+          </span>
           <span className="text-xs tabular-nums">{row.percent} %</span>
         </span>
       )}

@@ -11,7 +11,7 @@ import { say } from '../../ui/toast'
 import { words } from '../../ui/tone'
 import { useNodeNames } from './nodeNames'
 import { Steps } from './Steps'
-import { lasts, titled, waitsFor, type Task } from './task'
+import { askedBy, lasts, titled, waitsFor, type Task } from './task'
 import { typesQuery } from './Tasks'
 
 /** TaskPage is one task: how far it is, what the node reports, and what went wrong. */
@@ -77,8 +77,8 @@ function Shown({ task: t }: { task: Task }) {
               ['Type', <Code key="t">{t.type}</Code>],
               ['Beside it', beside[t.concurrency_class] ?? words(t.concurrency_class)],
               ['Reason', t.reason],
-              ['Asked for by', t.requested_by],
-              ['Workflow', t.workflow_id && <Code>{t.workflow_id}</Code>],
+              ['Asked for by', <AskedBy key="b" who={t.requested_by} />],
+              ...(t.workflow_id ? ([['Waited for by', <Code key="w">{t.workflow_id}</Code>]] as [string, ReactNode][]) : []),
               ['Correlation id', <TextLink key="c" to="/audit" search={{ correlation_id: t.correlation_id }}>{t.correlation_id}</TextLink>],
             ]}
           />
@@ -91,7 +91,7 @@ function Shown({ task: t }: { task: Task }) {
               ['Handed out', t.dispatched_at && <When at={t.dispatched_at} />],
               ['Begun on the node', t.started_at && <When at={t.started_at} />],
               ['Ended', t.finished_at && <When at={t.finished_at} />],
-              ['Took', t.dispatched_at && <Elapsed from={t.dispatched_at} to={t.finished_at} />],
+              [lasts(t) ? 'Lasts for' : 'Took', t.dispatched_at && <Elapsed from={t.dispatched_at} to={t.finished_at} />],
               ...(lasts(t)
                 ? ([
                     ['Taken back', t.lease_expires_at && <span key="l">unless the node gives a sign of life, <When at={t.lease_expires_at} /></span>],
@@ -99,7 +99,7 @@ function Shown({ task: t }: { task: Task }) {
                   ] as [string, ReactNode][])
                 : []),
               ['Signed by', t.signer_version && <Code>{t.signer_version}</Code>],
-              ['Ended by agent', t.agent_version],
+              ...(lasts(t) ? [] : ([['Ended by agent', t.agent_version]] as [string, ReactNode][])),
             ]}
           />
         </Card>
@@ -117,10 +117,21 @@ function Shown({ task: t }: { task: Task }) {
   )
 }
 
+function AskedBy({ who }: { who: string }) {
+  const by = askedBy(who)
+  if (by.kind === 'job') return <TextLink to={`/${by.job}s/${by.id}`}>{by.job}</TextLink>
+  if (by.kind === 'system') return <>{by.name}</>
+  return (
+    <TextLink to="/audit" search={{ actor_id: by.id }}>
+      {by.id}
+    </TextLink>
+  )
+}
+
 const beside: Record<string, string> = { exclusive: 'nothing may run beside it on the node', user: 'one task of its kind at a time', concurrent: 'others may run beside it' }
 
 function Json({ of, none }: { of: unknown; none: string }) {
-  if (of === undefined || of === null) return <p className="text-sm text-muted">{none}</p>
+  if (of === undefined || of === null || JSON.stringify(of) === '{}') return <p className="text-sm text-muted">{none}</p>
   return <Code block>{JSON.stringify(of, null, 2)}</Code>
 }
 

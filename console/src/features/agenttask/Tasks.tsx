@@ -1,5 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
+import type { ReactNode } from 'react'
 import { api, got } from '../../api/client'
 import { usePages } from '../../api/pages'
 import { useSearchState } from '../../app/location'
@@ -38,7 +39,7 @@ export default function Tasks() {
   const filtered = [node, status, type].some(Boolean)
   return (
     <Page title="Tasks" lead="What nodes were asked to do: signed here, fetched by the agent of the node, carried out and reported back.">
-      <div className="grid items-end gap-3 sm:grid-cols-3 lg:grid-cols-5">
+      <div className="grid grid-cols-2 items-end gap-3 sm:grid-cols-3 lg:grid-cols-5">
         <SelectField label="Status" value={status ?? ''} onChange={(s) => change({ status: s })} options={[{ value: '', label: 'all' }, ...statuses]} />
         <SelectField label="Type" value={type ?? ''} onChange={(t) => change({ type: t })} options={[{ value: '', label: 'all' }, ...[...titles].map(([value, label]) => ({ value, label: `${label} (${value})` }))]} />
         {node && (
@@ -82,7 +83,7 @@ export default function Tasks() {
 function columns(nameOf: (id: string) => string, titles: Map<string, string>): Column<Task>[] {
   return [
     { key: 'created', title: 'Asked for', width: '7rem', cell: (t) => <When at={t.created_at} /> },
-    { key: 'type', title: 'Task', width: 'minmax(12rem, 1.4fr)', cell: (t) => <TextLink to={`/tasks/${t.task_id}`}>{titles.get(t.type) ?? t.type}</TextLink> },
+    { key: 'type', title: 'Task', width: 'minmax(12rem, 1.4fr)', cell: (t) => <Cut><TextLink to={`/tasks/${t.task_id}`}>{titles.get(t.type) ?? t.type}</TextLink></Cut> },
     { key: 'node', title: 'Node', width: 'minmax(8rem, 1fr)', cell: (t) => <TextLink to={`/nodes/${t.node_id}`}>{nameOf(t.node_id)}</TextLink> },
     {
       key: 'status',
@@ -100,4 +101,9 @@ function columns(nameOf: (id: string) => string, titles: Map<string, string>): C
     { key: 'error', title: 'What went wrong', width: 'minmax(10rem, 1.4fr)', cell: (t) => t.error && <span className="text-bad">{t.error.message}</span> },
     { key: 'reason', title: 'Reason', width: 'minmax(8rem, 1fr)', cell: (t) => t.reason },
   ]
+}
+
+/** Cut shortens a link to its column, so that what is clicked is what is seen. */
+function Cut({ children }: { children: ReactNode }) {
+  return <span className="flex *:truncate">{children}</span>
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { stepRows, waitsFor, type Step } from './task'
+import { askedBy, stepRows, waitsFor, type Step } from './task'
 
 const at = (second: number) => `2026-01-01T00:00:${String(second).padStart(2, '0')}Z`
 const step = (seq: number, name: string, status: Step['status'], more: Partial<Step> = {}): Step => ({ seq, name, status, at: at(seq), attempt: 1, ...more })
@@ -39,5 +39,13 @@ describe('waitsFor', () => {
     const said = waitsFor(t)
     if (text === undefined) expect(said).toBeUndefined()
     else expect(said).toMatch(text)
+  })
+})
+
+describe('askedBy', () => {
+  it('tells jobs, parts of the control plane and people apart', () => {
+    expect(askedBy('system:workflow:decommission-01a1e0b0-01d1-7323-95ec-0727a9c016e8')).toEqual({ kind: 'job', job: 'decommission', id: '01a1e0b0-01d1-7323-95ec-0727a9c016e8' })
+    expect(askedBy('system:reconciliation')).toEqual({ kind: 'system', name: 'reconciliation' })
+    expect(askedBy('01a1e09a-a7f0-762b-9902-336976eefcfa')).toEqual({ kind: 'actor', id: '01a1e09a-a7f0-762b-9902-336976eefcfa' })
   })
 })

@@ -66,7 +66,7 @@ function Filters({ rows }: { rows: Entry[] }) {
   const [search, change] = useSearchState()
   const seen = (of: (e: Entry) => string) => [...new Set(rows.map(of))].sort()
   return (
-    <div className="grid items-start gap-3 sm:grid-cols-2 lg:grid-cols-4">
+    <div className="grid grid-cols-2 items-start gap-3 lg:grid-cols-4">
       <SelectField label="Result" value={search.result ?? ''} onChange={(result) => change({ result })} options={[{ value: '', label: 'all' }, ...results]} />
       <Filter name="action" label="Action" placeholder="node.quarantine" list={seen((e) => e.action)} />
       <Filter name="actor_id" label="Actor id" />
@@ -157,7 +157,7 @@ function Narrow({ to, onGo, children }: { to: Record<string, string>; onGo: () =
     onGo()
   }
   return (
-    <button type="button" title="Show all entries with this" onClick={go} className="text-left break-all text-accent underline-offset-2 hover:underline">
+    <button type="button" title="Show all entries with this" onClick={go} className="text-left break-all text-accent underline decoration-current/40 underline-offset-2 hover:decoration-current">
       {children}
     </button>
   )

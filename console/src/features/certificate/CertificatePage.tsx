@@ -77,7 +77,16 @@ function Read({ signed }: { signed: Signed }) {
               ['Reason', d.operation.reason],
               ['Asked for', `${d.operation.requested_by}, ${exact(d.operation.requested_at)}`],
               ['From, to', `${exact(d.operation.started_at)} – ${exact(d.operation.ended_at)}`],
-              ...d.operation.actors.map((a): [string, string] => [a.name, `${a.did}, ${exact(a.at)}`]),
+              [
+                'Who had a hand in it',
+                <ul key="a" className="flex flex-col gap-1">
+                  {d.operation.actors.map((a) => (
+                    <li key={a.name + a.at + a.did}>
+                      {a.name}: {a.did}, {exact(a.at)}
+                    </li>
+                  ))}
+                </ul>,
+              ],
             ]}
           />
         </Card>

@@ -48,8 +48,12 @@ function OneSubject({ subject: s }: { subject: Subject }) {
           ...optional('What it is', s.description),
           ...optional('Method', s.method && `${words(s.method)}${s.tool ? ` with ${s.tool}${s.tool_version ? ` ${s.tool_version}` : ''}` : ''}`),
           ...optional('Reached', covered(s)),
-          ['Verification', <Badge key="v" tone={check.tone}>{s.verification.result === 'none' ? 'none' : s.verification.result}</Badge>],
-          ...optional('How', s.verification.result === 'none' ? '' : check.text),
+          [
+            'Verification',
+            <span key="v">
+              <Badge tone={check.tone}>{check.result}</Badge> {check.how}
+            </span>,
+          ],
           ...optional('Outcome', s.detail),
           ['When', `${exact(s.started_at)}, took ${between(s.started_at, s.ended_at, 0)}`],
           ['Observed by', words(s.observed_by)],
@@ -78,7 +82,7 @@ export function Validation({ of }: { of: Document['validation'] }) {
           <ul className="flex flex-col">
             {of.looked.map((l) => (
               <li key={l.kind + l.detail}>
-                <span className="text-muted">{words(l.kind)}:</span> {l.result} {l.detail && <span className="text-muted">({l.detail})</span>}
+                <span className="text-muted">{words(l.kind)}:</span> {words(l.result)} {l.detail && <span className="text-muted">({l.detail})</span>}
               </li>
             ))}
             {of.findings.map((f) => (

@@ -41,8 +41,8 @@ describe('covered', () => {
 
 describe('verified', () => {
   it('tells a look that found nothing from no look', () => {
-    expect(verified(verification)).toEqual({ tone: 'ok', text: 'passed: canaries probed, 0 of 64 canaries still there' })
-    expect(verified({ ...verification, result: 'none' }).text).toBe('not verified')
+    expect(verified(verification)).toEqual({ tone: 'ok', result: 'passed', how: 'canaries probed, 0 of 64 canaries still there' })
+    expect(verified({ ...verification, result: 'none' })).toEqual({ tone: 'idle', result: 'none', how: '' })
     expect(verified({ ...verification, result: 'failed', canaries_found: 3 }).tone).toBe('bad')
   })
 })

@@ -46,13 +46,13 @@ export function toneOfOutcome(outcome: Subject['outcome']): Tone {
 }
 
 /** verified says how it was found out that a subject is clean, and with what result. */
-export function verified(v: Subject['verification']): { tone: Tone; text: string } {
-  if (v.result === 'none') return { tone: 'idle', text: 'not verified' }
+export function verified(v: Subject['verification']): { tone: Tone; result: string; how: string } {
+  if (v.result === 'none') return { tone: 'idle', result: 'none', how: '' }
   const parts = [v.how]
   if (v.canaries_planted > 0) parts.push(`${v.canaries_found} of ${v.canaries_planted} canaries still there`)
   if (v.samples > 0) parts.push(`${v.samples_unclean} of ${v.samples} places unclean`)
   if (v.bytes_read > 0) parts.push(`${bytes(v.bytes_read)} read back`)
-  return { tone: v.result === 'passed' ? 'ok' : 'bad', text: `${v.result}: ${parts.filter(Boolean).join(', ')}` }
+  return { tone: v.result === 'passed' ? 'ok' : 'bad', result: v.result, how: parts.filter(Boolean).join(', ') }
 }
 
 /** fileName is what the file of a certificate is called when it is kept. */

@@ -2,7 +2,8 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useState, type SyntheticEvent } from 'react'
 import { api, got, type Schemas } from '../../api/client'
-import { Badge, Button, Note, State } from '../../ui/basics'
+import type { operations } from '../../api/gen/schema'
+import { Badge, Button, Loading, Note, State } from '../../ui/basics'
 import { Dialog } from '../../ui/dialog'
 import { CheckField, SelectField, TextArea, TextField } from '../../ui/form'
 import { ProblemNote } from '../../ui/problem'
@@ -13,15 +14,49 @@ import { largestPage, readAll } from '../job/readall'
 import { choicesOf, useModes } from './decommission'
 import { Depth, ModeChoice } from './ModeChoice'
 import { mayDestroy, modeWords, type Choices, type Mode } from './modes'
-import { chosenFrom, nodeStatuses, selectorOf, type Chosen, type Selector } from './selector'
+import { beyondSelector, chosenFrom, mostNamed, nodeStatuses, selectorOf, type Chosen, type Selector } from './selector'
 
+type Filter = NonNullable<operations['list-nodes']['parameters']['query']>
 type Made = Schemas['DecommissionNewBatchView']
 
+type Props = { mode?: Mode; onMode: (m: Mode) => void; onClose: () => void }
+
+type Search = Record<string, string | undefined>
+
 /** BulkDialog turns many nodes over: chosen by what they have in common, a few at a time, halting when too many fail. */
-export function BulkDialog({ search, mode, onMode, onClose }: { search: Record<string, string | undefined>; mode?: Mode; onMode: (m: Mode) => void; onClose: () => void }) {
+export function BulkDialog({ search, ...rest }: Props & { search: Search }) {
+  return beyondSelector(search) ? <NamedNodes search={search} {...rest} /> : <Choosing first={chosenFrom(search)} {...rest} />
+}
+
+// Nodes that the list showed, where a selector could not say which they are.
+function NamedNodes({ search, ...rest }: Props & { search: Search }) {
+  const { q, status, sku, region_code, site_id, drift_state, schedulable } = search
+  const shown = useQuery({
+    queryKey: ['nodes', 'named', q, status, sku, region_code, site_id, drift_state, schedulable],
+    queryFn: () =>
+      readAll((cursor) =>
+        got(
+          api.GET('/api/v1/admin/nodes', {
+            params: { query: { q, sku, region_code, site_id, statuses: status ? status.split(',') : undefined, drift_state: drift_state as Filter['drift_state'], schedulable: schedulable as Filter['schedulable'], cursor, page_size: largestPage } },
+          }),
+        ),
+      ),
+    staleTime: Infinity,
+  })
+  if (!shown.data) {
+    return (
+      <Dialog title="Turn many nodes over" onClose={rest.onClose} wide>
+        {shown.error ? <ProblemNote error={shown.error} /> : <Loading what="the nodes" />}
+      </Dialog>
+    )
+  }
+  return <Choosing first={{ ...chosenFrom({}), nodes: shown.data.rows.map((n) => n.node_id) }} {...rest} />
+}
+
+function Choosing({ first, mode, onMode, onClose }: Props & { first: Chosen }) {
   const known = useModes() ?? []
   const [made, setMade] = useState<Made>()
-  const [chosen, setChosen] = useState(() => chosenFrom(search))
+  const [chosen, setChosen] = useState(first)
   const selector = selectorOf(chosen)
   if (made) return <Outcome made={made} onClose={onClose} />
   return (
@@ -30,7 +65,8 @@ export function BulkDialog({ search, mode, onMode, onClose }: { search: Record<s
         <ModeChoice mode={mode} onMode={onMode} known={known} />
         <Which chosen={chosen} onChosen={setChosen} />
         {selector ? <Fitting selector={selector} from={known.find((k) => k.mode === mode)?.from} /> : <Note title="Say which nodes">Fill in at least one of the fields: only nodes that fit all of them are meant.</Note>}
-        {mode && selector && <Ask key={mode} mode={mode} selector={selector} onMade={setMade} onClose={onClose} />}
+        {chosen.nodes.length > mostNamed && <Note tone="bad" title={`${chosen.nodes.length} nodes cannot be named one by one`}>At most {mostNamed} can. Narrow the list of nodes, or forget them and choose by site, region, SKU and state.</Note>}
+        {mode && selector && chosen.nodes.length <= mostNamed && <Ask key={mode} mode={mode} selector={selector} onMade={setMade} onClose={onClose} />}
       </div>
     </Dialog>
   )
@@ -47,7 +83,7 @@ function Which({ chosen, onChosen }: { chosen: Chosen; onChosen: (c: Chosen) => 
       <p className="text-sm font-medium">Which nodes: those that fit all of this</p>
       {chosen.nodes.length > 0 && (
         <p className="flex flex-wrap items-center gap-2 text-sm">
-          <Badge tone="info">{chosen.nodes.length} chosen by hand</Badge>
+          <Badge tone="info">{chosen.nodes.length} {chosen.nodes.length === 1 ? 'node' : 'nodes'} from the list</Badge>
           <Button look="quiet" onClick={() => set({ nodes: [] })}>
             Forget them
           </Button>
@@ -119,7 +155,7 @@ function Ask({ mode, selector, onMade, onClose }: { mode: Mode; selector: Select
       ),
     onSuccess: (m) => {
       for (const key of ['decommissions', 'decommission-batches', 'nodes', 'fleet']) void queries.invalidateQueries({ queryKey: [key] })
-      say(`${modeWords(mode).title} of ${m.batch.total} nodes began.`)
+      say(`${modeWords(mode).title}: begun for ${m.batch.total} nodes.`)
       if (m.left_out.length > 0) onMade(m)
       else void navigate({ to: `/decommission-batches/${m.batch.batch_id}` })
     },
@@ -140,8 +176,10 @@ function Ask({ mode, selector, onMade, onClose }: { mode: Mode; selector: Select
       <CheckField label="Leave out nodes that cannot be operated on now" value={skip} onChange={setSkip} hint="Otherwise nothing is begun when there is one. Which ones were left out is shown." />
       <TextArea label="Reason" required rows={2} value={reason} onChange={setReason} hint="Kept in the audit log, with your name." />
       {grave && (
-        <Note tone="bad" title={`${modeWords(mode).title} of every node that fits: what it destroys cannot be brought back`}>
-          <TextField label={`Type ${word} to go on`} required value={typed} onChange={setTyped} />
+        <Note tone="bad" title={`${modeWords(mode).title}: every node that fits. What this destroys cannot be brought back.`}>
+          <div className="w-96 max-w-full pt-2">
+            <TextField label={`Type ${word} to go on`} required value={typed} onChange={setTyped} />
+          </div>
         </Note>
       )}
       {doing.error && <ProblemNote error={doing.error} />}

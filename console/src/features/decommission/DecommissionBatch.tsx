@@ -50,7 +50,7 @@ function Board({ batch }: { batch: DecommissionBatch }) {
   useEffect(() => store.show({ status, parkedFirst }), [store, status, parkedFirst])
   const tone = batch.state === 'running' ? 'info' : batch.state === 'halted' || batch.failed > 0 ? 'bad' : batch.state === 'cancelled' ? 'idle' : 'ok'
   return (
-    <Page title={<>{modeWords(batch.mode).title} of {batch.total} nodes <Badge tone={tone}>{batch.state}</Badge></>} back={<TextLink to="/decommissions">Turnover</TextLink>} lead={batch.reason} actions={<BatchActions batch={batch} />}>
+    <Page title={<>{modeWords(batch.mode).title}: {batch.total} {batch.total === 1 ? 'node' : 'nodes'} <Badge tone={tone}>{batch.state}</Badge></>} back={<TextLink to="/decommissions">Turnover</TextLink>} lead={batch.reason} actions={<BatchActions batch={batch} />}>
       {batch.state === 'halted' && <Note tone="bad" title={`Halted: more than ${batch.max_failures} failed or were cancelled`}>No further node is begun until you resume it. Look at those that failed first.</Note>}
       {batch.state === 'settled' && batch.failed > 0 && (
         <Note tone="bad" title={`${batch.failed} of ${batch.total} ${batch.failed === 1 ? 'waits' : 'wait'} for you`} actions={<Button onClick={() => setSearch({ status: 'failed' })}>Show them</Button>}>

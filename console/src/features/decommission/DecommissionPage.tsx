@@ -57,7 +57,7 @@ function Shown({ of, events }: { of: Detail; events: Detail['events'] }) {
     </>
   )
   return (
-    <Page title={<>{modeWords(of.mode).title} of {of.hostname} <State of="job" is={of.status} /></>} back={back} lead={of.reason}>
+    <Page title={<>{modeWords(of.mode).title}: {of.hostname} <State of="job" is={of.status} /></>} back={back} lead={of.reason}>
       <Standing of={of} stages={stages} />
       <CertificateLink of={of} />
       <div className="grid gap-4 xl:grid-cols-[minmax(0,3fr)_minmax(0,2fr)]">
@@ -70,7 +70,7 @@ function Shown({ of, events }: { of: Detail; events: Detail['events'] }) {
         </div>
         <div className="flex min-w-0 flex-col gap-4">
           <Overrides of={of.overrides} stages={stages} />
-          {of.site_id && <Observed of={of.observed} />}
+          {of.observed.at && <Observed of={of.observed} />}
           <About of={of} />
           <Diagnostics title="What was found out on failing" of={of.failure?.error_details} />
           <Diagnostics title="What stages found out" of={of.facts} />
@@ -85,7 +85,7 @@ function Shown({ of, events }: { of: Detail; events: Detail['events'] }) {
 function CertificateLink({ of }: { of: Detail }) {
   const may = useMay()
   const found = useQuery({
-    queryKey: ['certificates', 'of-node', of.node_id],
+    queryKey: ['certificates', 'of-decommission', of.decommission_id],
     queryFn: () => got(api.GET('/api/v1/admin/certificates', { params: { query: { node_id: of.node_id, page_size: largestPage } } })),
     enabled: may('certificate:read'),
   })
@@ -105,8 +105,8 @@ function About({ of }: { of: Detail }) {
     ['Node', <TextLink key="node" to={`/nodes/${of.node_id}`}>{of.hostname}</TextLink>],
     ['It was then', words(of.node_status_before)],
     ['Mode', modeWords(of.mode).what],
-    ['Cleaning by the agent', of.storage_cleanup === 'none' ? '' : cleanupWords[of.storage_cleanup]],
-    ['Erasing by MAAS', takesErase(of.mode) ? eraseWords[of.erase] : ''],
+    ['Cleaning by the agent', of.storage_cleanup === 'none' ? '' : `${of.storage_cleanup}: ${cleanupWords[of.storage_cleanup]}`],
+    ['Erasing by MAAS', takesErase(of.mode) ? `${of.erase}: ${eraseWords[of.erase]}` : ''],
     ['Site', of.site_id ? <TextLink key="site" to={`/sites/${of.site_id}`}>{sites.find((s) => s.site_id === of.site_id)?.name ?? of.site_id}</TextLink> : 'not a machine of MAAS'],
     ['Profile', profiles.find((p) => p.profile_id === of.profile_id)?.name ?? of.profile_id ?? ''],
     ['Machine in MAAS', of.maas_system_id && <Code key="system">{of.maas_system_id}</Code>],

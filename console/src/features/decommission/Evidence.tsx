@@ -3,8 +3,13 @@ import { api, got } from '../../api/client'
 import { Badge, Card, Code, Loading } from '../../ui/basics'
 import { ProblemNote } from '../../ui/problem'
 import { When } from '../../ui/time'
-import { words } from '../../ui/tone'
+import { words, type Tone } from '../../ui/tone'
 import type { Stage } from '../job/job'
+
+function toneOf(kind: string): Tone {
+  if (kind === 'override' || kind === 'follow_up') return 'warn'
+  return kind === 'not_applicable' ? 'idle' : 'ok'
+}
 
 /** Evidence is what was seen while it was cleaned: certificates rest on it. */
 export function Evidence({ id, stages }: { id: string; stages: Stage[] }) {
@@ -19,9 +24,9 @@ export function Evidence({ id, stages }: { id: string; stages: Stage[] }) {
         {rows.map((e) => (
           <li key={e.seq} className="py-1.5">
             <details>
-              <summary className="flex flex-wrap items-center gap-2 text-sm">
-                <Badge tone={e.kind === 'override' || e.kind === 'follow_up' ? 'warn' : 'ok'}>{words(e.kind)}</Badge>
-                <span>{stages.find((s) => s.name === e.stage)?.title ?? words(e.stage)}</span>
+              <summary className="text-sm">
+                <Badge tone={toneOf(e.kind)}>{words(e.kind)}</Badge>{' '}
+                <span>{stages.find((s) => s.name === e.stage)?.title ?? words(e.stage)}</span>{' '}
                 <span className="text-xs text-muted">
                   number {e.seq}, attempt {e.attempt} · <When at={e.recorded_at} />
                 </span>

@@ -20,8 +20,8 @@ export function ModeChoice({ mode, onMode, known, status }: { mode?: Mode; onMod
           const possible = !status || !about || about.from.includes(status)
           const chosen = m === mode
           return (
-            <label key={m} className={`flex gap-2 rounded-md border px-3 py-2 ${chosen ? 'border-accent bg-accent-soft' : 'border-line'} ${possible ? 'cursor-pointer' : 'opacity-60'}`}>
-              <input type="radio" name={name} value={m} checked={chosen} disabled={!possible} onChange={() => onMode(m)} className="mt-1 accent-(--accent)" />
+            <label key={m} className={`flex items-start gap-2 rounded-md border px-3 py-2 ${chosen ? 'border-accent bg-accent-soft' : 'border-line'} ${possible ? 'cursor-pointer' : 'opacity-60'}`}>
+              <input type="radio" name={name} value={m} checked={chosen} disabled={!possible} onChange={() => onMode(m)} className="mt-1 shrink-0 accent-(--accent)" />
               <span className="min-w-0 text-sm">
                 <span className="font-medium">{modeWords(m).title}</span>
                 {about && <span className="text-xs text-muted"> · usually {about.usually}</span>}
@@ -44,10 +44,10 @@ export function Depth({ mode, choices, onChoices }: { mode: Mode; choices: Choic
   return (
     <div className="grid gap-3 sm:grid-cols-2">
       {takesCleanup(mode) && (
-        <SelectField label="Cleaning by the agent" value={choices.cleanup} onChange={(v) => onChoices({ ...choices, cleanup: v as Choices['cleanup'] })} options={cleanups.map((value) => ({ value, label: cleanupWords[value] }))} />
+        <SelectField label="Cleaning by the agent" value={choices.cleanup} onChange={(v) => onChoices({ ...choices, cleanup: v as Choices['cleanup'] })} options={cleanups} hint={cleanupWords[choices.cleanup]} />
       )}
       {takesErase(mode) && (
-        <SelectField label="Erasing by MAAS" value={choices.erase} onChange={(v) => onChoices({ ...choices, erase: v as Choices['erase'] })} options={(Object.keys(eraseWords) as Choices['erase'][]).map((value) => ({ value, label: eraseWords[value] }))} />
+        <SelectField label="Erasing by MAAS" value={choices.erase} onChange={(v) => onChoices({ ...choices, erase: v as Choices['erase'] })} options={Object.keys(eraseWords)} hint={eraseWords[choices.erase]} />
       )}
     </div>
   )

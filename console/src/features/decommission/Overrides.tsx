@@ -66,20 +66,12 @@ export function OverrideOffer({ of, onDone }: { of: Detail; onDone: () => void }
   const offer = of.explanation.override
   if (!offer) return null
   return (
-    <Note
-      tone="warn"
-      title="Going on without this stage is possible"
-      actions={
-        may('decommission:manage') && (
-          <Button onClick={() => setOpen(true)}>
-            Go on without it …
-          </Button>
-        )
-      }
-    >
-      <p>{offer.does}</p>
+    <>
+      <Note tone="warn" title="Going on without this stage is possible" actions={may('decommission:manage') && <Button onClick={() => setOpen(true)}>Go on without it …</Button>}>
+        <p>{offer.does}</p>
+      </Note>
       {open && <OverrideDialog of={of} stage={offer.stage} does={offer.does} onDone={onDone} onClose={() => setOpen(false)} />}
-    </Note>
+    </>
   )
 }
 

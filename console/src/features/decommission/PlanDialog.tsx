@@ -114,7 +114,7 @@ function Begin({ plan, mode, choices, onClose, onStale }: { plan: Plan; mode: Mo
   const doing = useMutation({
     mutationFn: () => begin(plan.node_id, mode, choices, reason.trim(), plan.plan_hash),
     onSuccess: (d) => {
-      say(d.created ? `${modeWords(mode).title} of ${plan.hostname} began.` : `${modeWords(mode).title} of ${plan.hostname} was under way already.`)
+      say(d.created ? `${modeWords(mode).title}: begun for ${plan.hostname}.` : `${modeWords(mode).title}: under way for ${plan.hostname} already.`)
       for (const key of ['decommissions', 'nodes', 'fleet']) void queries.invalidateQueries({ queryKey: [key] })
       void navigate({ to: `/decommissions/${d.decommission_id}` })
     },

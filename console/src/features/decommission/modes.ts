@@ -35,16 +35,16 @@ export const takesErase = (mode: Mode) => mode === 'reimage' || mode === 'full_d
 export const takesCleanup = (mode: Mode) => mode === 'soft_reset' || mode === 'reimage' || mode === 'storage_cleanup'
 
 export const eraseWords: Record<Choices['erase'], string> = {
-  none: 'none: disks are released as they are',
-  quick: 'quick: the beginning and the end of each disk; tools can still read the rest',
-  secure: 'secure: all of each disk, with what it supports; may take hours',
+  none: 'Disks are released as they are.',
+  quick: 'The beginning and the end of each disk; tools can still read the rest.',
+  secure: 'All of each disk, with what it supports; may take hours.',
 }
 
 export const cleanupWords: Record<Choices['cleanup'], string> = {
-  none: 'none: nothing is removed',
-  local: 'local: destroys temporary and scratch folders and data disks',
-  weka: 'weka: file systems of Weka are unmounted',
-  all: 'all: local and weka',
+  none: 'Nothing is removed.',
+  local: 'Destroys temporary and scratch folders and what is on data disks.',
+  weka: 'File systems of Weka are unmounted; what lies on them is not touched.',
+  all: 'Both: destroys local folders and data disks, and unmounts Weka.',
 }
 
 /** destroys says whether a plan ends something that cannot be brought back. */

@@ -1,14 +1,20 @@
 import { describe, expect, it } from 'vitest'
 import { destroys, mayDestroy } from './modes'
-import { asWords, chosenFrom, selectorOf } from './selector'
+import { asWords, beyondSelector, chosenFrom, selectorOf } from './selector'
 
 describe('selector', () => {
   it('takes the filters of the list of nodes', () => {
-    const chosen = chosenFrom({ new: '1', q: 'C07', site_id: 's1', sku: 'h200', status: 'active,failed,offline', node_ids: 'a, b' })
+    const chosen = chosenFrom({ new: '1', hostname_prefix: 'C07', site_id: 's1', sku: 'h200', status: 'active,failed,offline', node_ids: 'a, b' })
     expect(selectorOf(chosen)).toEqual({ hostname_prefix: 'c07', site_id: 's1', sku_id: 'h200', statuses: ['active', 'offline'], node_ids: ['a', 'b'] })
   })
   it('is none while nothing is chosen', () => {
     expect(selectorOf(chosenFrom({ new: '1', status: 'failed' }))).toBeUndefined()
+  })
+  it('cannot say everything that a list of nodes is narrowed by', () => {
+    expect(beyondSelector({ new: '1', site_id: 's1', status: 'active' })).toBe(false)
+    expect(beyondSelector({ q: '07' })).toBe(true)
+    expect(beyondSelector({ schedulable: 'false' })).toBe(true)
+    expect(beyondSelector({ drift_state: 'unknown' })).toBe(true)
   })
   it('is said in words', () => {
     expect(asWords({ site_id: 's1', statuses: ['active', 'bootstrap_issued'] }, () => 'lab')).toBe('site lab, state active or bootstrap issued')

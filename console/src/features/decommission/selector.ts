@@ -5,6 +5,9 @@ type NodeStatus = NonNullable<Selector['statuses']>[number]
 
 export const nodeStatuses: NodeStatus[] = ['active', 'offline', 'quarantined', 'draining', 'retired', 'bootstrap_issued', 'enrolling', 'removing']
 
+/** mostNamed is how many nodes may be named one by one, by the contract. */
+export const mostNamed = 1000
+
 /** What the form has: text, as it is typed. */
 export type Chosen = { site: string; region: string; sku: string; prefix: string; statuses: string[]; nodes: string[] }
 
@@ -15,10 +18,18 @@ export function chosenFrom(search: Record<string, string | undefined>): Chosen {
     site: search.site_id ?? search.site ?? '',
     region: search.region_code ?? search.region ?? '',
     sku: search.sku_id ?? search.sku ?? '',
-    prefix: search.hostname_prefix ?? search.q ?? '',
+    prefix: search.hostname_prefix ?? '',
     statuses: list(search.statuses ?? search.status).filter((s) => (nodeStatuses as string[]).includes(s)),
     nodes: list(search.node_ids),
   }
+}
+
+/**
+ * beyondSelector says whether the list of nodes was narrowed by something that a selector
+ * cannot say. Then the nodes themselves are named: nobody gets more of them than they saw.
+ */
+export function beyondSelector(search: Record<string, string | undefined>): boolean {
+  return [search.q, search.drift_state, search.schedulable].some(Boolean)
 }
 
 /** selectorOf is what is sent, or undefined while nothing is chosen: nobody turns the whole fleet over by accident. */

@@ -3,9 +3,10 @@ import { Empty, LinkButton, Loading, Page } from '../../ui/basics'
 import { ProblemNote } from '../../ui/problem'
 import { When } from '../../ui/time'
 import { BreakerBanner } from '../reconciliation/BreakerBanner'
+import { useStatus } from '../reconciliation/reading'
 import { Attention } from './Attention'
 import { Cards } from './Cards'
-import { useReconciliation, useSummary, useSystem } from './fleet'
+import { useSummary, useSystem } from './fleet'
 import { FleetMap } from './FleetMap'
 import { Teach } from './Teach'
 
@@ -26,7 +27,8 @@ export default function Overview() {
 
 function Fleet() {
   const summary = useSummary()
-  const reconciliation = useReconciliation()
+  const may = useMay()
+  const reconciliation = useStatus(may('reconciliation:read'))
   const system = useSystem()
   const unknown = [summary.error && 'the fleet', reconciliation.error && 'reconciliation', system.error && 'the health of the control plane'].filter((u): u is string => !!u)
   const nodes = summary.data?.total ?? 0

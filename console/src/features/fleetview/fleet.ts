@@ -64,11 +64,6 @@ export function useSummary() {
   return useQuery(summaryQuery)
 }
 
-export function useReconciliation() {
-  const may = useMay()
-  return useQuery({ queryKey: ['drift', 'overview'], queryFn: () => got(api.GET('/api/v1/admin/reconciliation/status')), enabled: may('reconciliation:read'), refetchInterval: 15_000 })
-}
-
 export function useSystem() {
   const may = useMay()
   return useQuery({ queryKey: ['system', 'overview'], queryFn: () => got(api.GET('/api/v1/admin/system')), enabled: may('system:read'), refetchInterval: 15_000 })

@@ -22,7 +22,7 @@ export function layout(hall: Hall, width: number): Layout {
   const gap = size > 8 ? 2 : 1
   const step = size + gap
   const largest = Math.max(1, ...hall.racks.map((r) => r.spots.length))
-  const columns = Math.min(12, Math.max(Math.ceil(100 / step), Math.ceil(largest / 4)))
+  const columns = Math.min(12, Math.max(Math.ceil(100 / step), largest))
   const block = columns * step - gap
   const perShelf = Math.max(1, Math.floor((width + aisle) / (block + aisle)))
   const tiles: Tile[] = []

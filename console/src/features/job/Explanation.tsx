@@ -18,9 +18,11 @@ export function Explanation({ of, failure }: { of: Said; failure?: Failure }) {
   if (failure && !of.observed.includes(failure.error_message)) lines.push(['What went wrong', failure.error_message])
   if (of.likely_cause) lines.push(['Likely cause', of.likely_cause])
   if (of.remedy) lines.push(['What to do first', <strong key="remedy" className="font-semibold">{of.remedy}</strong>])
+  // The control plane writes so what reached its goal with less than was asked for.
+  const fell = isOver(of.status) && of.summary.includes('LESS')
   return (
     <section aria-label="How it stands" className="overflow-hidden rounded-lg border border-line bg-surface">
-      <p role={isParked(of.status) ? 'alert' : 'status'} className={`px-4 py-3 text-sm font-medium ${toneSoft[toneOf('job', of.status)]}`}>
+      <p role={isParked(of.status) ? 'alert' : 'status'} className={`px-4 py-3 text-sm font-medium ${toneSoft[fell ? 'warn' : toneOf('job', of.status)]}`}>
         {of.summary}
       </p>
       <div className="p-4">

@@ -34,11 +34,11 @@ function columnsOf<T extends Job>(store: BoardStore<T>, stages: Stage[], pathOf:
   return [
     { key: 'hostname', title: 'Machine', width: 'minmax(7rem, 0.8fr)', cell: cell((r, k) => <TextLink to={pathOf(k)}>{r.hostname}</TextLink>) },
     { key: 'bar', title: 'Stages', width: 'minmax(8.5rem, 1fr)', cell: cell((r) => <StageBar status={r.status} stage={r.current_stage} stages={stages} />) },
-    { key: 'stage', title: 'Stage', width: 'minmax(12rem, 1.3fr)', cell: cell((r) => <StageName row={r} title={titles.get(r.current_stage)?.title} />) },
+    { key: 'stage', title: 'Stage', width: 'minmax(13rem, 1.6fr)', cell: cell((r) => <StageName row={r} title={titles.get(r.current_stage)?.title} />) },
     { key: 'status', title: 'Status', width: '9.5rem', cell: cell((r) => <State of="job" is={r.status} />) },
     { key: 'elapsed', title: 'Elapsed', width: '6.5rem', align: 'right', cell: cell((r) => <Spent row={r} />) },
     { key: 'expected', title: 'Expected', width: '7.5rem', align: 'right', cell: cell((r) => <Expected row={r} stages={stages} />) },
-    { key: 'failure', title: 'What happened', width: 'minmax(16rem, 3fr)', cell: cell((r, k) => <Trouble row={r} to={pathOf(k)} />) },
+    { key: 'failure', title: 'What happened', width: 'minmax(16rem, 2.4fr)', cell: cell((r, k) => <Trouble row={r} to={pathOf(k)} />) },
   ]
 }
 
@@ -63,7 +63,7 @@ export function Spent({ row }: { row: Pick<Job, 'started_at' | 'completed_at' | 
 export function Expected({ row, stages }: { row: Job; stages: Stage[] }) {
   const now = useNow()
   if (isOver(row.status)) return <span className="text-muted">–</span>
-  if (isLate(row, stages, now)) return <span className="text-warn">longer than usual</span>
+  if (isLate(row, stages, now)) return <span className="text-warn" title="This stage has taken more than twice as long as it typically does.">overdue</span>
   const left = remaining(row, stages, now)
   if (left === undefined) return <span title="Not known: a stage that lies ahead has not been passed before, or it waits for you.">–</span>
   return <>{left < 1 ? 'any moment' : `${span(left)} more`}</>

@@ -1,6 +1,6 @@
 import { useMemo, type ReactNode } from 'react'
 import { Badge, Card } from '../../ui/basics'
-import { between, exact, span, useNow, When } from '../../ui/time'
+import { exact, span, useNow, When } from '../../ui/time'
 import { toneFill, type Tone } from '../../ui/tone'
 import { actionTitle, isBusy, isParked, type Job, type LedgerEvent, type Stage } from './job'
 import { steps, type Attempt, type Step } from './progress'
@@ -106,7 +106,7 @@ function AttemptLines({ attempt, several }: { attempt: Attempt; several: boolean
       {several && (
         <p className="text-muted">
           attempt {attempt.number}: {outcomes[attempt.outcome].text}
-          {attempt.startedAt && <> after {between(attempt.startedAt, attempt.endedAt, now)}</>}
+          {attempt.startedAt && <> after {lasting(((attempt.endedAt ? Date.parse(attempt.endedAt) : now) - Date.parse(attempt.startedAt)) / 1000)}</>}
         </p>
       )}
       {said.map((t) => (

@@ -24,7 +24,8 @@ type Board<T extends Job> = {
 /** useBoard keeps the rows of a batch as events tell them. */
 export function useBoard<T extends Job>({ queryKey, batchId, events, read, keyOf, about, stages }: Board<T>) {
   const [store] = useState(() => new BoardStore<T>({ keyOf }))
-  const query = useQuery({ queryKey, queryFn: () => readAll(read), refetchInterval: readEvery, meta: { patched: true } })
+  // The store compares rows itself, and cheaper than a thousand of them would be compared here.
+  const query = useQuery({ queryKey, queryFn: () => readAll(read), refetchInterval: readEvery, meta: { patched: true }, structuralSharing: false })
   const { data, refetch } = query
   useEffect(() => {
     if (data) store.load(data.rows, data.from)

@@ -94,9 +94,12 @@ export class BoardStore<T extends Job> {
     const next = new Map<string, T>()
     for (const row of list) {
       const key = this.keyOf(row)
-      const newer = (this.patchedAt.get(key) ?? -1) >= readFrom ? this.latest(key) : undefined
-      next.set(key, newer ?? same(this.rows.get(key), row))
-      if (!newer) this.waiting.delete(key)
+      const touched = this.patchedAt.get(key)
+      const newer = touched !== undefined && touched >= readFrom ? this.latest(key) : undefined
+      next.set(key, newer ?? (touched === undefined ? same(this.rows.get(key), row) : row))
+      if (newer) continue
+      this.waiting.delete(key)
+      this.patchedAt.delete(key)
     }
     const before = this.rows
     this.rows = next
@@ -152,5 +155,5 @@ export class BoardStore<T extends Job> {
 
 // A row that was read again and is as it was stays the same object, so that nothing is drawn anew.
 function same<T extends Job>(before: T | undefined, now: T): T {
-  return before && JSON.stringify(before) === JSON.stringify(now) ? before : now
+  return before?.updated_at === now.updated_at && before.status === now.status ? before : now
 }

@@ -1,18 +1,14 @@
 import { useQuery } from '@tanstack/react-query'
 import { api, got } from '../../api/client'
 import { useMay } from '../../app/session'
+import { allSitesQuery } from '../site/siteQueries'
 import { readAll, largestPage } from './readall'
 
 /** useSites is all sites, for names and choices; empty for those who may not see them. */
 export function useSites() {
   const may = useMay()
-  const query = useQuery({
-    queryKey: ['sites', 'all'],
-    queryFn: () => readAll((cursor) => got(api.GET('/api/v1/admin/maas-sites', { params: { query: { cursor, page_size: largestPage } } }))),
-    enabled: may('site:read'),
-    staleTime: 30_000,
-  })
-  return { sites: query.data?.rows ?? [], ready: !query.isLoading, error: query.error }
+  const query = useQuery({ ...allSitesQuery, enabled: may('site:read'), staleTime: 30_000 })
+  return { sites: query.data ?? [], ready: !query.isLoading, error: query.error }
 }
 
 export function useSkus() {

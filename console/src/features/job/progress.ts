@@ -118,6 +118,8 @@ export function countsOf(rows: Iterable<Pick<Job, 'status'>>): Counts {
 export type Pace = { perHour?: number; secondsLeft?: number }
 
 const hour = 3_600_000
+// What happened within a minute says little about an hour.
+const least = 60_000
 
 /**
  * paceOf is how many nodes a batch finished per hour, over the last hour at most, and how
@@ -131,7 +133,7 @@ export function paceOf(rows: Job[], stages: Stage[], now: number): Pace {
   const until = moving.length > 0 || ended.length === 0 ? now : Math.max(...ended)
   const from = Math.max(begun, until - hour)
   const recent = ended.filter((t) => t >= from).length
-  const perHour = Number.isFinite(begun) && recent > 0 && until > from ? (recent * hour) / (until - from) : undefined
+  const perHour = Number.isFinite(begun) && recent > 0 && until - from >= least ? (recent * hour) / (until - from) : undefined
   let sum = 0
   let longest = 0
   for (const r of moving) {

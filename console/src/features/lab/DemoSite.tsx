@@ -81,8 +81,15 @@ function DemoSiteDialog({ lab, onClose }: { lab: Lab; onClose: () => void }) {
 }
 
 function WhatWillBeMade({ lab }: { lab: Lab }) {
+  const sites = useQuery(allSitesQuery)
+  const there = sites.data && siteOfLab(sites.data, lab)
   return (
     <>
+      {there && !sameAddress(there.api_base_url, lab.maas_url) && (
+        <Note tone="warn" title={`A site ${there.name} is there already`}>
+          It points to <Code>{there.api_base_url}</Code>, as after a lab that was started again. It will be changed to the address below.
+        </Note>
+      )}
       <p className="text-sm">
         A site <strong>{lab.name}</strong> for the simulated MAAS beside this control plane, ready for onboarding. Nothing outside this machine is touched, and you can delete it again.
       </p>

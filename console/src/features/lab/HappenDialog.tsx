@@ -55,7 +55,7 @@ function Choices({ title, of, chosen, onChoose }: { title: string; of: Happening
       <div className="flex flex-col">
         {of.map((h) => (
           <div key={h.what} className={`flex items-start gap-2 rounded-md px-2 py-1.5 ${chosen === h.what ? 'bg-accent-soft' : 'hover:bg-raised'}`}>
-            <input id={`${id}-${h.what}`} type="radio" name="happening" checked={chosen === h.what} onChange={() => onChoose(h.what)} aria-describedby={`${id}-${h.what}-hint`} className="mt-0.5 size-4 accent-(--accent)" />
+            <input id={`${id}-${h.what}`} type="radio" name="happening" checked={chosen === h.what} onChange={() => onChoose(h.what)} aria-describedby={`${id}-${h.what}-hint`} className="mt-0.5 size-4 shrink-0 accent-(--accent)" />
             <div>
               <label htmlFor={`${id}-${h.what}`} className="text-sm font-medium">
                 {h.label}

@@ -65,15 +65,15 @@ function statusTone(m: LabMachine): Tone {
 function columnsFor(nodes: Map<string, Spot>, label: (what: string) => string, ask: (a: { what: 'happen' | 'heal'; machine: string }) => void): Column<LabMachine>[] {
   return [
     { key: 'hostname', title: 'Machine', width: '7.5rem', cell: (m) => <span className="font-medium">{m.hostname}</span> },
-    { key: 'status', title: 'Status in MAAS', width: '10rem', cell: (m) => <Badge tone={statusTone(m)}>{m.status}</Badge> },
-    { key: 'power', title: 'Power', width: '5rem', cell: (m) => m.power },
-    { key: 'addresses', title: 'Address', width: '8.5rem', cell: (m) => <span className="font-mono text-xs">{m.addresses.join(', ') || '–'}</span> },
-    { key: 'bmc', title: 'BMC', width: '8.5rem', cell: (m) => <span className="font-mono text-xs">{m.bmc || '–'}</span> },
-    { key: 'node', title: 'Node', width: 'minmax(12rem, 1fr)', cell: (m) => <NodeOf spot={nodes.get(m.hostname)} /> },
+    { key: 'status', title: 'Status in MAAS', width: '9.5rem', cell: (m) => <Badge tone={statusTone(m)}>{m.status}</Badge> },
+    { key: 'power', title: 'Power', width: '4.5rem', cell: (m) => m.power },
+    { key: 'addresses', title: 'Address', width: '7.5rem', cell: (m) => <span className="font-mono text-xs">{m.addresses.join(', ') || '–'}</span> },
+    { key: 'bmc', title: 'BMC', width: '7.5rem', cell: (m) => <span className="font-mono text-xs">{m.bmc || '–'}</span> },
+    { key: 'node', title: 'Node', width: 'minmax(12rem, 1.2fr)', cell: (m) => <NodeOf spot={nodes.get(m.hostname)} /> },
     {
       key: 'faults',
       title: 'Faults',
-      width: 'minmax(10rem, 1fr)',
+      width: 'minmax(10.5rem, 1fr)',
       cell: (m) => (
         <span className="flex gap-1">
           {m.faults.map((f) => (
@@ -87,9 +87,9 @@ function columnsFor(nodes: Map<string, Spot>, label: (what: string) => string, a
     {
       key: 'actions',
       title: 'Actions',
-      width: '14rem',
+      width: '13.5rem',
       cell: (m) => (
-        <span className="flex gap-1">
+        <span className="-ml-1.5 flex">
           <RowButton text="Let something happen" label={`Let something happen to ${m.hostname}`} onClick={() => ask({ what: 'happen', machine: m.hostname })} />
           {(m.faults.length > 0 || ailing(m)) && <RowButton text="Heal" label={`Heal ${m.hostname}`} onClick={() => ask({ what: 'heal', machine: m.hostname })} />}
         </span>

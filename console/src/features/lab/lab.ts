@@ -1,4 +1,4 @@
-import { problemOf, Refusal } from '../../api/client'
+import { problemOf, reach, Refusal } from '../../api/client'
 
 /** The virtual data centre beside a control plane that was started with `gpuaas up`. It is no part of the contract. */
 export type Lab = {
@@ -25,7 +25,7 @@ export type LabMachine = { hostname: string; system_id: string; status: string; 
 export type Happening = { what: string; label: string; explanation: string; lasts: boolean }
 
 async function ask<T>(path: string, init?: RequestInit): Promise<T> {
-  const response = await fetch(`/lab/${path}`, { credentials: 'same-origin', ...init })
+  const response = await reach(`/lab/${path}`, { credentials: 'same-origin', ...init })
   if (!response.ok) throw new Refusal(await problemOf(response))
   return (await response.json()) as T
 }

@@ -6,6 +6,7 @@ import { useMay } from '../../app/session'
 import { Button } from '../../ui/basics'
 import { ReasonDialog } from '../../ui/dialog'
 import { say } from '../../ui/toast'
+import { words } from '../../ui/tone'
 import { actionsOf, turnovers, type Action } from './actions'
 import { ConfirmDialog } from './ConfirmDialog'
 import { EditNode } from './EditNode'
@@ -33,6 +34,12 @@ const hints: Partial<Record<Action, string>> = {
   revoke: 'Its agent is refused from now on.',
 }
 
+/** called is a mode as a menu shows it, with a capital. */
+function called(mode: string): string {
+  const name = words(mode)
+  return name.charAt(0).toUpperCase() + name.slice(1)
+}
+
 /** NodeActions is what one may do to a node: only what its state allows and the role permits is there. */
 export function NodeActions({ node, etag }: { node: Detail; etag: string }) {
   const may = useMay()
@@ -42,7 +49,7 @@ export function NodeActions({ node, etag }: { node: Detail; etag: string }) {
   const button = (a: Action) => allowed.includes(a) && <Button look={a === 'return_to_service' ? 'primary' : 'plain'} onClick={() => setOpened(a)}>{titles[a]}</Button>
   const more: Entry[] = (['bootstrap', 'recovery', 'revoke'] as const).filter((a) => allowed.includes(a)).map((a) => ({ key: a, title: titles[a], hint: hints[a], onSelect: () => setOpened(a) }))
   if (may('node:manage') && node.status !== 'deleted') more.unshift({ key: 'edit', title: 'Edit', hint: 'Address, GPUs, the agent that is wanted.', onSelect: () => setOpened('edit') })
-  const plans: Entry[] = turnovers(node).map((t) => ({ key: t.mode, title: t.title, onSelect: () => void navigate({ to: '/decommissions', search: { plan: node.node_id, mode: t.mode } }) }))
+  const plans: Entry[] = turnovers(node).map((t) => ({ key: t.mode, title: called(t.mode), hint: t.hint, onSelect: () => void navigate({ to: '/decommissions', search: { plan: node.node_id, mode: t.mode } }) }))
   return (
     <>
       {button('return_to_service')}

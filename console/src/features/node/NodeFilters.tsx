@@ -14,14 +14,14 @@ export function NodeCards({ summary, address, change }: { summary: Summary; addr
   const now = statusesOf(address)
   return (
     <div className="flex flex-wrap gap-2">
-      <Stat label="All states" value={summary.total} selected={now.length === 0} onSelect={() => change({ status: undefined })} />
+      <Stat label="All states" value={summary.total.toLocaleString()} selected={now.length === 0} onSelect={() => change({ status: undefined })} />
       {groups.map((g) => {
         const n = countOf(summary, g.states)
-        return <Stat key={g.key} label={g.title} value={n} tone={n > 0 ? tones[g.key] : undefined} selected={now.length > 0 && toggled(address, g.states) === undefined} onSelect={() => change({ status: toggled(address, g.states) })} />
+        return <Stat key={g.key} label={g.title} value={n.toLocaleString()} tone={n > 0 ? tones[g.key] : undefined} selected={now.length > 0 && toggled(address, g.states) === undefined} onSelect={() => change({ status: toggled(address, g.states) })} />
       })}
-      <Stat label="Agent current" value={summary.agents.current} selected={address.drift_state === 'in_sync'} onSelect={() => change({ drift_state: address.drift_state === 'in_sync' ? undefined : 'in_sync' })} />
-      <Stat label="Agent drift" value={summary.agents.drift} tone={summary.agents.drift > 0 ? 'warn' : undefined} hint="Another version, configuration or certificate is due." />
-      <Stat label="Unknown build" value={summary.agents.unknown_build} tone={summary.agents.unknown_build > 0 ? 'warn' : undefined} hint="Nobody can tell what the agent was built of, or there is none yet. Counts as drift." />
+      <Stat label="Agent current" value={summary.agents.current.toLocaleString()} selected={address.drift_state === 'in_sync'} onSelect={() => change({ drift_state: address.drift_state === 'in_sync' ? undefined : 'in_sync' })} />
+      <Stat label="Agent drift" value={summary.agents.drift.toLocaleString()} tone={summary.agents.drift > 0 ? 'warn' : undefined} hint="Another version, configuration or certificate is due." />
+      <Stat label="Unknown build" value={summary.agents.unknown_build.toLocaleString()} tone={summary.agents.unknown_build > 0 ? 'warn' : undefined} hint="Nobody can tell what the agent was built of, or there is none yet. Counts as drift." />
     </div>
   )
 }
@@ -77,14 +77,22 @@ function listed(known: string[] | undefined, chosen: string | undefined): { valu
 function Search({ value, onChange }: { value: string; onChange: (q: string) => void }) {
   const [typed, setTyped] = useState(value)
   const [before, setBefore] = useState(value)
+  const [sent, setSent] = useState(value)
   if (before !== value) {
     setBefore(value)
-    setTyped(value)
+    // What was asked for from here comes back later: more may have been typed since.
+    if (value !== sent) {
+      setTyped(value)
+      setSent(value)
+    }
   }
   useEffect(() => {
-    if (typed === value) return
-    const wait = setTimeout(() => onChange(typed), 200)
+    if (typed === value || typed === sent) return
+    const wait = setTimeout(() => {
+      setSent(typed)
+      onChange(typed)
+    }, 200)
     return () => clearTimeout(wait)
-  }, [typed, value, onChange])
+  }, [typed, value, sent, onChange])
   return <TextField label="Search" type="search" value={typed} onChange={setTyped} placeholder="hostname, host or id" />
 }

@@ -72,10 +72,10 @@ function One({ finding: f }: { finding: Finding }) {
         )}
         {f.action && (
           <>
-            <dt className="text-muted">Done about it</dt>
+            <dt className="text-muted">{f.withheld ? 'Withheld' : f.acted_at ? 'Done about it' : 'Reconciliation will'}</dt>
             <dd>
               {words(f.action)}
-              {f.withheld ? `, withheld: ${f.withheld}` : f.action_note ? `: ${f.action_note}` : ''}
+              {f.withheld ? `: ${f.withheld}` : f.action_note ? `: ${f.action_note}` : ''}
             </dd>
           </>
         )}

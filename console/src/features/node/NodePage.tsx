@@ -78,7 +78,7 @@ function useTabs(node: Detail, shown: Known, at: string | undefined, travel: (to
   const may = useMay()
   const tabs: Tab[] = [
     { key: 'overview', title: 'Overview', body: () => <NodeOverview node={shown} past={at !== undefined} /> },
-    { key: 'timeline', title: 'Timeline', body: () => <NodeTimeline nodeId={node.node_id} at={at} onTravel={travel} /> },
+    { key: 'timeline', title: 'Timeline', body: () => <NodeTimeline nodeId={node.node_id} status={shown.status} at={at} onTravel={travel} /> },
     { key: 'capabilities', title: 'Capabilities', body: () => <NodeCapabilities node={shown} /> },
   ]
   if (at) return tabs

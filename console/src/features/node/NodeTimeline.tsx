@@ -46,12 +46,12 @@ const periods = [
 ]
 
 /** NodeTimeline is what happened to a node: its states as a bar over time, and every change with its source and cause. */
-export function NodeTimeline({ nodeId, at, onTravel }: { nodeId: string; at?: string; onTravel: (to: string) => void }) {
+export function NodeTimeline({ nodeId, status, at, onTravel }: { nodeId: string; status: string; at?: string; onTravel: (to: string) => void }) {
   const [address, change] = useSearchState()
   const history = useHistory(nodeId, at)
   const now = useNow()
   const end = at ? Date.parse(at) : now
-  const all = stretches(history.rows, end)
+  const all = stretches(history.rows, end, status)
   const seconds = periods.find((p) => p.key === (address.range ?? ''))?.seconds ?? Infinity
   const shown = within(all, end - seconds * 1000)
   if (history.loading) return <Loading what="the history" />

@@ -32,7 +32,7 @@ const columns: Column<Node>[] = [
   { key: 'status', title: 'State', sortable: true, width: 'minmax(7.5rem, 0.8fr)', cell: (n) => <State of="node" is={n.status} /> },
   { key: 'agent', title: 'Agent', width: 'minmax(8rem, 0.8fr)', cell: (n) => <AgentState agent={n.agent} /> },
   { key: 'scheduling', title: 'Scheduling', width: 'minmax(9rem, 1.4fr)', cell: (n) => <Scheduling node={n} /> },
-  { key: 'sku', title: 'SKU', sortable: true, width: 'minmax(12rem, 1.4fr)', cell: (n) => <span title={n.sku}>{n.sku}</span> },
+  { key: 'sku', title: 'SKU', sortable: true, width: 'minmax(13rem, 1.7fr)', cell: (n) => <span title={n.sku}>{n.sku}</span> },
   { key: 'region_code', title: 'Region', sortable: true, width: 'minmax(5rem, 0.6fr)', cell: (n) => n.region_code },
   { key: 'host', title: 'Host', width: 'minmax(8rem, 1fr)', cell: (n) => <span title={n.host}>{n.host}</span> },
   { key: 'last_agent_contact_at', title: 'Last contact', sortable: true, width: 'minmax(7rem, 0.8fr)', cell: (n) => <When at={n.last_agent_contact_at} /> },
@@ -68,7 +68,7 @@ export default function Nodes() {
       lead="Every machine that is or was part of the fleet. Arrow keys move in the table, Enter opens a node."
       actions={
         <>
-          {may('decommission:manage') && total !== 0 && (
+          {may('decommission:manage') && !!total && (
             <LinkButton to="/decommissions" search={turnoverOf(address)}>
               Turn these over
             </LinkButton>

@@ -27,18 +27,18 @@ export type Mode = 'soft_reset' | 'reimage' | 'full_decommission' | 'storage_cle
 
 const serving: Status[] = ['active', 'offline', 'quarantined']
 
-const modes: { mode: Mode; title: string; from: Status[]; maas?: boolean }[] = [
-  { mode: 'soft_reset', title: 'Reset and return to service', from: serving },
-  { mode: 'storage_cleanup', title: 'Clean storage', from: serving },
-  { mode: 'reimage', title: 'Reimage', from: [...serving, 'draining', 'retired'], maas: true },
-  { mode: 'drain', title: 'Drain', from: [...serving, 'draining'] },
-  { mode: 'retire', title: 'Clean and retire', from: [...serving, 'draining'] },
-  { mode: 'reactivate', title: 'Reactivate', from: ['retired'] },
-  { mode: 'remove', title: 'Remove from the inventory', from: ['retired', 'removing', 'bootstrap_issued', 'enrolling'] },
-  { mode: 'full_decommission', title: 'Decommission for good', from: [...serving, 'draining', 'retired'] },
+const modes: { mode: Mode; hint: string; from: Status[]; maas?: boolean }[] = [
+  { mode: 'soft_reset', hint: 'Clean it for the next tenant.', from: serving },
+  { mode: 'storage_cleanup', hint: 'Remove what tenants left on its storage.', from: serving },
+  { mode: 'reimage', hint: 'Erase it and install it anew; it keeps its id.', from: [...serving, 'draining', 'retired'], maas: true },
+  { mode: 'drain', hint: 'Let tenants go and put it aside as it is.', from: [...serving, 'draining'] },
+  { mode: 'retire', hint: 'Clean it and put it aside.', from: [...serving, 'draining'] },
+  { mode: 'reactivate', hint: 'Bring it back into service.', from: ['retired'] },
+  { mode: 'remove', hint: 'Take it out of the inventory.', from: ['retired', 'removing', 'bootstrap_issued', 'enrolling'] },
+  { mode: 'full_decommission', hint: 'Release its machine and take it out for good.', from: [...serving, 'draining', 'retired'] },
 ]
 
 /** turnovers are the modes of turnover that a node in its state can be planned for. */
-export function turnovers(node: Pick<Node, 'status' | 'onboarding_mode'>): { mode: Mode; title: string }[] {
-  return modes.filter((m) => m.from.includes(node.status) && (!m.maas || node.onboarding_mode === 'maas')).map(({ mode, title }) => ({ mode, title }))
+export function turnovers(node: Pick<Node, 'status' | 'onboarding_mode'>): { mode: Mode; hint: string }[] {
+  return modes.filter((m) => m.from.includes(node.status) && (!m.maas || node.onboarding_mode === 'maas')).map(({ mode, hint }) => ({ mode, hint }))
 }

@@ -14,6 +14,7 @@ describe('hindrances', () => {
     expect(hindrances(node).map((h) => h.text)).toEqual(['Its agent does not answer.', 'Held: bad fan', 'Kept by decommission 0af3'])
     expect(hindrances(node)[2]?.job).toEqual({ kind: 'decommission', id: '0af3' })
     expect(inBrief(node)).toBe('held: bad fan')
+    expect(inBrief({ ...node, hold_reason: '' })).toBe('in decommission')
   })
 
   it('never leaves a node that is not schedulable without a word', () => {

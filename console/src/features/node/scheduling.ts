@@ -36,7 +36,7 @@ export function inBrief(node: Judged): string {
   if (node.schedulable) return 'schedulable'
   if (node.hold_reason) return `held: ${node.hold_reason}`
   const job = jobOf(node.held_by)
-  if (node.held_by) return `held by ${job ? job.kind : node.held_by}`
+  if (node.held_by) return job ? `in ${job.kind}` : `held by ${node.held_by}`
   return 'not schedulable'
 }
 

@@ -14,7 +14,7 @@ const now = start + 100 * minute
 
 describe('stretches', () => {
   it('are the states in their order, the last until now', () => {
-    expect(stretches(history, now).map((s) => [s.status, (s.to - s.from) / minute])).toEqual([
+    expect(stretches(history, now, 'active').map((s) => [s.status, (s.to - s.from) / minute])).toEqual([
       ['enrolling', 10],
       ['active', 50],
       ['offline', 30],
@@ -24,20 +24,21 @@ describe('stretches', () => {
 
   it('begin with the state that the first change of state ended', () => {
     const moved = { ...change(10, 'active'), from_status: 'enrolling' } as Change
-    expect(stretches([moved, change(4), change(0)], now).map((s) => [s.status, (s.to - s.from) / minute])).toEqual([
+    expect(stretches([moved, change(4), change(0)], now, 'active').map((s) => [s.status, (s.to - s.from) / minute])).toEqual([
       ['enrolling', 10],
       ['active', 90],
     ])
   })
 
-  it('are none without a change of state', () => {
-    expect(stretches([change(5)], now)).toEqual([])
+  it('are one when the state never changed, and none when nothing is known', () => {
+    expect(stretches([change(40), change(5)], now, 'enrolling').map((s) => [s.status, (s.to - s.from) / minute])).toEqual([['enrolling', 95]])
+    expect(stretches([], now, 'active')).toEqual([])
   })
 })
 
 describe('segments', () => {
   it('fill the bar, and show what was short', () => {
-    const drawn = segments(stretches([change(1000, 'active'), change(0.01, 'offline'), change(0, 'active')], start + 2000 * minute))
+    const drawn = segments(stretches([change(1000, 'active'), change(0.01, 'offline'), change(0, 'active')], start + 2000 * minute, 'active'))
     expect(drawn.reduce((sum, s) => sum + s.width, 0)).toBeCloseTo(100)
     expect(drawn[0]?.width).toBeGreaterThan(0.5)
     expect(drawn[1]?.left).toBeCloseTo(drawn[0]?.width ?? 0)
@@ -46,7 +47,7 @@ describe('segments', () => {
 
 describe('within', () => {
   it('cuts what spans the beginning', () => {
-    const cut = within(stretches(history, now), start + 70 * minute)
+    const cut = within(stretches(history, now, 'active'), start + 70 * minute)
     expect(cut.map((s) => s.status)).toEqual(['offline', 'active'])
     expect(cut[0]?.from).toBe(start + 70 * minute)
   })
@@ -54,7 +55,7 @@ describe('within', () => {
 
 describe('spent', () => {
   it('sums by state', () => {
-    expect(spent(stretches(history, now))).toEqual([
+    expect(spent(stretches(history, now, 'active'))).toEqual([
       { status: 'active', seconds: 3600 },
       { status: 'offline', seconds: 1800 },
       { status: 'enrolling', seconds: 600 },

@@ -8,14 +8,16 @@ export type Stretch = { status: string; from: number; to: number; cause: string 
 /**
  * stretches makes of the history, newest first, the states that a node went through,
  * oldest first. The last one lasts until now. When the beginning of the history was not
- * read, they begin with the oldest change that was.
+ * read, they begin with the oldest change that was. A node whose state never changed is
+ * in the one that it has.
  */
-export function stretches(history: Change[], now: number): Stretch[] {
+export function stretches(history: Change[], now: number, status: string): Stretch[] {
   const moves = history.filter((c) => c.to_status).reverse()
   const out: Stretch[] = []
   // The first state is named by the change that ended it.
   const begin = history.at(-1)
   const first = moves[0]
+  if (begin && !first) return [{ status, from: Date.parse(begin.occurred_at), to: now, cause: begin.cause }]
   if (begin && first?.from_status && Date.parse(begin.occurred_at) < Date.parse(first.occurred_at)) {
     out.push({ status: first.from_status, from: Date.parse(begin.occurred_at), to: Date.parse(first.occurred_at), cause: begin.cause })
   }

@@ -99,7 +99,7 @@ function Rows({ parsed, blocked, looked, onGo, onRemove }: { parsed: Parsed; blo
     { key: 'result', title: 'Result', width: 'minmax(14rem, 3fr)', cell: (r) => <Result row={r} blocked={blocked.get(r.hostname)} looked={looked} /> },
     {
       key: 'do',
-      title: '',
+      title: 'Change',
       width: '10rem',
       cell: (r) => (
         <span className="flex justify-end gap-1">

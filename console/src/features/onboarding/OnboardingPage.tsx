@@ -1,4 +1,5 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
+import type { ReactNode } from 'react'
 import { api, got, type Schemas } from '../../api/client'
 import { useParam } from '../../app/location'
 import { useMay } from '../../app/session'
@@ -81,28 +82,27 @@ function Shown({ of, events }: { of: Detail; events: Detail['events'] }) {
 function About({ of }: { of: Detail }) {
   const { sites } = useSites()
   const { profiles } = useProfiles(of.site_id)
+  const lines: [string, ReactNode][] = [
+    ['Node', <TextLink key="node" to={`/nodes/${of.node_id}`}>{of.status === 'completed' || of.status === 'reconciled' ? of.hostname : 'the node it becomes'}</TextLink>],
+    ['Site', <TextLink key="site" to={`/sites/${of.site_id}`}>{sites.find((s) => s.site_id === of.site_id)?.name ?? of.site_id}</TextLink>],
+    ['Profile', profiles.find((p) => p.profile_id === of.profile_id)?.name ?? of.profile_id],
+    ['SKU', of.sku_id],
+    ['BMC', <Code key="bmc">{of.ipmi_ip}</Code>],
+    ['PXE interface', of.pxe_mac && <Code key="mac">{of.pxe_mac}</Code>],
+    ['Machine in MAAS', of.maas_system_id && <Code key="system">{of.maas_system_id}</Code>],
+    ['Disks', of.initialize_disks ? <Badge key="disks" tone="bad">all but the root disk are formatted at the first boot</Badge> : 'only the root disk is touched'],
+    ['Adopted', of.adopted ? 'a state that was brought about outside was adopted' : ''],
+    ['Asked for', <When key="asked" at={of.requested_at} exactly />],
+    ['Asked for by', <Who key="who" id={of.requested_by} />],
+    ['Started', of.started_at && <When key="started" at={of.started_at} exactly />],
+    ['Ended', of.completed_at && <When key="ended" at={of.completed_at} exactly />],
+    ['Workflow', <WorkflowLink key="workflow" id={of.workflow_id} />],
+    ['Epoch', of.epoch],
+    ['Correlation id', <TextLink key="audit" to="/audit" search={{ correlation_id: of.correlation_id }}>{of.correlation_id}</TextLink>],
+  ]
   return (
     <Card title="About this onboarding">
-      <Facts
-        of={[
-          ['Node', <TextLink key="node" to={`/nodes/${of.node_id}`}>{of.status === 'completed' || of.status === 'reconciled' ? of.hostname : 'the node it becomes'}</TextLink>],
-          ['Site', <TextLink key="site" to={`/sites/${of.site_id}`}>{sites.find((s) => s.site_id === of.site_id)?.name ?? of.site_id}</TextLink>],
-          ['Profile', profiles.find((p) => p.profile_id === of.profile_id)?.name ?? of.profile_id],
-          ['SKU', of.sku_id],
-          ['BMC', <Code key="bmc">{of.ipmi_ip}</Code>],
-          ['PXE interface', of.pxe_mac && <Code key="mac">{of.pxe_mac}</Code>],
-          ['Machine in MAAS', of.maas_system_id && <Code key="system">{of.maas_system_id}</Code>],
-          ['Disks', of.initialize_disks ? <Badge key="disks" tone="bad">all but the root disk are formatted at the first boot</Badge> : 'only the root disk is touched'],
-          ['Adopted', of.adopted ? 'a state that was brought about outside was adopted' : ''],
-          ['Asked for', <When key="asked" at={of.requested_at} exactly />],
-          ['Asked for by', <Who key="who" id={of.requested_by} />],
-          ['Started', of.started_at && <When key="started" at={of.started_at} exactly />],
-          ['Ended', of.completed_at && <When key="ended" at={of.completed_at} exactly />],
-          ['Workflow', <WorkflowLink key="workflow" id={of.workflow_id} />],
-          ['Epoch', of.epoch],
-          ['Correlation id', <TextLink key="audit" to="/audit" search={{ correlation_id: of.correlation_id }}>{of.correlation_id}</TextLink>],
-        ].filter(([, v]) => v !== '' && v !== undefined) as [string, React.ReactNode][]}
-      />
+      <Facts of={lines.filter(([, v]) => v !== '' && v !== undefined)} />
     </Card>
   )
 }

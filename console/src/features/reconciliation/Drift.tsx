@@ -72,7 +72,7 @@ function Views({ sites }: { sites: SiteOverview[] }) {
           title: 'Runs',
           body: () => (
             <div className="flex flex-col gap-4">
-              <div className="grid gap-3 sm:grid-cols-3 lg:grid-cols-5">
+              <div className="grid grid-cols-2 gap-3 sm:grid-cols-3 lg:grid-cols-5">
                 <SiteField sites={sites} />
                 <SelectField label="Why" value={search.trigger ?? ''} onChange={(trigger) => change({ trigger })} options={[{ value: '', label: 'any' }, 'schedule', 'operator', 'suspicion', 'resolution']} />
               </div>
@@ -106,7 +106,7 @@ function Filters({ sites, withStatus }: { sites: SiteOverview[]; withStatus?: bo
   // A kind that the address names is offered even when nothing of it is there now.
   const options = [{ value: '', label: 'all' }, ...known, ...(type && !kinds.has(type) ? [{ value: type, label: words(type) }] : [])]
   return (
-    <div className="grid items-end gap-3 sm:grid-cols-3 lg:grid-cols-5">
+    <div className="grid grid-cols-2 items-end gap-3 sm:grid-cols-3 lg:grid-cols-5">
       <SiteField sites={sites} />
       <SelectField label="Severity" value={search.severity ?? ''} onChange={(severity) => change({ severity })} options={[{ value: '', label: 'all' }, ...severities]} />
       <SelectField label="Kind" value={type} onChange={(t) => change({ type: t })} options={options} />

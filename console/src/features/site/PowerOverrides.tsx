@@ -60,7 +60,7 @@ export function PowerOverrides({ site }: { site: Site }) {
 
 function columnsFor(ask?: (asked: Asked) => void): Column<Override>[] {
   const actions = (o: Override) => (
-    <span className="flex gap-1">
+    <span className="-ml-1.5 flex">
       <RowButton text="Change" label={`Change the credentials for ${o.selector_value}`} onClick={() => ask?.({ what: 'rotate', override: o })} />
       <RowButton text={o.status === 'active' ? 'Disable' : 'Enable'} label={`${o.status === 'active' ? 'Disable' : 'Enable'} the override for ${o.selector_value}`} onClick={() => ask?.({ what: 'status', override: o })} />
       <RowButton text="Delete" label={`Delete the override for ${o.selector_value}`} onClick={() => ask?.({ what: 'delete', override: o })} />

@@ -130,12 +130,10 @@ function OneProfile({ site, profile, onGone }: { site: Site; profile: Profile; o
 
 function OnePolicy({ policy, value }: { policy: Policy; value: unknown }) {
   return (
-    <div>
-      <div className="flex flex-wrap items-baseline justify-between gap-x-4">
-        <dt className="text-sm font-medium">{policy.label}</dt>
-        <dd className="text-sm tabular-nums">{policyValue(policy.field, value)}</dd>
-      </div>
-      <p className="text-xs text-muted">{explanationOf('SiteNewProfileBody', policy.field).description}</p>
+    <div className="grid grid-cols-[minmax(0,1fr)_auto] items-baseline gap-x-4">
+      <dt className="text-sm font-medium">{policy.label}</dt>
+      <dd className="text-right text-sm break-words tabular-nums">{policyValue(policy.field, value)}</dd>
+      <dd className="col-span-2 text-xs text-muted">{explanationOf('SiteNewProfileBody', policy.field).description}</dd>
     </div>
   )
 }

@@ -11,7 +11,7 @@ import type { Site } from './siteQueries'
 
 const columns: Column<RoceLine>[] = [
   { key: 'line', title: 'Line', width: '4rem', align: 'right', cell: (l) => l.line },
-  { key: 'state', title: '', width: '5rem', cell: (l) => <Badge tone={isRight(l) ? 'ok' : 'bad'}>{isRight(l) ? 'right' : 'wrong'}</Badge> },
+  { key: 'state', title: 'State', width: '5rem', cell: (l) => <Badge tone={isRight(l) ? 'ok' : 'bad'}>{isRight(l) ? 'right' : 'wrong'}</Badge> },
   { key: 'hostname', title: 'hostname', width: 'minmax(7rem, 1fr)', cell: (l) => <Cell text={l.row.hostname} wrong={l.wrong.hostname} /> },
   { key: 'interface', title: 'interface', width: 'minmax(7rem, 1fr)', cell: (l) => <Cell text={l.row.interface} wrong={l.wrong.interface} /> },
   { key: 'ipv4_cidr', title: 'ipv4_cidr', width: 'minmax(9rem, 1fr)', cell: (l) => <Cell text={l.row.ipv4_cidr} wrong={l.wrong.ipv4_cidr} /> },

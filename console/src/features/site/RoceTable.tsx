@@ -34,7 +34,7 @@ export function RoceTable({ site }: { site: Site }) {
     { key: 'ipv4_cidr', title: 'Address', width: 'minmax(9rem, 1fr)', cell: (r) => <span className="font-mono text-xs">{r.ipv4_cidr}</span> },
     { key: 'mtu', title: 'MTU', width: '9rem', cell: (r) => r.mtu ?? <span className="text-muted">system’s choice</span> },
     { key: 'updated', title: 'Changed', width: '8rem', cell: (r) => <When at={r.updated_at} /> },
-    ...(manage ? [{ key: 'delete', title: 'Action', width: '6rem', cell: (r: Assignment) => <RowButton label={`Remove ${r.interface} of ${r.hostname}`} onClick={() => setLeaving(r)} text="Remove" /> }] : []),
+    ...(manage ? [{ key: 'delete', title: 'Action', width: '6rem', cell: (r: Assignment) => <span className="-ml-1.5 flex"><RowButton label={`Remove ${r.interface} of ${r.hostname}`} onClick={() => setLeaving(r)} text="Remove" /></span> }] : []),
   ]
   const done = (text: string) => {
     void queries.invalidateQueries({ queryKey: ['sites', site.site_id, 'roce'] })

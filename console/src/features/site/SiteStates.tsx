@@ -4,7 +4,7 @@ import type { Tone } from '../../ui/tone'
 import type { Site } from './siteQueries'
 
 const states: Record<Schemas['ReconciliationSiteOverview']['state'], [tone: Tone, word: string, means: string]> = {
-  ok: ['ok', 'in sync', 'MAAS is looked at regularly, and what it says is heard.'],
+  ok: ['ok', 'up to date', 'MAAS is looked at regularly, and what it says is heard.'],
   stale: ['warn', 'stale', 'MAAS has not told all that was asked for long.'],
   paused: ['idle', 'paused', 'Reconciliation does not look at this site.'],
   breaker_open: ['bad', 'breaker open', 'So much went wrong at once that nothing is quarantined until somebody decides.'],

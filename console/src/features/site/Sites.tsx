@@ -9,7 +9,7 @@ import { SelectField } from '../../ui/form'
 import { ProblemNote } from '../../ui/problem'
 import { Table, type Column } from '../../ui/table'
 import { When } from '../../ui/time'
-import { DemoSite, DemoSiteButton, DemoSiteOffer } from '../lab/DemoSite'
+import { DemoSite, DemoSiteButton, DemoSiteOffer, useLab } from '../lab/DemoSite'
 import { sitesPage, type Site } from './siteQueries'
 import { fleetQuery, reconciliationQuery } from './siteStanding'
 import { CredentialsState, NodesOf, ReconciliationState } from './SiteStates'
@@ -66,6 +66,7 @@ export default function Sites() {
 }
 
 function NoSites({ manage }: { manage: boolean }) {
+  const { lab } = useLab()
   return (
     <Empty
       title="There is no site yet"
@@ -79,6 +80,7 @@ function NoSites({ manage }: { manage: boolean }) {
       }
     >
       <p>Machines come from a site: tell the control plane where its MAAS is, write the credentials, see it checked, and onboard machines.</p>
+      {lab && <p className="mt-2">A virtual data centre runs beside this control plane: the demo site stands for it, and lets you try everything without hardware.</p>}
     </Empty>
   )
 }

@@ -63,28 +63,27 @@ export default function Skus() {
 
 function columnsFor(nodes?: Map<string, number>, ask?: (asked: Asked) => void): Column<Sku>[] {
   const actions = (s: Sku) => (
-    <span className="flex gap-1">
+    <span className="-ml-1.5 flex">
       <RowButton text="Edit" label={`Edit ${s.sku_id}`} onClick={() => ask?.({ what: 'edit', sku: s })} />
       <RowButton text={s.status === 'active' ? 'Disable' : 'Enable'} label={`${s.status === 'active' ? 'Disable' : 'Enable'} ${s.sku_id}`} onClick={() => ask?.({ what: 'status', sku: s })} />
       <RowButton text="Delete" label={`Delete ${s.sku_id}`} onClick={() => ask?.({ what: 'delete', sku: s })} />
     </span>
   )
   return [
-    { key: 'sku', title: 'SKU', width: 'minmax(13.5rem, 1fr)', cell: (s) => <span className="font-medium" title={s.sku_id}>{s.sku_id}</span> },
-    { key: 'name', title: 'Name', width: 'minmax(13rem, 1.4fr)', cell: (s) => <span title={s.display_name}>{s.display_name}</span> },
+    { key: 'sku', title: 'SKU', width: 'minmax(12.75rem, 1fr)', cell: (s) => <span className="font-medium" title={s.sku_id}>{s.sku_id}</span> },
+    { key: 'name', title: 'Name', width: 'minmax(16rem, 1.4fr)', cell: (s) => <span title={s.display_name}>{s.display_name}</span> },
     { key: 'status', title: 'Status', width: '5.5rem', cell: (s) => <Badge tone={s.status === 'active' ? 'ok' : 'warn'}>{s.status}</Badge> },
-    { key: 'gpus', title: 'GPUs', width: '7.5rem', cell: (s) => (s.gpus_total === 0 ? 'none' : `${s.gpus_total} × ${s.gpu_model}`) },
-    { key: 'shape', title: 'Rented', width: '6.5rem', cell: (s) => (s.capacity_shape === 'node' ? 'whole' : 'by the GPU') },
-    { key: 'counts', title: 'Counts', width: '5.5rem', cell: (s) => s.allowed_counts.join(', ') },
-    { key: 'price', title: 'GPU hour', width: '6.5rem', align: 'right', cell: (s) => price(s.price_minor, s.price_currency) },
+    { key: 'gpus', title: 'GPUs', width: '7.25rem', cell: (s) => (s.gpus_total === 0 ? 'none' : `${s.gpus_total} × ${s.gpu_model}`) },
+    { key: 'shape', title: 'Rented (counts)', width: '12rem', cell: (s) => `${s.capacity_shape === 'node' ? 'whole' : 'by the GPU'} (${s.allowed_counts.join(', ')})` },
+    { key: 'price', title: 'GPU hour', width: '5.75rem', align: 'right', cell: (s) => price(s.price_minor, s.price_currency) },
     {
       key: 'nodes',
       title: 'Nodes',
-      width: '4.5rem',
+      width: '4rem',
       align: 'right',
       cell: (s) => (nodes ? <NodesOfSku sku={s.sku_id} total={nodes.get(s.sku_id) ?? 0} /> : '–'),
     },
-    ...(ask ? [{ key: 'actions', title: 'Actions', width: '10.5rem', cell: actions }] : []),
+    ...(ask ? [{ key: 'actions', title: 'Actions', width: '9.75rem', cell: actions }] : []),
   ]
 }
 

@@ -165,7 +165,7 @@ function Links({ temporal }: { temporal?: string }) {
       <ul className="flex flex-col gap-1 text-sm">
         {links.map(([title, href, what]) => (
           <li key={href}>
-            <a href={href} target="_blank" rel="noreferrer" className="text-accent underline-offset-2 hover:underline">
+            <a href={href} target="_blank" rel="noreferrer" className="text-accent underline decoration-current/40 underline-offset-2 hover:decoration-current">
               {title}
             </a>{' '}
             <span className="text-muted">{what}</span>
