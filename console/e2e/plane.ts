@@ -41,7 +41,7 @@ export async function up(extra: string[] = []) {
     provider.stop()
     rmSync(state, { recursive: true, force: true })
   }
-  return { url, token, state, down }
+  return { url, token, state, down, pid: gpuaas.pid ?? 0 }
 }
 
 /** Each test finds the control plane here. */
@@ -51,6 +51,9 @@ export const plane = {
   },
   get token() {
     return found('GPUAAS_CONSOLE_TOKEN')
+  },
+  get pid() {
+    return Number(found('GPUAAS_CONSOLE_PID'))
   },
 }
 
@@ -64,5 +67,6 @@ export default async function setup() {
   const running = await up()
   process.env.GPUAAS_CONSOLE_URL = running.url
   process.env.GPUAAS_CONSOLE_TOKEN = running.token
+  process.env.GPUAAS_CONSOLE_PID = String(running.pid)
   return running.down
 }

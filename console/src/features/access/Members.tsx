@@ -10,7 +10,7 @@ import { ProblemNote } from '../../ui/problem'
 import { When } from '../../ui/time'
 import { say } from '../../ui/toast'
 import { words } from '../../ui/tone'
-import { ConfirmDialog } from '../site/ConfirmDialog'
+import { ConfirmDialog } from '../../ui/confirm'
 import { roleMeans, type Role } from './roles'
 
 type Member = Schemas['IdentityMemberView']

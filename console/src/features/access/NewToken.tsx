@@ -7,7 +7,7 @@ import { CheckField, SelectField, TextField } from '../../ui/form'
 import { ProblemNote } from '../../ui/problem'
 import { exact } from '../../ui/time'
 import { words } from '../../ui/tone'
-import { Copy } from '../node/Copy'
+import { Copy } from '../../ui/copy'
 import { byArea } from './roles'
 
 export type NewTokenBody = Schemas['IdentityNewTokenBody']

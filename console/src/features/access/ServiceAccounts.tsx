@@ -9,7 +9,7 @@ import { ProblemNote } from '../../ui/problem'
 import { When } from '../../ui/time'
 import { say } from '../../ui/toast'
 import { words } from '../../ui/tone'
-import { ConfirmDialog } from '../site/ConfirmDialog'
+import { ConfirmDialog } from '../../ui/confirm'
 import { permissionsOf, projectRoles, roleMeans, type ProjectRole } from './roles'
 import { Tokens } from './Tokens'
 

@@ -6,7 +6,7 @@ import { Badge, Button, Card, Loading } from '../../ui/basics'
 import { ProblemNote } from '../../ui/problem'
 import { useNow, When } from '../../ui/time'
 import { say } from '../../ui/toast'
-import { ConfirmDialog } from '../site/ConfirmDialog'
+import { ConfirmDialog } from '../../ui/confirm'
 import { NewToken, type NewTokenBody } from './NewToken'
 
 type Token = Schemas['IdentityTokenView']

@@ -8,9 +8,10 @@ import { ProblemNote } from '../../ui/problem'
 import { When } from '../../ui/time'
 import { words } from '../../ui/tone'
 import { Diagnostics, Explanation, Observed, WorkflowLink } from '../job/Explanation'
+import { whileItLasts } from '../job/job'
 import { Ledger } from '../job/Ledger'
 import { useProfiles, useSites } from '../job/lookups'
-import { largestPage, readAll } from '../job/readall'
+import { largestPage, readAll } from '../../api/readall'
 import { RecoveryActions } from '../job/RecoveryActions'
 import { Standing } from '../job/Standing'
 import { Timeline } from '../job/Timeline'
@@ -26,7 +27,7 @@ type Detail = Schemas['DecommissionDetailView']
 export default function DecommissionPage() {
   const id = useParam('decommissionId')
   const path = { decommission_id: id }
-  const detail = useQuery({ queryKey: ['decommissions', id], queryFn: () => got(api.GET('/api/v1/admin/decommissions/{decommission_id}', { params: { path } })) })
+  const detail = useQuery({ queryKey: ['decommissions', id], queryFn: () => got(api.GET('/api/v1/admin/decommissions/{decommission_id}', { params: { path } })), refetchInterval: whileItLasts })
   const events = useQuery({ queryKey: ['decommissions', id, 'events'], queryFn: () => readAll((cursor) => got(api.GET('/api/v1/admin/decommissions/{decommission_id}/events', { params: { path, query: { cursor, page_size: largestPage } } }))) })
   const back = <TextLink to="/decommissions">Turnover</TextLink>
   if (detail.error) {
@@ -64,7 +65,7 @@ function Shown({ of, events }: { of: Detail; events: Detail['events'] }) {
         <div className="flex min-w-0 flex-col gap-4">
           <Explanation of={of.explanation} failure={of.failure} />
           <FollowUps of={of.follow_ups} />
-          <RecoveryActions actions={of.explanation.actions} hostname={of.hostname} status={of.status} may={may('decommission:manage')} act={(action, reason) => recover(of.decommission_id, action, reason)} onDone={again} />
+          <RecoveryActions actions={of.explanation.actions} recommended={of.recommended_action} hostname={of.hostname} status={of.status} may={may('decommission:manage')} act={(action, reason) => recover(of.decommission_id, action, reason)} onDone={again} />
           <OverrideOffer of={of} onDone={again} />
           <Timeline job={of} stages={stages} events={events} />
         </div>

@@ -111,7 +111,7 @@ function DecommissionTable({ label, pages, parked, empty }: { label: string; pag
   const stagesOf = (d: Decommission) => known.find((k) => k.mode === d.mode)?.stages ?? []
   const columns: Column<Decommission>[] = [
     { key: 'hostname', title: 'Node', width: 'minmax(8rem, 1fr)', cell: (d) => <TextLink to={`/decommissions/${d.decommission_id}`}>{d.hostname}</TextLink> },
-    { key: 'mode', title: 'Mode', width: '9rem', cell: (d) => modeWords(d.mode).title },
+    { key: 'mode', title: 'Mode', width: '10.5rem', cell: (d) => modeWords(d.mode).title },
     { key: 'status', title: 'Status', width: '9.5rem', cell: (d) => <State of="job" is={d.status} /> },
     { key: 'bar', title: 'Stages', width: 'minmax(8rem, 1fr)', cell: (d) => <StageBar status={d.status} stage={d.current_stage} stages={stagesOf(d)} /> },
     { key: 'stage', title: 'Stage', width: 'minmax(10rem, 1.4fr)', cell: (d) => <StageName row={d} title={stagesOf(d).find((s) => s.name === d.current_stage)?.title} /> },
@@ -123,7 +123,7 @@ function DecommissionTable({ label, pages, parked, empty }: { label: string; pag
 const plainColumns: Column<Decommission>[] = [
   { key: 'took', title: 'Took', width: '7rem', align: 'right', cell: (d) => <Spent row={d} /> },
   { key: 'reason', title: 'Why', width: 'minmax(8rem, 1.4fr)', cell: (d) => <span title={d.reason}>{d.reason}</span> },
-  { key: 'left', title: 'Left to do', width: '7rem', cell: (d) => (d.follow_ups.length > 0 ? <Badge tone="warn">{d.follow_ups.length} to do</Badge> : '') },
+  { key: 'left', title: 'Left to do', width: '6rem', cell: (d) => (d.follow_ups.length > 0 ? <Badge tone="warn">{d.follow_ups.length} to do</Badge> : '') },
   { key: 'asked', title: 'Asked for', width: '7rem', cell: (d) => <When at={d.requested_at} /> },
 ]
 
@@ -147,7 +147,7 @@ function BatchTable({ rows, more, siteName }: { rows: DecommissionBatch[]; more?
   const navigate = useNavigate()
   const columns: Column<DecommissionBatch>[] = [
     { key: 'asked', title: 'Batch', width: 'minmax(8rem, 1fr)', cell: (b) => <TextLink to={`/decommission-batches/${b.batch_id}`}><When at={b.requested_at} /></TextLink> },
-    { key: 'mode', title: 'Mode', width: '9rem', cell: (b) => modeWords(b.mode).title },
+    { key: 'mode', title: 'Mode', width: '10.5rem', cell: (b) => modeWords(b.mode).title },
     { key: 'state', title: 'State', width: '7rem', cell: (b) => <Badge tone={b.state === 'settled' && b.failed > 0 ? 'bad' : batchTones[b.state]}>{b.state}</Badge> },
     { key: 'progress', title: 'Progress', width: 'minmax(9rem, 1.5fr)', cell: (b) => <BatchProgress total={b.total} succeeded={b.succeeded} failed={b.failed} /> },
     { key: 'parked', title: 'Parked', width: '5.5rem', align: 'right', cell: (b) => <span className={b.failed > 0 ? 'text-bad' : ''}>{b.failed}</span> },

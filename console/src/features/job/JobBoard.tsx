@@ -70,7 +70,7 @@ export function Expected({ row, stages }: { row: Job; stages: Stage[] }) {
 }
 
 function Trouble({ row, to }: { row: Job; to: string }) {
-  if (!isParked(row.status)) return row.pending_action ? <span className="text-muted">asked for: {actionTitle(row.pending_action)}</span> : null
+  if (!isParked(row.status)) return row.pending_action && !isOver(row.status) ? <span className="text-muted">asked for: {actionTitle(row.pending_action)}</span> : null
   return (
     <span className="flex min-w-0 items-center gap-2">
       {row.recommended_action && (

@@ -1,4 +1,4 @@
-import { useState } from 'react'
+import { useEffect, useRef, useState } from 'react'
 import { Badge, Button, Card, Code } from '../../ui/basics'
 import { ReasonDialog } from '../../ui/dialog'
 import { say } from '../../ui/toast'
@@ -13,6 +13,8 @@ const safety: Record<ExplainedAction['safety'], { tone: Tone; text: string }> = 
 
 type Props = {
   actions: ExplainedAction[]
+  /** What an operator does best now; without it nothing has to be done. */
+  recommended?: string
   hostname: string
   status: JobStatus
   may: boolean
@@ -21,18 +23,23 @@ type Props = {
 }
 
 /** RecoveryActions are what an operator can do now, the best first, with what each will do. */
-export function RecoveryActions({ actions, hostname, status, may, act, onDone }: Props) {
+export function RecoveryActions({ actions, recommended, hostname, status, may, act, onDone }: Props) {
   const [asked, setAsked] = useState<ExplainedAction>()
+  const place = useRef<HTMLDivElement>(null)
+  // Boards lead here; when the page is opened, this is not in it yet.
+  useEffect(() => {
+    if (window.location.hash === '#actions') place.current?.scrollIntoView()
+  }, [])
   const legal = actions.filter((a) => a.legal).sort((a, b) => (a.rank ?? 99) - (b.rank ?? 99))
   const others = actions.filter((a) => !a.legal)
   if (legal.length === 0 && isOver(status)) return null
   return (
-    <div id="actions" className="scroll-mt-4">
+    <div id="actions" ref={place} className="scroll-mt-4">
       <Card title="What can be done now">
-        {legal.length === 0 && <p className="text-sm text-muted">Nothing: it goes on by itself.</p>}
+        {!recommended && !isOver(status) && <p className="pb-3 text-sm text-muted">It goes on by itself: nothing has to be done.</p>}
         <ol className="flex flex-col divide-y divide-line">
           {legal.map((a) => (
-            <Offer key={a.action} action={a} may={may} onAsk={() => setAsked(a)} />
+            <Offer key={a.action} action={a} best={a.action === recommended} may={may} onAsk={() => setAsked(a)} />
           ))}
         </ol>
         {others.length > 0 && !isOver(status) && <NotNow actions={others} />}
@@ -65,8 +72,7 @@ export function RecoveryActions({ actions, hostname, status, may, act, onDone }:
   )
 }
 
-function Offer({ action, may, onAsk }: { action: ExplainedAction; may: boolean; onAsk: () => void }) {
-  const best = action.rank === 1
+function Offer({ action, best, may, onAsk }: { action: ExplainedAction; best: boolean; may: boolean; onAsk: () => void }) {
   return (
     <li className="flex flex-wrap items-start justify-between gap-x-4 gap-y-2 py-3 first:pt-0 last:pb-0">
       <div className="min-w-0 flex-1 basis-64">

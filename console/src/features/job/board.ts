@@ -3,7 +3,7 @@ import { useCallback, useEffect, useRef, useState, useSyncExternalStore } from '
 import { useEvents, type LiveEvent } from '../../api/live'
 import { BoardStore, isCertain, patched } from './boardstore'
 import type { Job, JobHappening, Stage } from './job'
-import { readAll } from './readall'
+import { readAll } from '../../api/readall'
 
 // Events keep the board up to date; reading it now and then corrects what they do not say.
 const readEvery = 15_000

@@ -42,7 +42,8 @@ describe('patched', () => {
     expect(goesOn.failure).toBeUndefined()
     expect(goesOn.parked_at).toBeUndefined()
   })
-  it('has ended when the job is over', () => {
+  it('has ended when the job is over, and nothing that was asked for is open', () => {
+    expect(patched(row('a', { pending_action: 'cancel' }), said({ status: 'cancelled', stage_status: 'compensated' }), stages, at).pending_action).toBeUndefined()
     expect(patched(row('a'), said({ status: 'completed', stage: 'prove', stage_status: 'succeeded' }), stages, at)).toMatchObject({ status: 'completed', current_stage: 'prove', completed_at: at })
   })
 })

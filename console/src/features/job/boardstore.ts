@@ -17,6 +17,8 @@ export function patched<T extends Job>(row: T, said: JobHappening, stages: Stage
   next.current_attempt = passed ? 1 : said.attempt || row.current_attempt
   if (!row.started_at && said.status !== 'pending') next.started_at = at
   next.failure = isParked(said.status) ? { failure_class: said.failure_class ?? '', error_code: said.error_code ?? '', error_message: said.stage_status === 'action' ? (row.failure?.error_message ?? said.message ?? '') : (said.message ?? '') } : undefined
+  // What was asked for is done when the job stands still.
+  if (isParked(said.status) || isOver(said.status)) next.pending_action = undefined
   next.parked_at = isParked(said.status) ? (row.parked_at ?? at) : undefined
   if (isOver(said.status)) next.completed_at = at
   return next

@@ -89,3 +89,9 @@ const actionTitles: Record<ActionName, string> = {
 export function actionTitle(action: string): string {
   return action in actionTitles ? actionTitles[action as ActionName] : action.replaceAll('_', ' ')
 }
+
+/** whileItLasts has a job read now and then until it is over: its explanation says how long things have taken. */
+export function whileItLasts(query: { state: { data?: { status: JobStatus } } }): number | false {
+  const { data } = query.state
+  return data && !isOver(data.status) ? 15_000 : false
+}

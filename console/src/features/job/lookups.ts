@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { api, got } from '../../api/client'
 import { useMay } from '../../app/session'
 import { allSitesQuery } from '../site/siteQueries'
-import { readAll, largestPage } from './readall'
+import { readAll, largestPage } from '../../api/readall'
 
 /** useSites is all sites, for names and choices; empty for those who may not see them. */
 export function useSites() {

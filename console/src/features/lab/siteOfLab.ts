@@ -1,5 +1,6 @@
 import { api, got, type Schemas } from '../../api/client'
-import { allOf, allSitesQuery, defaultProfile, ifMatch, type Site } from '../site/siteQueries'
+import { readAll } from '../../api/readall'
+import { allSitesQuery, defaultProfile, ifMatch, type Site } from '../site/siteQueries'
 import { sameAddress, type Lab } from './lab'
 
 /** One step of making the demo site. */
@@ -81,7 +82,7 @@ async function theSite(lab: Lab): Promise<[Site, string]> {
 
 async function theProfile(lab: Lab, site: Site): Promise<[undefined, string]> {
   const path = { site_id: site.site_id }
-  const profiles = await allOf((cursor) => got(api.GET('/api/v1/admin/maas-sites/{site_id}/profiles', { params: { path, query: { cursor } } })))
+  const { rows: profiles } = await readAll((cursor) => got(api.GET('/api/v1/admin/maas-sites/{site_id}/profiles', { params: { path, query: { cursor } } })))
   const usual = profiles.find((p) => p.name === defaultProfile)
   if (!usual) throw new Error(`The site ${site.name} has no profile ${defaultProfile}.`)
   if (usual.distro_series === lab.image && usual.batch_max_parallel === lab.max_parallel) return [undefined, `It deploys ${lab.image} already.`]

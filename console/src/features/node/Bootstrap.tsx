@@ -3,7 +3,7 @@ import type { Schemas } from '../../api/client'
 import { Button, Code, Facts, LinkButton, Note } from '../../ui/basics'
 import { CheckField } from '../../ui/form'
 import { exact, When } from '../../ui/time'
-import { Copy } from './Copy'
+import { Copy } from '../../ui/copy'
 
 /** Bootstrap shows what makes a machine part of the fleet. It is a secret, and shown this once. */
 export function Bootstrap({ bootstrap, nodeId, onClose }: { bootstrap: Schemas['NodeBootstrapView']; nodeId?: string; onClose: () => void }) {

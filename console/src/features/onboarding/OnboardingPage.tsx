@@ -7,9 +7,10 @@ import { Badge, Card, Code, Facts, Loading, Page, State, TextLink } from '../../
 import { ProblemNote } from '../../ui/problem'
 import { When } from '../../ui/time'
 import { Diagnostics, Explanation, Observed, WorkflowLink } from '../job/Explanation'
+import { whileItLasts } from '../job/job'
 import { Ledger } from '../job/Ledger'
 import { useProfiles, useSites } from '../job/lookups'
-import { largestPage, readAll } from '../job/readall'
+import { largestPage, readAll } from '../../api/readall'
 import { RecoveryActions } from '../job/RecoveryActions'
 import { Standing } from '../job/Standing'
 import { Timeline } from '../job/Timeline'
@@ -22,7 +23,7 @@ type Detail = Schemas['OnboardingDetailView']
 export default function OnboardingPage() {
   const id = useParam('onboardingId')
   const path = { onboarding_id: id }
-  const detail = useQuery({ queryKey: ['onboardings', id], queryFn: () => got(api.GET('/api/v1/admin/onboardings/{onboarding_id}', { params: { path } })) })
+  const detail = useQuery({ queryKey: ['onboardings', id], queryFn: () => got(api.GET('/api/v1/admin/onboardings/{onboarding_id}', { params: { path } })), refetchInterval: whileItLasts })
   const events = useQuery({ queryKey: ['onboardings', id, 'events'], queryFn: () => readAll((cursor) => got(api.GET('/api/v1/admin/onboardings/{onboarding_id}/events', { params: { path, query: { cursor, page_size: largestPage } } }))) })
   const back = <TextLink to="/onboardings">Onboarding</TextLink>
   if (detail.error) {
@@ -59,6 +60,7 @@ function Shown({ of, events }: { of: Detail; events: Detail['events'] }) {
           <Explanation of={of.explanation} failure={of.failure} />
           <RecoveryActions
             actions={of.explanation.actions}
+            recommended={of.recommended_action}
             hostname={of.hostname}
             status={of.status}
             may={may('onboarding:manage')}

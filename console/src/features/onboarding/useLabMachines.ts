@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useEffect, useRef } from 'react'
 import { api, got } from '../../api/client'
 import { freeMachines, labQuery, machinesQuery } from '../lab/lab'
-import { largestPage, readAll } from '../job/readall'
+import { largestPage, readAll } from '../../api/readall'
 import type { Machine } from './machines'
 
 export type FromLab = { siteUrl: string; sku: string; machines: Machine[] }

@@ -29,7 +29,7 @@ export function FindingCard({ finding: f, ofNode, advised }: { finding: Finding;
           since <When at={f.opened_at} />
         </span>
       </header>
-      <p className="mt-1.5 text-sm first-letter:uppercase">{f.message}</p>
+      <p className="mt-1.5 text-sm">{f.message}</p>
       <dl className="mt-2 flex flex-wrap gap-x-8 gap-y-1 text-sm">
         <Pair name="Observed">{f.observed}</Pair>
         <Pair name="Expected">{f.expected}</Pair>

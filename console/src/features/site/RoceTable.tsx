@@ -10,9 +10,9 @@ import { ProblemNote } from '../../ui/problem'
 import { Table, type Column } from '../../ui/table'
 import { When } from '../../ui/time'
 import { say } from '../../ui/toast'
-import { ConfirmDialog } from './ConfirmDialog'
+import { ConfirmDialog } from '../../ui/confirm'
 import { RoceImport } from './RoceImport'
-import { RowButton } from './RowButton'
+import { RowButton } from '../../ui/rowbutton'
 import type { Site } from './siteQueries'
 
 type Assignment = Schemas['SiteAssignmentView']

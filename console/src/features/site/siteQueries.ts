@@ -1,4 +1,5 @@
 import { api, got, type Schemas } from '../../api/client'
+import { readAll } from '../../api/readall'
 
 export type Site = Schemas['SiteView']
 export type Profile = Schemas['SiteProfileView']
@@ -9,22 +10,10 @@ export const defaultProfile = 'default'
 /** ifMatch names the version that a change is based on, as the entity tag does. */
 export const ifMatch = (of: { version: number }) => ({ 'If-Match': `"${of.version}"` })
 
-/** allOf reads a list to its end: for those that are short, and have to be known whole. */
-export async function allOf<T>(read: (cursor: string | undefined) => Promise<{ items: T[]; next_cursor?: string }>): Promise<T[]> {
-  const out: T[] = []
-  let cursor: string | undefined
-  do {
-    const page = await read(cursor)
-    out.push(...page.items)
-    cursor = page.next_cursor
-  } while (cursor)
-  return out
-}
-
 export const sitesPage = (cursor: string | undefined, status?: Site['status']) => got(api.GET('/api/v1/admin/maas-sites', { params: { query: { cursor, status, page_size: 200 } } }))
 
 /** allSitesQuery is every site, for choosing one. */
-export const allSitesQuery = { queryKey: ['sites', 'all'], queryFn: () => allOf((cursor) => sitesPage(cursor)) }
+export const allSitesQuery = { queryKey: ['sites', 'all'], queryFn: async () => (await readAll((cursor) => sitesPage(cursor))).rows }
 
 export const siteQuery = (siteId: string) => ({
   queryKey: ['sites', siteId],
@@ -35,7 +24,7 @@ export const siteQuery = (siteId: string) => ({
 export const profilesQuery = (siteId: string) => ({
   queryKey: ['sites', siteId, 'profiles'],
   queryFn: async () => {
-    const all = await allOf((cursor) => got(api.GET('/api/v1/admin/maas-sites/{site_id}/profiles', { params: { path: { site_id: siteId }, query: { cursor, page_size: 200 } } })))
+    const { rows: all } = await readAll((cursor) => got(api.GET('/api/v1/admin/maas-sites/{site_id}/profiles', { params: { path: { site_id: siteId }, query: { cursor, page_size: 200 } } })))
     return all.sort((a, b) => Number(b.name === defaultProfile) - Number(a.name === defaultProfile) || a.name.localeCompare(b.name))
   },
 })

@@ -1,5 +1,5 @@
 import { useState } from 'react'
-import { Button } from '../../ui/basics'
+import { Button } from './basics'
 
 /** Copy puts text on the clipboard. Pages that came by plain HTTP have none to write to: then the text is selected, and the keys copy it. */
 export function Copy({ text, from, label = 'Copy' }: { text: string; from: () => Element | null; label?: string }) {

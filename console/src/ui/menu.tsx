@@ -1,5 +1,5 @@
 import { useEffect, useId, useRef, useState, type KeyboardEvent, type ReactNode } from 'react'
-import { Button } from '../../ui/basics'
+import { Button } from './basics'
 
 export type Entry = { key: string; title: ReactNode; hint?: string; onSelect: () => void }
 

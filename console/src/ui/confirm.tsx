@@ -1,9 +1,9 @@
 import { useMutation } from '@tanstack/react-query'
 import { useState, type ReactNode, type SyntheticEvent } from 'react'
-import { Button } from '../../ui/basics'
-import { Dialog } from '../../ui/dialog'
-import { TextField } from '../../ui/form'
-import { ProblemNote } from '../../ui/problem'
+import { Button } from './basics'
+import { Dialog } from './dialog'
+import { TextField } from './form'
+import { ProblemNote } from './problem'
 
 type Props = {
   title: string
