@@ -170,6 +170,7 @@ var errands = []struct {
 	{"fleet-map-json", "fleet map -o json"},
 	{"node-list", "node list --status active"},
 	{"node-list-sorted", "node list --status active,offline --site dc1 --search c07 --sort last_agent_contact_at --order desc"},
+	{"node-list-narrowed", "node list --agent unknown_build --held true --tainted false"},
 	{"node-show", "node show c07u31"},
 	{"node-show-at", "node show c07u31 --at 2h"},
 	{"node-history", "node history " + nodeID},

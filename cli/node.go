@@ -227,12 +227,18 @@ func (a *app) nodeListCommand() *cobra.Command {
 			schedulable := f.String("schedulable", "", "only nodes that are schedulable (true), or are not (false)")
 			mode := f.String("onboarded", "", "only nodes that were onboarded so: manual or maas")
 			drift := f.String("drift", "", "only nodes whose agent is so, such as version_drift")
+			agent := f.String("agent", "", "only nodes whose agent is so: current, drift or unknown_build")
+			held := f.String("held", "", "only nodes that are kept out of scheduling (true), or are not (false)")
+			tainted := f.String("tainted", "", "only nodes that are not proven clean (true), or the others (false)")
 			sort := f.String("sort", "", "sort by hostname, status, status_changed_at, last_agent_contact_at, sku, region_code or created_at")
 			order := f.String("order", "", "which way to sort: asc or desc")
 			complete(cmd, "sort", "hostname", "status", "status_changed_at", "last_agent_contact_at", "sku", "region_code", "created_at")
 			complete(cmd, "order", "asc", "desc")
 			complete(cmd, "status", "bootstrap_issued", "enrolling", "active", "offline", "quarantined", "draining", "retired", "removing", "deleted")
 			complete(cmd, "schedulable", "true", "false")
+			complete(cmd, "held", "true", "false")
+			complete(cmd, "tainted", "true", "false")
+			complete(cmd, "agent", "current", "drift", "unknown_build")
 			complete(cmd, "onboarded", "manual", "maas")
 			complete(cmd, "drift", driftStates()...)
 			l := addListFlags(cmd, 0)
@@ -243,6 +249,9 @@ func (a *app) nodeListCommand() *cobra.Command {
 					Schedulable:    givenAs[apiclient.ListNodesParamsSchedulable](s, "schedulable", schedulable),
 					OnboardingMode: givenAs[apiclient.ListNodesParamsOnboardingMode](s, "onboarded", mode),
 					DriftState:     givenAs[apiclient.ListNodesParamsDriftState](s, "drift", drift),
+					Agent:          givenAs[apiclient.ListNodesParamsAgent](s, "agent", agent),
+					Held:           givenAs[apiclient.ListNodesParamsHeld](s, "held", held),
+					Tainted:        givenAs[apiclient.ListNodesParamsTainted](s, "tainted", tainted),
 					Sort:           givenAs[apiclient.ListNodesParamsSort](s, "sort", sort),
 					Order:          givenAs[apiclient.ListNodesParamsOrder](s, "order", order),
 				}

@@ -35,7 +35,7 @@ export async function pages(): Promise<Page[]> {
     { name: 'certificates', path: '/certificates' },
     { name: 'certificate', path: `/certificates/${await first('/api/v1/admin/certificates', 'certificate_id')}` },
     { name: 'drift', path: '/drift' },
-    { name: 'drift-node', path: `/drift/${await first('/api/v1/admin/reconciliation/findings', 'node_id')}` },
+    { name: 'drift-node', path: `/drift/${await first('/api/v1/admin/nodes?hostname=gpu-00005', 'node_id')}` },
     { name: 'tasks', path: '/tasks' },
     { name: 'task', path: `/tasks/${await first('/api/v1/admin/node-tasks', 'task_id')}` },
     { name: 'events', path: '/events' },

@@ -4092,6 +4092,63 @@ func (e GetFleetSummaryParamsDriftState) Valid() bool {
 	}
 }
 
+// Defines values for GetFleetSummaryParamsAgent.
+const (
+	GetFleetSummaryParamsAgentCurrent      GetFleetSummaryParamsAgent = "current"
+	GetFleetSummaryParamsAgentDrift        GetFleetSummaryParamsAgent = "drift"
+	GetFleetSummaryParamsAgentUnknownBuild GetFleetSummaryParamsAgent = "unknown_build"
+)
+
+// Valid indicates whether the value is a known member of the GetFleetSummaryParamsAgent enum.
+func (e GetFleetSummaryParamsAgent) Valid() bool {
+	switch e {
+	case GetFleetSummaryParamsAgentCurrent:
+		return true
+	case GetFleetSummaryParamsAgentDrift:
+		return true
+	case GetFleetSummaryParamsAgentUnknownBuild:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GetFleetSummaryParamsHeld.
+const (
+	GetFleetSummaryParamsHeldFalse GetFleetSummaryParamsHeld = "false"
+	GetFleetSummaryParamsHeldTrue  GetFleetSummaryParamsHeld = "true"
+)
+
+// Valid indicates whether the value is a known member of the GetFleetSummaryParamsHeld enum.
+func (e GetFleetSummaryParamsHeld) Valid() bool {
+	switch e {
+	case GetFleetSummaryParamsHeldFalse:
+		return true
+	case GetFleetSummaryParamsHeldTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GetFleetSummaryParamsTainted.
+const (
+	GetFleetSummaryParamsTaintedFalse GetFleetSummaryParamsTainted = "false"
+	GetFleetSummaryParamsTaintedTrue  GetFleetSummaryParamsTainted = "true"
+)
+
+// Valid indicates whether the value is a known member of the GetFleetSummaryParamsTainted enum.
+func (e GetFleetSummaryParamsTainted) Valid() bool {
+	switch e {
+	case GetFleetSummaryParamsTaintedFalse:
+		return true
+	case GetFleetSummaryParamsTaintedTrue:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ListMaasSitesParamsStatus.
 const (
 	ListMaasSitesParamsStatusActive   ListMaasSitesParamsStatus = "active"
@@ -4232,16 +4289,16 @@ func (e ListNodesParamsStatus) Valid() bool {
 
 // Defines values for ListNodesParamsSchedulable.
 const (
-	False ListNodesParamsSchedulable = "false"
-	True  ListNodesParamsSchedulable = "true"
+	ListNodesParamsSchedulableFalse ListNodesParamsSchedulable = "false"
+	ListNodesParamsSchedulableTrue  ListNodesParamsSchedulable = "true"
 )
 
 // Valid indicates whether the value is a known member of the ListNodesParamsSchedulable enum.
 func (e ListNodesParamsSchedulable) Valid() bool {
 	switch e {
-	case False:
+	case ListNodesParamsSchedulableFalse:
 		return true
-	case True:
+	case ListNodesParamsSchedulableTrue:
 		return true
 	default:
 		return false
@@ -4287,6 +4344,63 @@ func (e ListNodesParamsDriftState) Valid() bool {
 	case ListNodesParamsDriftStateUnknown:
 		return true
 	case ListNodesParamsDriftStateVersionDrift:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListNodesParamsAgent.
+const (
+	ListNodesParamsAgentCurrent      ListNodesParamsAgent = "current"
+	ListNodesParamsAgentDrift        ListNodesParamsAgent = "drift"
+	ListNodesParamsAgentUnknownBuild ListNodesParamsAgent = "unknown_build"
+)
+
+// Valid indicates whether the value is a known member of the ListNodesParamsAgent enum.
+func (e ListNodesParamsAgent) Valid() bool {
+	switch e {
+	case ListNodesParamsAgentCurrent:
+		return true
+	case ListNodesParamsAgentDrift:
+		return true
+	case ListNodesParamsAgentUnknownBuild:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListNodesParamsHeld.
+const (
+	ListNodesParamsHeldFalse ListNodesParamsHeld = "false"
+	ListNodesParamsHeldTrue  ListNodesParamsHeld = "true"
+)
+
+// Valid indicates whether the value is a known member of the ListNodesParamsHeld enum.
+func (e ListNodesParamsHeld) Valid() bool {
+	switch e {
+	case ListNodesParamsHeldFalse:
+		return true
+	case ListNodesParamsHeldTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListNodesParamsTainted.
+const (
+	ListNodesParamsTaintedFalse ListNodesParamsTainted = "false"
+	ListNodesParamsTaintedTrue  ListNodesParamsTainted = "true"
+)
+
+// Valid indicates whether the value is a known member of the ListNodesParamsTainted enum.
+func (e ListNodesParamsTainted) Valid() bool {
+	switch e {
+	case ListNodesParamsTaintedFalse:
+		return true
+	case ListNodesParamsTaintedTrue:
 		return true
 	default:
 		return false
@@ -6353,7 +6467,7 @@ type FleetviewSummary struct {
 	// ByStatus Nodes by their state.
 	ByStatus FleetviewStatusCounts `json:"by_status"`
 
-	// Findings Findings of reconciliation that are not over. Those that are not about a node are counted unless sku, q or drift_state narrows.
+	// Findings Findings of reconciliation that are not over. Those that are not about a node are counted unless something but region_code and site_id narrows.
 	Findings FleetviewFindingCounts `json:"findings"`
 
 	// GpusTotal GPUs of them all.
@@ -10203,10 +10317,28 @@ type GetFleetSummaryParams struct {
 
 	// DriftState Only nodes whose agent is so.
 	DriftState *GetFleetSummaryParamsDriftState `form:"drift_state,omitempty" json:"drift_state,omitempty"`
+
+	// Agent Only nodes whose agent is what it should be, or is not, or of which nobody can tell what it was built of, or that have none yet; each node is in one of them.
+	Agent *GetFleetSummaryParamsAgent `form:"agent,omitempty" json:"agent,omitempty"`
+
+	// Held Only nodes that an operator or an operation keeps out of scheduling, or only others.
+	Held *GetFleetSummaryParamsHeld `form:"held,omitempty" json:"held,omitempty"`
+
+	// Tainted Only nodes not proven clean since a tenant had access or they were found unclean, or only others.
+	Tainted *GetFleetSummaryParamsTainted `form:"tainted,omitempty" json:"tainted,omitempty"`
 }
 
 // GetFleetSummaryParamsDriftState defines parameters for GetFleetSummary.
 type GetFleetSummaryParamsDriftState string
+
+// GetFleetSummaryParamsAgent defines parameters for GetFleetSummary.
+type GetFleetSummaryParamsAgent string
+
+// GetFleetSummaryParamsHeld defines parameters for GetFleetSummary.
+type GetFleetSummaryParamsHeld string
+
+// GetFleetSummaryParamsTainted defines parameters for GetFleetSummary.
+type GetFleetSummaryParamsTainted string
 
 // GetFleetMapParams defines parameters for GetFleetMap.
 type GetFleetMapParams struct {
@@ -10431,6 +10563,15 @@ type ListNodesParams struct {
 
 	// DriftState Only nodes whose agent is so.
 	DriftState *ListNodesParamsDriftState `form:"drift_state,omitempty" json:"drift_state,omitempty"`
+
+	// Agent Only nodes whose agent is what it should be, or is not, or of which nobody can tell what it was built of, or that have none yet; each node is in one of them.
+	Agent *ListNodesParamsAgent `form:"agent,omitempty" json:"agent,omitempty"`
+
+	// Held Only nodes that an operator or an operation keeps out of scheduling, or only others.
+	Held *ListNodesParamsHeld `form:"held,omitempty" json:"held,omitempty"`
+
+	// Tainted Only nodes not proven clean since a tenant had access or they were found unclean, or only others.
+	Tainted *ListNodesParamsTainted `form:"tainted,omitempty" json:"tainted,omitempty"`
 }
 
 // ListNodesParamsSort defines parameters for ListNodes.
@@ -10450,6 +10591,15 @@ type ListNodesParamsOnboardingMode string
 
 // ListNodesParamsDriftState defines parameters for ListNodes.
 type ListNodesParamsDriftState string
+
+// ListNodesParamsAgent defines parameters for ListNodes.
+type ListNodesParamsAgent string
+
+// ListNodesParamsHeld defines parameters for ListNodes.
+type ListNodesParamsHeld string
+
+// ListNodesParamsTainted defines parameters for ListNodes.
+type ListNodesParamsTainted string
 
 // CreateNodeParams defines parameters for CreateNode.
 type CreateNodeParams struct {
@@ -18965,6 +19115,42 @@ func NewGetFleetSummaryRequest(server string, params *GetFleetSummaryParams) (*h
 
 		}
 
+		if params.Agent != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "agent", *params.Agent, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Held != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "held", *params.Held, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Tainted != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "tainted", *params.Tainted, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if encoded := queryValues.Encode(); encoded != "" {
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
@@ -20763,6 +20949,42 @@ func NewListNodesRequest(server string, params *ListNodesParams) (*http.Request,
 		if params.DriftState != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "drift_state", *params.DriftState, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Agent != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "agent", *params.Agent, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Held != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "held", *params.Held, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Tainted != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "tainted", *params.Tainted, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {

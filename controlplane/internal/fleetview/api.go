@@ -46,6 +46,7 @@ type SummaryInput struct {
 	SKU   string     `query:"sku" maxLength:"63" doc:"Only nodes of this kind."`
 	Q     string     `query:"q" maxLength:"253" doc:"Only nodes that have this in their hostname or host, whatever the case, or whose id starts so."`
 	Drift node.Drift `query:"drift_state" enum:"in_sync,version_drift,config_drift,certificate_only_repair_needed,unknown" doc:"Only nodes whose agent is so."`
+	node.Narrowed
 }
 
 // Map is the whole fleet, node by node.
@@ -97,6 +98,7 @@ func (s *Service) Register(api *httpapi.API) {
 			return nil, err
 		}
 		f.SKU, f.Search, f.Drift = in.SKU, strings.ToLower(in.Q), in.Drift
+		f.Agent, f.Held, f.Tainted = in.Agent, node.Wanted(in.Held), node.Wanted(in.Tainted)
 		found, err := s.Summary(ctx, f)
 		return &httpapi.Plain[Summary]{Body: found}, err
 	})

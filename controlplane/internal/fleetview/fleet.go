@@ -17,11 +17,25 @@ type Filter struct {
 	Site       id.Site
 	Search     string // part of hostname or host, or beginning of the id; lower case
 	Drift      node.Drift
+	Agent      node.AgentState
+	Held       *bool
+	Tainted    *bool
 }
 
 // byNode reports whether it is a property of nodes that narrows, so that what is
 // not about a node does not fit.
-func (f Filter) byNode() bool { return f.SKU != "" || f.Search != "" || f.Drift != "" }
+func (f Filter) byNode() bool { return f.SKU != "" || f.Search != "" || f.byCondition() }
+
+// byCondition reports whether it is how nodes are that narrows. That is found out
+// when they have been read, and nothing but a node has it.
+func (f Filter) byCondition() bool {
+	return f.Drift != "" || f.Agent != "" || f.Held != nil || f.Tainted != nil
+}
+
+func (f Filter) wants(n Node) bool {
+	return (f.Drift == "" || n.Drift == f.Drift) && (f.Agent == "" || n.Agent == f.Agent) &&
+		(f.Held == nil || n.Held == *f.Held) && (f.Tainted == nil || n.Tainted == *f.Tainted)
+}
 
 // Kind is what sort of job works on a node.
 type Kind string
@@ -56,8 +70,8 @@ type Node struct {
 	SKU         string
 	RegionCode  string
 	Site        id.Site // zero: of none
-	Build       node.Build
 	Drift       node.Drift
+	Agent       node.AgentState
 	Severity    string // of its worst finding; empty: it has none
 	Job         *Job   // that works on it; nil: none does
 }
@@ -125,7 +139,7 @@ func summarise(f Filter, nodes []Node, findings []Finding, jobs []Job, sites []S
 		}
 	}
 	for _, j := range jobs {
-		if f.Drift == "" || known[j.Node] {
+		if !f.byCondition() || known[j.Node] {
 			s.Jobs.add(j)
 		}
 	}
@@ -158,12 +172,9 @@ func countSites(f Filter, sites []Site, of map[id.Site]*Counted) []SiteCount {
 	return out
 }
 
-// keep are the nodes whose agent is as wanted.
-func keep(nodes []Node, want node.Drift) []Node {
-	if want == "" {
-		return nodes
-	}
-	return slices.DeleteFunc(nodes, func(n Node) bool { return n.Drift != want })
+// keep are the nodes that are as wanted.
+func (f Filter) keep(nodes []Node) []Node {
+	return slices.DeleteFunc(nodes, func(n Node) bool { return !f.wants(n) })
 }
 
 // Summary is how the fleet is, in numbers.
@@ -176,7 +187,7 @@ type Summary struct {
 	Tainted     int64         `json:"tainted" doc:"Nodes not proven clean since a tenant had access or they were found unclean."`
 	ByStatus    StatusCounts  `json:"by_status" doc:"Nodes by their state."`
 	Agents      AgentCounts   `json:"agents" doc:"Nodes by their agent; each is counted once."`
-	Findings    FindingCounts `json:"findings" doc:"Findings of reconciliation that are not over. Those that are not about a node are counted unless sku, q or drift_state narrows."`
+	Findings    FindingCounts `json:"findings" doc:"Findings of reconciliation that are not over. Those that are not about a node are counted unless something but region_code and site_id narrows."`
 	Jobs        JobCounts     `json:"jobs" doc:"Jobs that are not over."`
 	Regions     []Region      `json:"regions" nullable:"false" doc:"The regions that have nodes."`
 	Sites       []SiteCount   `json:"sites" nullable:"false" doc:"The sites, those without nodes included."`
@@ -196,12 +207,12 @@ func (s *Summary) add(n Node) {
 	if n.Tainted {
 		s.Tainted++
 	}
-	switch {
-	case n.Build.Unknown():
+	switch n.Agent {
+	case node.AgentUnknownBuild:
 		s.Agents.UnknownBuild++
-	case n.Drift == node.InSync:
+	case node.AgentCurrent:
 		s.Agents.Current++
-	default:
+	case node.AgentDrift:
 		s.Agents.Drift++
 	}
 }

@@ -111,6 +111,13 @@ func TestTheSummaryIsNarrowed(t *testing.T) {
 		"?drift_state=version_drift":     "2 nodes, findings {0 1 0 0}, jobs {0 0 0 1}, sites [empty north south]",
 		"?drift_state=unknown":           "1 nodes, findings {0 0 0 0}, jobs {0 1 0 0}, sites [empty north south]",
 		"?drift_state=unknown&q=healthy": "0 nodes, findings {0 0 0 0}, jobs {0 0 0 0}, sites [empty north south]",
+		"?agent=current":                 "4 nodes, findings {1 1 1 0}, jobs {2 0 1 0}, sites [empty north south]",
+		"?agent=drift":                   "2 nodes, findings {0 0 0 0}, jobs {0 0 0 0}, sites [empty north south]",
+		"?agent=unknown_build":           "3 nodes, findings {0 1 0 0}, jobs {0 1 0 1}, sites [empty north south]",
+		"?held=true":                     "2 nodes, findings {1 1 1 0}, jobs {1 0 1 0}, sites [empty north south]",
+		"?held=false":                    "7 nodes, findings {0 1 0 0}, jobs {1 1 0 1}, sites [empty north south]",
+		"?tainted=true":                  "1 nodes, findings {1 1 1 0}, jobs {0 0 0 0}, sites [empty north south]",
+		"?tainted=false&held=true":       "1 nodes, findings {0 0 0 0}, jobs {1 0 1 0}, sites [empty north south]",
 	} {
 		s := get[fleetview.Summary](t, f.world, query)
 		var sites []string
@@ -119,6 +126,41 @@ func TestTheSummaryIsNarrowed(t *testing.T) {
 		}
 		if got := fmt.Sprintf("%d nodes, findings %v, jobs %v, sites %v", s.Total, s.Findings, s.Jobs, sites); got != want {
 			t.Errorf("%s: %s, want %s", query, got, want)
+		}
+	}
+}
+
+// A number of the summary is how many nodes its filter leaves, and nothing of what
+// it leaves out.
+func TestWhatIsCountedCanBeNarrowedTo(t *testing.T) {
+	f := newFleet(t)
+	all := get[fleetview.Summary](t, f.world, "")
+	for query, want := range map[string]fleetview.Summary{
+		"?agent=current":       {Total: all.Agents.Current, Agents: fleetview.AgentCounts{Current: all.Agents.Current}},
+		"?agent=drift":         {Total: all.Agents.Drift, Agents: fleetview.AgentCounts{Drift: all.Agents.Drift}},
+		"?agent=unknown_build": {Total: all.Agents.UnknownBuild, Agents: fleetview.AgentCounts{UnknownBuild: all.Agents.UnknownBuild}},
+	} {
+		if got := get[fleetview.Summary](t, f.world, query); got.Total != want.Total || got.Agents != want.Agents {
+			t.Errorf("%s leaves %d nodes, %+v, want %d, %+v", query, got.Total, got.Agents, want.Total, want.Agents)
+		}
+	}
+	for query, want := range map[string][2]int64{
+		"?held=true": {all.Held, all.Held}, "?held=false": {all.Total - all.Held, 0},
+	} {
+		if got := get[fleetview.Summary](t, f.world, query); [2]int64{got.Total, got.Held} != want {
+			t.Errorf("%s leaves %d nodes, %d of them held, want %v", query, got.Total, got.Held, want)
+		}
+	}
+	for query, want := range map[string][2]int64{
+		"?tainted=true": {all.Tainted, all.Tainted}, "?tainted=false": {all.Total - all.Tainted, 0},
+	} {
+		if got := get[fleetview.Summary](t, f.world, query); [2]int64{got.Total, got.Tainted} != want {
+			t.Errorf("%s leaves %d nodes, %d of them tainted, want %v", query, got.Total, got.Tainted, want)
+		}
+	}
+	for _, query := range []string{"?agent=in_sync", "?held=yes", "?tainted=1"} {
+		if answer := f.call(t, "root", query); answer.Code != http.StatusUnprocessableEntity {
+			t.Errorf("%s answers %d %s", query, answer.Code, answer.Body)
 		}
 	}
 }

@@ -1,7 +1,7 @@
 -- name: Nodes :many
 -- All nodes that are not deleted, with what can be seen of them from afar. A node
 -- is of the site that it has a machine of, or is being onboarded at.
-SELECT n.id, n.hostname, n.status, n.schedulable, (n.hold_reason <> '' OR n.held_by <> '')::boolean AS held, n.tainted_at, n.clean_at, n.gpus_total, n.sku_id,
+SELECT n.id, n.hostname, n.status, n.schedulable, n.hold_reason, n.held_by, n.tainted_at, n.clean_at, n.gpus_total, n.sku_id,
     n.region_code, n.reported_agent_version, n.reported_agent_commit, n.desired_agent_version, n.certificate_not_after, n.verifier_version,
     COALESCE((SELECT version FROM verifier_sets), 0)::bigint AS verifiers_wanted, m.site_id, o.site_id AS arriving_at
 FROM nodes n

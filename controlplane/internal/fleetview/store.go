@@ -50,7 +50,7 @@ func (s *Service) Summary(ctx context.Context, f Filter) (Summary, error) {
 	for i, r := range rows {
 		sites[i] = Site{ID: r.ID, Name: r.Name, RegionCode: r.RegionCode, Deleted: r.DeletedAt != nil}
 	}
-	out := summarise(f, keep(nodes, f.Drift), findings, jobs, sites)
+	out := summarise(f, f.keep(nodes), findings, jobs, sites)
 	out.AsOf = now.UTC()
 	return out, nil
 }
@@ -77,7 +77,7 @@ func (s *Service) Look(ctx context.Context, f Filter, most int32) (nodes []Node,
 	return nodes, asOf, more, nil
 }
 
-// nodes reads without regard to drift, which is computed.
+// nodes reads without regard to the condition of nodes, which is computed.
 func (s *Service) nodes(ctx context.Context, f Filter, now time.Time, most int32) ([]Node, error) {
 	rows, err := s.reads.Nodes(ctx, fleetviewdb.NodesParams{
 		SkuID: optional(f.SKU), RegionCode: optional(f.RegionCode), SiteID: f.site(), Search: optional(f.Search), Most: most,
@@ -87,18 +87,18 @@ func (s *Service) nodes(ctx context.Context, f Filter, now time.Time, most int32
 	}
 	out := make([]Node, len(rows))
 	for i, r := range rows {
+		known := node.Node{HoldReason: r.HoldReason, HeldBy: r.HeldBy, TaintedAt: r.TaintedAt, CleanAt: r.CleanAt}
+		agent := node.Build{
+			Version: r.ReportedAgentVersion, Commit: r.ReportedAgentCommit, Desired: r.DesiredAgentVersion,
+			CertificateNotAfter: r.CertificateNotAfter, Verifiers: r.VerifierVersion, VerifiersWanted: r.VerifiersWanted,
+		}
 		n := Node{
-			ID: r.ID, Hostname: r.Hostname, Status: node.Status(r.Status), Schedulable: r.Schedulable, Held: r.Held, GPUs: r.GpusTotal,
-			Tainted: node.Node{TaintedAt: r.TaintedAt, CleanAt: r.CleanAt}.Tainted(), SKU: r.SkuID, RegionCode: r.RegionCode, Site: r.SiteID,
-			Build: node.Build{
-				Version: r.ReportedAgentVersion, Commit: r.ReportedAgentCommit, Desired: r.DesiredAgentVersion,
-				CertificateNotAfter: r.CertificateNotAfter, Verifiers: r.VerifierVersion, VerifiersWanted: r.VerifiersWanted,
-			},
+			ID: r.ID, Hostname: r.Hostname, Status: node.Status(r.Status), Schedulable: r.Schedulable, Held: known.OnHold(), Tainted: known.Tainted(),
+			GPUs: r.GpusTotal, SKU: r.SkuID, RegionCode: r.RegionCode, Site: r.SiteID, Drift: agent.Drift(now), Agent: agent.State(now),
 		}
 		if n.Site.IsZero() {
 			n.Site = r.ArrivingAt
 		}
-		n.Drift = n.Build.Drift(now)
 		out[i] = n
 	}
 	return out, nil

@@ -92,15 +92,29 @@ type ListInput struct {
 	Schedulable    string   `query:"schedulable" enum:"true,false" doc:"Only nodes that are schedulable, or are not."`
 	OnboardingMode Mode     `query:"onboarding_mode" enum:"manual,maas" doc:"Only nodes that were onboarded so."`
 	Drift          Drift    `query:"drift_state" enum:"in_sync,version_drift,config_drift,certificate_only_repair_needed,unknown" doc:"Only nodes whose agent is so."`
+	Narrowed
+}
+
+// Narrowed is what nodes are narrowed by as the summary of the fleet counts them.
+type Narrowed struct {
+	Agent   AgentState `query:"agent" enum:"current,drift,unknown_build" doc:"Only nodes whose agent is what it should be, or is not, or of which nobody can tell what it was built of, or that have none yet; each node is in one of them."`
+	Held    string     `query:"held" enum:"true,false" doc:"Only nodes that an operator or an operation keeps out of scheduling, or only others."`
+	Tainted string     `query:"tainted" enum:"true,false" doc:"Only nodes not proven clean since a tenant had access or they were found unclean, or only others."`
+}
+
+// Wanted is the answer to a question that need not be asked: nil when it was not.
+func Wanted(answer string) *bool {
+	if answer == "" {
+		return nil
+	}
+	wanted := answer == "true"
+	return &wanted
 }
 
 func (in ListInput) filter() (Filter, error) {
 	f := Filter{
 		SKU: in.SKU, RegionCode: in.RegionCode, HostnamePrefix: in.Hostname, Search: strings.ToLower(in.Q), Mode: in.OnboardingMode, Drift: in.Drift,
-	}
-	if in.Schedulable != "" {
-		wanted := in.Schedulable == "true"
-		f.Schedulable = &wanted
+		Schedulable: Wanted(in.Schedulable), Agent: in.Agent, Held: Wanted(in.Held), Tainted: Wanted(in.Tainted),
 	}
 	var bad []fault.Field
 	if in.SiteID != "" {

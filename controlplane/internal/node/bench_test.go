@@ -89,7 +89,7 @@ func (w *world) benchSorted(b *testing.B, all []id.Node) {
 		}
 	}
 	queries = append(queries, "", "order=desc", "sort=hostname&q=N99", "sort=last_agent_contact_at&order=desc&site_id="+site.String(),
-		"drift_state=config_drift", "sort=hostname&drift_state=in_sync&statuses=active,offline")
+		"drift_state=config_drift", "sort=hostname&agent=drift", "agent=unknown_build", "sort=sku&held=true&tainted=false", "sort=hostname&drift_state=in_sync&statuses=active,offline")
 	for _, q := range queries {
 		for range 3 {
 			w.listed(b, q)

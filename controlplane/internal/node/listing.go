@@ -26,6 +26,9 @@ type Filter struct {
 	Schedulable    *bool
 	Mode           Mode
 	Drift          Drift
+	Agent          AgentState
+	Held           *bool
+	Tainted        *bool
 }
 
 // Sort is what a listing is sorted by.
@@ -141,7 +144,7 @@ func (s *Service) Nodes(ctx context.Context, f Filter, page postgres.Slice[Posit
 		Floor: id.Node{}.String(), AfterWords: after.Words, AfterMoment: after.Moment, AfterID: after.Node.String(),
 		Statuses: make([]string, len(f.Statuses)), SkuID: optional(f.SKU), RegionCode: optional(f.RegionCode),
 		HostnamePrefix: optional(f.HostnamePrefix), Search: optional(f.Search), Schedulable: f.Schedulable, OnboardingMode: optional(f.Mode),
-		Drift: optional(f.Drift), Now: s.now(), PageSize: page.Limit,
+		Drift: optional(f.Drift), Agent: optional(f.Agent), Held: f.Held, Tainted: f.Tainted, Now: s.now(), PageSize: page.Limit,
 	}
 	for i, status := range f.Statuses {
 		params.Statuses[i] = string(status)

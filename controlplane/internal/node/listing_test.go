@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -35,8 +36,16 @@ type listedNode struct {
 	StatusChangedAt time.Time   `json:"status_changed_at"`
 	CreatedAt       time.Time   `json:"created_at"`
 	LastContactAt   time.Time   `json:"last_agent_contact_at"`
+	HoldReason      string      `json:"hold_reason"`
+	HeldBy          string      `json:"held_by"`
+	Tainted         bool        `json:"tainted"`
 	Agent           struct {
-		Drift node.Drift `json:"drift_state"`
+		Drift               node.Drift `json:"drift_state"`
+		Version             string     `json:"reported_agent_version"`
+		Commit              string     `json:"reported_agent_commit"`
+		Desired             string     `json:"desired_agent_version"`
+		CertificateNotAfter *time.Time `json:"certificate_not_after"`
+		Verifiers           int64      `json:"verifier_version"`
 	} `json:"agent"`
 }
 
@@ -189,16 +198,25 @@ func TestNodesAreListedBySite(t *testing.T) {
 	}
 }
 
-// The rule of drift stands twice: in Go, which shows it, and in SQL, which narrows
-// by it. Both say the same of every agent that can be.
-func TestDriftIsTheSameShownAndNarrowedBy(t *testing.T) {
-	w := newWorld(t)
-	w.exec(t, `INSERT INTO verifier_sets (version) VALUES (3) ON CONFLICT (singleton) DO UPDATE SET version = 3`)
-	w.exec(t, `INSERT INTO nodes (id, status, hostname, host, sku_id, gpus_total, region_code, onboarding_mode, reported_agent_version, reported_agent_commit, desired_agent_version,
+// verifiersWanted is what agents of every sort should use.
+const verifiersWanted = 3
+
+// everyAgent adds a node for every agent that can be, which is 243.
+func (w *world) everyAgent(tb testing.TB) {
+	tb.Helper()
+	w.exec(tb, `INSERT INTO verifier_sets (version) VALUES ($1) ON CONFLICT (singleton) DO UPDATE SET version = $1`, verifiersWanted)
+	w.exec(tb, `INSERT INTO nodes (id, status, hostname, host, sku_id, gpus_total, region_code, onboarding_mode, reported_agent_version, reported_agent_commit, desired_agent_version,
 			certificate_not_after, verifier_version)
 		SELECT gen_random_uuid(), 'active', 'n' || row_number() OVER (), '', $1, 8, 'eu-1', 'manual', version, commit, desired, clock_timestamp() + make_interval(mins => ends), verifiers
 		FROM unnest(ARRAY['', 'dev', '1.0.0']) version, unnest(ARRAY['', 'unknown', 'abc123']) commit, unnest(ARRAY['', '1.0.0', '1.1.0']) desired,
 			unnest(ARRAY[NULL, -60, 60]::int[]) ends, unnest(ARRAY[0, 3, 4]::bigint[]) verifiers`, someSKU)
+}
+
+// The rule of drift stands twice: in Go, which shows it, and in SQL, which narrows
+// by it. Both say the same of every agent that can be.
+func TestDriftIsTheSameShownAndNarrowedBy(t *testing.T) {
+	w := newWorld(t)
+	w.everyAgent(t)
 	shown := map[node.Drift][]listedNode{}
 	for _, n := range w.throughout(t, "page_size=1000") {
 		shown[n.Agent.Drift] = append(shown[n.Agent.Drift], n)
@@ -213,5 +231,45 @@ func TestDriftIsTheSameShownAndNarrowedBy(t *testing.T) {
 	}
 	if total != 243 {
 		t.Errorf("%d agents were looked at", total)
+	}
+}
+
+// So do the rules that the fleet is counted by.
+func TestNodesAreNarrowedAsTheFleetIsCounted(t *testing.T) {
+	w := newWorld(t)
+	w.everyAgent(t)
+	w.exec(t, `INSERT INTO nodes (id, status, hostname, host, sku_id, gpus_total, region_code, onboarding_mode, hold_reason, held_by, tainted_at, clean_at)
+		SELECT gen_random_uuid(), status, 'h' || row_number() OVER (), '', $1, 8, 'eu-1', 'manual', reason, by, now() + make_interval(mins => tainted), now() + make_interval(mins => clean)
+		FROM unnest(ARRAY['active', 'retired']) status, unnest(ARRAY['', 'two fans']) reason, unnest(ARRAY['', 'decommission x']) by,
+			unnest(ARRAY[NULL, -60]::int[]) tainted, unnest(ARRAY[NULL, -61, -60, -59]::int[]) clean`, someSKU)
+	all := w.throughout(t, "page_size=1000")
+	for rule, is := range map[string]func(n listedNode) string{
+		"agent": func(n listedNode) string {
+			return string(node.Build{
+				Version: n.Agent.Version, Commit: n.Agent.Commit, Desired: n.Agent.Desired, CertificateNotAfter: n.Agent.CertificateNotAfter,
+				Verifiers: n.Agent.Verifiers, VerifiersWanted: verifiersWanted,
+			}.State(time.Now()))
+		},
+		"held": func(n listedNode) string {
+			return strconv.FormatBool(node.Node{HoldReason: n.HoldReason, HeldBy: n.HeldBy}.OnHold())
+		},
+		"tainted": func(n listedNode) string { return strconv.FormatBool(n.Tainted) },
+	} {
+		shown := map[string][]listedNode{}
+		for _, n := range all {
+			shown[is(n)] = append(shown[is(n)], n)
+		}
+		if values := map[string]int{"agent": 3, "held": 2, "tainted": 2}[rule]; len(all) != 243+64 || len(shown) != values {
+			t.Errorf("%d nodes are %d times different by %s", len(all), len(shown), rule)
+		}
+		for value, want := range shown {
+			if narrowed := w.throughout(t, fmt.Sprintf("page_size=17&sort=hostname&%s=%s", rule, value)); names(narrowed) != names(want) {
+				t.Errorf("%s=%s: %d nodes are listed, %d are so", rule, value, len(narrowed), len(want))
+			}
+		}
+		w.call(t, http.MethodGet, "?"+rule+"=perhaps", "", nil).wants(t, http.StatusUnprocessableEntity, "validation_error", "query."+rule)
+	}
+	if both := w.throughout(t, "page_size=17&held=true&tainted=true&agent=unknown_build&status=retired"); len(both) != 9 {
+		t.Errorf("%d nodes are all of it, want 9", len(both))
 	}
 }

@@ -161,6 +161,29 @@ func (b Build) Drift(now time.Time) Drift {
 	return InSync
 }
 
+// AgentState is what an operator has to know of an agent before all else.
+type AgentState string
+
+// The states of agents; every node is in one of them.
+const (
+	AgentCurrent      AgentState = "current"
+	AgentDrift        AgentState = "drift"
+	AgentUnknownBuild AgentState = "unknown_build" // also where there is none yet
+)
+
+// State says whether something is to be done about the agent. Where nobody can
+// tell what it was built of, that is said before whatever else is due. ListNodes
+// says the same in SQL.
+func (b Build) State(now time.Time) AgentState {
+	switch {
+	case b.Unknown():
+		return AgentUnknownBuild
+	case b.Drift(now) == InSync:
+		return AgentCurrent
+	}
+	return AgentDrift
+}
+
 // Drift is computed, never stored: what is wanted changes without the node.
 func (n Node) Drift(now time.Time) Drift {
 	return Build{

@@ -43,7 +43,14 @@ CROSS JOIN LATERAL (SELECT
     (CASE sqlc.arg(sort)::text WHEN 'hostname' THEN n.hostname WHEN 'status' THEN n.status WHEN 'sku' THEN n.sku_id
         WHEN 'region_code' THEN n.region_code ELSE '' END) COLLATE "C" AS words,
     CASE sqlc.arg(sort)::text WHEN 'status_changed_at' THEN n.status_changed_at WHEN 'created_at' THEN n.created_at
-        WHEN 'last_agent_contact_at' THEN COALESCE(c.last_contact_at, 'epoch') ELSE 'epoch' END AS moment) k
+        WHEN 'last_agent_contact_at' THEN COALESCE(c.last_contact_at, 'epoch') ELSE 'epoch' END AS moment,
+    n.reported_agent_version IN ('', 'dev') OR n.reported_agent_commit IN ('unknown', '') AS unknown_build) k
+CROSS JOIN LATERAL (SELECT CASE
+    WHEN n.reported_agent_version = '' THEN 'unknown'
+    WHEN n.certificate_not_after IS NULL OR n.certificate_not_after <= sqlc.arg(now)::timestamptz THEN 'certificate_only_repair_needed'
+    WHEN k.unknown_build OR n.desired_agent_version NOT IN ('', n.reported_agent_version) THEN 'version_drift'
+    WHEN n.verifier_version < (SELECT version FROM verifier_sets) THEN 'config_drift'
+    ELSE 'in_sync' END AS drift) a
 WHERE n.id > sqlc.arg(floor)::uuid
   AND (cardinality(sqlc.arg(statuses)::text[]) = 0 AND n.status <> 'deleted' OR n.status = ANY(sqlc.arg(statuses)::text[]))
   AND (sqlc.narg(sku_id)::text IS NULL OR n.sku_id = sqlc.narg(sku_id))
@@ -56,13 +63,12 @@ WHERE n.id > sqlc.arg(floor)::uuid
   AND (sqlc.narg(site_id)::uuid IS NULL OR n.id IN (SELECT m.node_id FROM node_maas_state m WHERE m.site_id = sqlc.narg(site_id)::uuid)
     OR n.id IN (SELECT o.node_id FROM node_onboardings o WHERE o.site_id = sqlc.narg(site_id)::uuid AND o.completed_at IS NULL
       AND NOT EXISTS (SELECT FROM node_maas_state m WHERE m.node_id = o.node_id)))
-  AND (sqlc.narg(drift)::text IS NULL OR sqlc.narg(drift)::text = CASE
-    WHEN n.reported_agent_version = '' THEN 'unknown'
-    WHEN n.certificate_not_after IS NULL OR n.certificate_not_after <= sqlc.arg(now)::timestamptz THEN 'certificate_only_repair_needed'
-    WHEN n.reported_agent_version = 'dev' OR n.reported_agent_commit IN ('unknown', '')
-      OR n.desired_agent_version NOT IN ('', n.reported_agent_version) THEN 'version_drift'
-    WHEN n.verifier_version < (SELECT version FROM verifier_sets) THEN 'config_drift'
-    ELSE 'in_sync' END)
+  AND (sqlc.narg(drift)::text IS NULL OR sqlc.narg(drift)::text = a.drift)
+  AND (sqlc.narg(agent)::text IS NULL OR sqlc.narg(agent)::text = CASE
+    WHEN k.unknown_build THEN 'unknown_build' WHEN a.drift = 'in_sync' THEN 'current' ELSE 'drift' END)
+  AND (sqlc.narg(held)::boolean IS NULL OR (n.hold_reason <> '' OR n.held_by <> '') = sqlc.narg(held))
+  AND (sqlc.narg(tainted)::boolean IS NULL
+    OR (n.tainted_at IS NOT NULL AND (n.clean_at IS NULL OR n.clean_at <= n.tainted_at)) = sqlc.narg(tainted))
   AND (NOT sqlc.arg(continued)::boolean OR CASE WHEN sqlc.arg(descending)::boolean
     THEN (k.words, k.moment, n.id) < (sqlc.arg(after_words)::text, sqlc.arg(after_moment)::timestamptz, sqlc.arg(after_id)::uuid)
     ELSE (k.words, k.moment, n.id) > (sqlc.arg(after_words)::text, sqlc.arg(after_moment)::timestamptz, sqlc.arg(after_id)::uuid) END)

@@ -3,15 +3,19 @@ package node
 import "gpuaas/controlplane/internal/fault"
 
 // Tainted reports whether a tenant had access to the node, or it was found
-// unclean, since it was last proven clean.
+// unclean, since it was last proven clean. ListNodes says the same in SQL.
 func (n Node) Tainted() bool {
 	return n.TaintedAt != nil && (n.CleanAt == nil || !n.CleanAt.After(*n.TaintedAt))
 }
 
+// OnHold reports whether an operator or an operation keeps the node out of
+// scheduling, whatever its state. ListNodes says the same in SQL.
+func (n Node) OnHold() bool { return n.HoldReason != "" || n.HeldBy != "" }
+
 // inService reports whether contact with the agent is all that scheduling
 // asks for.
 func (n Node) inService() bool {
-	return (n.Status == Active || n.Status == Offline) && n.HoldReason == "" && n.HeldBy == ""
+	return (n.Status == Active || n.Status == Offline) && !n.OnHold()
 }
 
 // placeable is the one rule of what is schedulable.

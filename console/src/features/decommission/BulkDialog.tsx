@@ -30,14 +30,14 @@ export function BulkDialog({ search, ...rest }: Props & { search: Search }) {
 
 // Nodes that the list showed, where a selector could not say which they are.
 function NamedNodes({ search, ...rest }: Props & { search: Search }) {
-  const { q, status, sku, region_code, site_id, drift_state, schedulable } = search
+  const { q, status, sku, region_code, site_id, drift_state, schedulable, agent, held, tainted } = search
   const shown = useQuery({
-    queryKey: ['nodes', 'named', q, status, sku, region_code, site_id, drift_state, schedulable],
+    queryKey: ['nodes', 'named', q, status, sku, region_code, site_id, drift_state, schedulable, agent, held, tainted],
     queryFn: () =>
       readAll((cursor) =>
         got(
           api.GET('/api/v1/admin/nodes', {
-            params: { query: { q, sku, region_code, site_id, statuses: status ? status.split(',') : undefined, drift_state: drift_state as Filter['drift_state'], schedulable: schedulable as Filter['schedulable'], cursor, page_size: largestPage } },
+            params: { query: { q, sku, region_code, site_id, statuses: status ? status.split(',') : undefined, drift_state: drift_state as Filter['drift_state'], schedulable: schedulable as Filter['schedulable'], agent: agent as Filter['agent'], held: held as Filter['held'], tainted: tainted as Filter['tainted'], cursor, page_size: largestPage } },
           }),
         ),
       ),

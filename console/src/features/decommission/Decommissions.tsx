@@ -23,7 +23,7 @@ import { PlanDialog } from './PlanDialog'
 import { asWords } from './selector'
 
 // What opens a dialog, and what it is to be about.
-const asking = { plan: '', new: '', site_id: '', region_code: '', sku: '', sku_id: '', q: '', hostname_prefix: '', statuses: '', node_ids: '', drift_state: '', schedulable: '' }
+const asking = { plan: '', new: '', site_id: '', region_code: '', sku: '', sku_id: '', q: '', hostname_prefix: '', statuses: '', node_ids: '', drift_state: '', schedulable: '', agent: '', held: '', tainted: '' }
 
 /** Decommissions is every operation that cleans, puts aside or removes nodes: what waits for somebody first. */
 export default function Decommissions() {

@@ -15,6 +15,7 @@ describe('selector', () => {
     expect(beyondSelector({ q: '07' })).toBe(true)
     expect(beyondSelector({ schedulable: 'false' })).toBe(true)
     expect(beyondSelector({ drift_state: 'unknown' })).toBe(true)
+    for (const by of [{ agent: 'drift' }, { held: 'true' }, { tainted: 'false' }]) expect(beyondSelector(by)).toBe(true)
   })
   it('is said in words', () => {
     expect(asWords({ site_id: 's1', statuses: ['active', 'bootstrap_issued'] }, () => 'lab')).toBe('site lab, state active or bootstrap issued')

@@ -29,7 +29,7 @@ export function chosenFrom(search: Record<string, string | undefined>): Chosen {
  * cannot say. Then the nodes themselves are named: nobody gets more of them than they saw.
  */
 export function beyondSelector(search: Record<string, string | undefined>): boolean {
-  return [search.q, search.drift_state, search.schedulable].some(Boolean)
+  return [search.q, search.drift_state, search.schedulable, search.agent, search.held, search.tainted].some(Boolean)
 }
 
 /** selectorOf is what is sent, or undefined while nothing is chosen: nobody turns the whole fleet over by accident. */

@@ -2,7 +2,7 @@ import { useNavigate } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import { Stat } from '../../ui/basics'
 import type { Tone } from '../../ui/tone'
-import { countOf, groups, type Summary } from '../node/filters'
+import { agentCards, capacityCards, countOf, groups, type Summary } from '../node/filters'
 
 const tones: Record<string, Tone> = { active: 'ok', offline: 'bad', quarantined: 'warn', in_progress: 'info' }
 
@@ -23,15 +23,16 @@ export function Cards({ summary }: { summary: Summary }) {
         })}
       </Row>
       <Row title="Agents">
-        <Stat label="Agent current" value={amount.format(agents.current)} tone="ok" onSelect={nodes({ drift_state: 'in_sync' })} />
-        <Stat label="Agent drift" value={amount.format(agents.drift)} tone={agents.drift > 0 ? 'warn' : undefined} hint="Another version, configuration or certificate is due." />
-        <Stat label="Unknown build" value={amount.format(agents.unknown_build)} tone={agents.unknown_build > 0 ? 'warn' : undefined} hint="Nobody can tell what the agent was built of, or there is none yet. Counts as drift." />
+        {agentCards.map((c) => {
+          const n = agents[c.agent]
+          return <Stat key={c.agent} label={c.label} value={amount.format(n)} tone={n > 0 ? c.tone : undefined} hint={c.hint} onSelect={nodes({ agent: c.agent })} />
+        })}
       </Row>
       <Row title="Capacity">
         <Stat label="GPUs" value={amount.format(summary.gpus_total)} />
-        <Stat label="Schedulable" value={amount.format(summary.schedulable)} onSelect={nodes({ schedulable: 'true' })} />
-        <Stat label="Held" value={amount.format(summary.held)} hint="Kept out of scheduling by an operator or an operation." />
-        <Stat label="Tainted" value={amount.format(summary.tainted)} hint="Not proven clean since a tenant had access, or found unclean." />
+        {capacityCards.map((c) => (
+          <Stat key={c.counted} label={c.label} value={amount.format(summary[c.counted])} hint={c.hint} onSelect={nodes({ [c.counted]: 'true' })} />
+        ))}
       </Row>
       <Row title="Jobs under way">
         <Stat label="Onboarding" value={amount.format(jobs.onboardings_running)} onSelect={() => void navigate({ to: '/onboardings' })} />

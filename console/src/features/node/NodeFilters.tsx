@@ -2,15 +2,15 @@ import { useEffect, useState } from 'react'
 import { Button, Stat } from '../../ui/basics'
 import { SelectField, TextField } from '../../ui/form'
 import type { Tone } from '../../ui/tone'
-import { countOf, groups, statusesOf, toggled, type Summary } from './filters'
+import { agentCards, countOf, filters, groups, narrowed, statusesOf, toggled, type Summary } from './filters'
 
 type Address = Record<string, string | undefined>
 type Change = (patch: Address) => void
 
 const tones: Record<string, Tone> = { active: 'ok', offline: 'bad', quarantined: 'warn', in_progress: 'info' }
 
-/** NodeCards counts the nodes that the other filters find, by state; a card is a filter too. */
-export function NodeCards({ summary, address, change }: { summary: Summary; address: Address; change: Change }) {
+/** NodeCards counts the nodes that the other filters find, by state and by agent; a card is a filter too. */
+export function NodeCards({ summary, agents, address, change }: { summary: Summary; agents: Summary['agents']; address: Address; change: Change }) {
   const now = statusesOf(address)
   return (
     <div className="flex flex-wrap gap-2">
@@ -19,16 +19,18 @@ export function NodeCards({ summary, address, change }: { summary: Summary; addr
         const n = countOf(summary, g.states)
         return <Stat key={g.key} label={g.title} value={n.toLocaleString()} tone={n > 0 ? tones[g.key] : undefined} selected={now.length > 0 && toggled(address, g.states) === undefined} onSelect={() => change({ status: toggled(address, g.states) })} />
       })}
-      <Stat label="Agent current" value={summary.agents.current.toLocaleString()} selected={address.drift_state === 'in_sync'} onSelect={() => change({ drift_state: address.drift_state === 'in_sync' ? undefined : 'in_sync' })} />
-      <Stat label="Agent drift" value={summary.agents.drift.toLocaleString()} tone={summary.agents.drift > 0 ? 'warn' : undefined} hint="Another version, configuration or certificate is due." />
-      <Stat label="Unknown build" value={summary.agents.unknown_build.toLocaleString()} tone={summary.agents.unknown_build > 0 ? 'warn' : undefined} hint="Nobody can tell what the agent was built of, or there is none yet. Counts as drift." />
+      {agentCards.map((c) => {
+        const n = agents[c.agent]
+        const selected = address.agent === c.agent
+        return <Stat key={c.agent} label={c.label} value={n.toLocaleString()} tone={n > 0 ? c.tone : undefined} hint={c.hint} selected={selected} onSelect={() => change({ agent: selected ? undefined : c.agent })} />
+      })}
     </div>
   )
 }
 
 const drifts = [
-  { value: '', label: 'Any agent' },
-  { value: 'in_sync', label: 'Current' },
+  { value: '', label: 'Any drift' },
+  { value: 'in_sync', label: 'None' },
   { value: 'version_drift', label: 'Outdated or unknown build' },
   { value: 'config_drift', label: 'Config drift' },
   { value: 'certificate_only_repair_needed', label: 'Cert repair' },
@@ -42,30 +44,31 @@ export function NodeFilters({ all, address, change }: { all?: Summary; address: 
   const chosen = statusesOf(address)
   const status = chosen.length > 1 ? chosen.join(',') : (chosen[0] ?? '')
   const several = chosen.length > 1 ? [{ value: status, label: chosen.map((s) => s.replaceAll('_', ' ')).join(', ') }] : []
-  const filtered = ['q', 'status', 'sku', 'region_code', 'site_id', 'drift_state', 'schedulable'].some((k) => address[k])
   return (
-    <div className="grid grid-cols-2 items-start gap-3 sm:grid-cols-3 lg:grid-cols-[minmax(12rem,2fr)_repeat(6,minmax(0,1fr))_auto]">
+    <div className="grid grid-cols-2 items-start gap-3 sm:grid-cols-3 lg:grid-cols-6">
       <Search value={address.q ?? ''} onChange={(q) => change({ q })} />
       <SelectField label="State" value={status} onChange={(v) => change({ status: v })} options={[{ value: '', label: 'Any state' }, ...several, ...states]} />
       <SelectField label="SKU" value={address.sku ?? ''} onChange={(sku) => change({ sku })} options={[{ value: '', label: 'Any SKU' }, ...listed(all?.skus.map((s) => s.sku), address.sku)]} />
       <SelectField label="Region" value={address.region_code ?? ''} onChange={(v) => change({ region_code: v })} options={[{ value: '', label: 'Any region' }, ...listed(all?.regions.map((r) => r.region_code), address.region_code)]} />
       <SelectField label="Site" value={address.site_id ?? ''} onChange={(v) => change({ site_id: v })} options={[{ value: '', label: 'Any site' }, ...(all?.sites ?? []).map((s) => ({ value: s.site_id, label: s.name }))]} />
-      <SelectField label="Agent" value={address.drift_state ?? ''} onChange={(v) => change({ drift_state: v })} options={drifts} />
-      <SelectField
-        label="Scheduling"
-        value={address.schedulable ?? ''}
-        onChange={(v) => change({ schedulable: v })}
-        options={[
-          { value: '', label: 'Any' },
-          { value: 'true', label: 'schedulable' },
-          { value: 'false', label: 'not schedulable' },
-        ]}
-      />
-      <Button className="self-end" disabled={!filtered} onClick={() => change({ q: '', status: '', sku: '', region_code: '', site_id: '', drift_state: '', schedulable: '' })}>
+      <SelectField label="Agent" value={address.agent ?? ''} onChange={(v) => change({ agent: v })} options={[{ value: '', label: 'Any agent' }, ...agentCards.map((c) => ({ value: c.agent, label: c.label }))]} />
+      <SelectField label="Drift" value={address.drift_state ?? ''} onChange={(v) => change({ drift_state: v })} options={drifts} />
+      <SelectField label="Scheduling" value={address.schedulable ?? ''} onChange={(v) => change({ schedulable: v })} options={either('schedulable', 'not schedulable')} />
+      <SelectField label="Hold" value={address.held ?? ''} onChange={(v) => change({ held: v })} options={either('held', 'not held')} />
+      <SelectField label="Taint" value={address.tainted ?? ''} onChange={(v) => change({ tainted: v })} options={either('tainted', 'not tainted')} />
+      <Button className="self-end" disabled={!narrowed(address)} onClick={() => change(Object.fromEntries(filters.map((k) => [k, undefined])))}>
         Clear
       </Button>
     </div>
   )
+}
+
+function either(yes: string, no: string): { value: string; label: string }[] {
+  return [
+    { value: '', label: 'Any' },
+    { value: 'true', label: yes },
+    { value: 'false', label: no },
+  ]
 }
 
 /** listed are the values to choose from, the chosen one always among them. */

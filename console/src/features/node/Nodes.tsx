@@ -11,7 +11,7 @@ import { Table, type Column } from '../../ui/table'
 import { When } from '../../ui/time'
 import { AddNode } from './AddNode'
 import { AgentState } from './AgentState'
-import { askedFor, countedBy, sortOf, totalOf } from './filters'
+import { askedFor, countedBy, sortOf, totalOf, turnoverOf } from './filters'
 import { NodeCards, NodeFilters } from './NodeFilters'
 import { inBrief, type Node } from './scheduling'
 
@@ -58,6 +58,8 @@ export default function Nodes() {
   const asked = useMemo(() => askedFor(address), [address])
   const all = useQuery({ queryKey: ['fleet', 'summary'], queryFn: () => got(api.GET('/api/v1/admin/fleet')) })
   const summary = useQuery({ queryKey: ['fleet', 'summary', counted], queryFn: () => got(api.GET('/api/v1/admin/fleet', { params: { query: counted } })), placeholderData: (before) => before })
+  // Cards of agents count what the other filters find.
+  const agents = useQuery({ queryKey: ['fleet', 'summary', { ...counted, agent: undefined }], queryFn: () => got(api.GET('/api/v1/admin/fleet', { params: { query: { ...counted, agent: undefined } } })), placeholderData: (before) => before })
   // When a node was last heard of is told by no event: it is read now and then.
   const list = usePages(['nodes', 'list', asked], (cursor) => got(api.GET('/api/v1/admin/nodes', { params: { query: { ...asked, page_size: pageSize, cursor } } })), { refetchInterval: 15_000 })
   const total = summary.data && totalOf(summary.data, address)
@@ -81,7 +83,7 @@ export default function Nodes() {
         </>
       }
     >
-      {summary.data && <NodeCards summary={summary.data} address={address} change={change} />}
+      {summary.data && agents.data && <NodeCards summary={summary.data} agents={agents.data.agents} address={address} change={change} />}
       <NodeFilters all={all.data} address={address} change={change} />
       {list.error && <ProblemNote error={list.error} onRetry={list.retry} />}
       {list.loading ? (
@@ -98,7 +100,7 @@ export default function Nodes() {
             onSort={(s) => change({ sort: s.by, order: s.order === 'desc' ? 'desc' : undefined })}
             more={list.more}
             stale={list.stale}
-            height={list.rows.length > 14 ? 'max(20rem, calc(100vh - 24rem))' : undefined}
+            height={list.rows.length > 14 ? 'max(20rem, calc(100vh - 28rem))' : undefined}
             empty={!list.error && <Nothing fleet={all.data?.total} onAdd={may('node:manage') ? () => change({ add: '1' }) : undefined} />}
           />
           <p aria-live="polite" className="text-xs text-muted">
@@ -110,12 +112,6 @@ export default function Nodes() {
       {address.add && may('node:manage') && <AddNode regions={regions} onClose={() => change({ add: undefined })} />}
     </Page>
   )
-}
-
-/** turnoverOf is the filter as the plan of a turnover of many takes it. */
-function turnoverOf(address: Record<string, string | undefined>): Record<string, string> {
-  const taken = ['q', 'status', 'sku', 'region_code', 'site_id', 'drift_state', 'schedulable'].flatMap((k) => (address[k] ? [[k, address[k]]] : []))
-  return { new: '1', ...(Object.fromEntries(taken) as Record<string, string>) }
 }
 
 function Nothing({ fleet, onAdd }: { fleet?: number; onAdd?: () => void }) {

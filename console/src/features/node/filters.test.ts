@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { askedFor, groups, statusesOf, toggled, totalOf, type Summary } from './filters'
+import { agentCards, askedFor, capacityCards, countedBy, filters, groups, narrowed, statusesOf, toggled, totalOf, turnoverOf, type Summary } from './filters'
 
 const summary = {
   total: 100,
@@ -9,13 +9,39 @@ const summary = {
 
 describe('askedFor', () => {
   it('sends what the contract knows and nothing else', () => {
-    expect(askedFor({ q: ' c07 ', status: 'active,nonsense,offline', drift_state: 'in_sync', site_id: 'no-uuid', sort: 'evil', schedulable: 'maybe' })).toEqual({
+    expect(askedFor({ q: ' c07 ', status: 'active,nonsense,offline', drift_state: 'in_sync', site_id: 'no-uuid', sort: 'evil', schedulable: 'maybe', agent: 'in_sync', held: 'yes', tainted: '' })).toEqual({
       q: 'c07',
       statuses: ['active', 'offline'],
       drift_state: 'in_sync',
       sort: 'hostname',
       order: 'asc',
     })
+  })
+})
+
+describe('cards', () => {
+  it.each([...agentCards.map((c) => ({ agent: c.agent })), ...capacityCards.map((c) => ({ [c.counted]: 'true' }))])('lead to the nodes that they count: %o', (search) => {
+    expect(askedFor(search)).toEqual({ ...search, sort: 'hostname', order: 'asc' })
+    expect(narrowed(search)).toBe(true)
+  })
+
+  it('count by what the table is narrowed by', () => {
+    const address = { agent: 'drift', held: 'true', tainted: 'false' }
+    expect(countedBy(address)).toEqual(address)
+    expect(totalOf(summary, address)).toBe(100)
+  })
+})
+
+describe('turnoverOf', () => {
+  it('takes the filters along, and nothing else of the address', () => {
+    expect(turnoverOf({})).toEqual({ new: '1' })
+    expect(turnoverOf({ q: 'c07', status: 'active', schedulable: 'true', sort: 'sku', add: '1', held: '' })).toEqual({ new: '1', q: 'c07', status: 'active', schedulable: 'true' })
+  })
+
+  it('does not lose a filter: more nodes would be turned over than were seen', () => {
+    for (const k of filters) {
+      expect(turnoverOf({ region_code: 'eu-1', [k]: 'x' })).toHaveProperty(k, 'x')
+    }
   })
 })
 

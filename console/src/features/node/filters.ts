@@ -1,6 +1,7 @@
 import type { Schemas } from '../../api/client'
 import type { paths } from '../../api/gen/schema'
 import type { Sort } from '../../ui/table'
+import type { Tone } from '../../ui/tone'
 import type { Status } from './scheduling'
 
 type Asked = NonNullable<paths['/api/v1/admin/nodes']['get']['parameters']['query']>
@@ -22,8 +23,33 @@ export const groups: { key: string; title: string; states: Exclude<Status, 'dele
 
 const states: readonly string[] = [...groups.flatMap((g) => g.states), 'deleted']
 const drifts = ['in_sync', 'version_drift', 'config_drift', 'certificate_only_repair_needed', 'unknown'] as const
+const agents = ['current', 'drift', 'unknown_build'] as const
+export type Agent = (typeof agents)[number]
+const yesNo = ['true', 'false'] as const
 const sorts = ['hostname', 'status', 'status_changed_at', 'last_agent_contact_at', 'sku', 'region_code', 'created_at'] as const
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
+
+/** What cards say of agents; each node has one of them. */
+export const agentCards: { agent: Agent; label: string; tone: Tone; hint: string }[] = [
+  { agent: 'current', label: 'Agent current', tone: 'ok', hint: 'The agent is what it should be.' },
+  { agent: 'drift', label: 'Agent drift', tone: 'warn', hint: 'Another version, configuration or certificate is due.' },
+  { agent: 'unknown_build', label: 'Unknown build', tone: 'warn', hint: 'Nobody can tell what the agent was built of, or there is none yet. Counts as drift.' },
+]
+
+/** What cards say of scheduling. A node may be counted by several of them. */
+export const capacityCards: { counted: 'schedulable' | 'held' | 'tainted'; label: string; hint: string }[] = [
+  { counted: 'schedulable', label: 'Schedulable', hint: 'New work may be placed on it.' },
+  { counted: 'held', label: 'Held', hint: 'Kept out of scheduling by an operator or an operation.' },
+  { counted: 'tainted', label: 'Tainted', hint: 'Not proven clean since a tenant had access, or found unclean.' },
+]
+
+/** filters are the parts of the address that narrow. */
+export const filters = ['q', 'status', 'sku', 'region_code', 'site_id', 'drift_state', 'agent', 'schedulable', 'held', 'tainted'] as const
+
+/** narrowed says whether the address narrows. */
+export function narrowed(address: Address): boolean {
+  return filters.some((k) => address[k])
+}
 
 /** statusesOf are the states that the address asks for; what is no state is passed over. */
 export function statusesOf(address: Address): Status[] {
@@ -46,6 +72,9 @@ export function countedBy(address: Address): Counted {
     region_code: address.region_code || undefined,
     site_id: address.site_id && uuid.test(address.site_id) ? address.site_id : undefined,
     drift_state: oneOf(address.drift_state, drifts),
+    agent: oneOf(address.agent, agents),
+    held: oneOf(address.held, yesNo),
+    tainted: oneOf(address.tainted, yesNo),
   }
 }
 
@@ -56,7 +85,7 @@ export function askedFor(address: Address): Asked {
   return {
     ...countedBy(address),
     statuses: statuses.length ? statuses : undefined,
-    schedulable: oneOf(address.schedulable, ['true', 'false'] as const),
+    schedulable: oneOf(address.schedulable, yesNo),
     sort: oneOf(sort.by, sorts),
     order: sort.order,
   }
@@ -76,6 +105,16 @@ export function totalOf(summary: Summary, address: Address): number | undefined 
   if (address.schedulable === 'true') return schedulable
   if (address.schedulable === 'false') return inStates - schedulable
   return inStates
+}
+
+/** turnoverOf is the filter as the turnover of many takes it. */
+export function turnoverOf(address: Address): Record<string, string> {
+  const out: Record<string, string> = { new: '1' }
+  for (const k of filters) {
+    const value = address[k]
+    if (value) out[k] = value
+  }
+  return out
 }
 
 /** countOf is how many nodes of a summary are in one of the states. */

@@ -119,7 +119,7 @@ func (q *Queries) Jobs(ctx context.Context, arg JobsParams) ([]JobsRow, error) {
 }
 
 const nodes = `-- name: Nodes :many
-SELECT n.id, n.hostname, n.status, n.schedulable, (n.hold_reason <> '' OR n.held_by <> '')::boolean AS held, n.tainted_at, n.clean_at, n.gpus_total, n.sku_id,
+SELECT n.id, n.hostname, n.status, n.schedulable, n.hold_reason, n.held_by, n.tainted_at, n.clean_at, n.gpus_total, n.sku_id,
     n.region_code, n.reported_agent_version, n.reported_agent_commit, n.desired_agent_version, n.certificate_not_after, n.verifier_version,
     COALESCE((SELECT version FROM verifier_sets), 0)::bigint AS verifiers_wanted, m.site_id, o.site_id AS arriving_at
 FROM nodes n
@@ -147,7 +147,8 @@ type NodesRow struct {
 	Hostname             string
 	Status               string
 	Schedulable          bool
-	Held                 bool
+	HoldReason           string
+	HeldBy               string
 	TaintedAt            *time.Time
 	CleanAt              *time.Time
 	GpusTotal            int32
@@ -185,7 +186,8 @@ func (q *Queries) Nodes(ctx context.Context, arg NodesParams) ([]NodesRow, error
 			&i.Hostname,
 			&i.Status,
 			&i.Schedulable,
-			&i.Held,
+			&i.HoldReason,
+			&i.HeldBy,
 			&i.TaintedAt,
 			&i.CleanAt,
 			&i.GpusTotal,

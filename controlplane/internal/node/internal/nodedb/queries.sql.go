@@ -567,38 +567,45 @@ CROSS JOIN LATERAL (SELECT
     (CASE $1::text WHEN 'hostname' THEN n.hostname WHEN 'status' THEN n.status WHEN 'sku' THEN n.sku_id
         WHEN 'region_code' THEN n.region_code ELSE '' END) COLLATE "C" AS words,
     CASE $1::text WHEN 'status_changed_at' THEN n.status_changed_at WHEN 'created_at' THEN n.created_at
-        WHEN 'last_agent_contact_at' THEN COALESCE(c.last_contact_at, 'epoch') ELSE 'epoch' END AS moment) k
-WHERE n.id > $2::uuid
-  AND (cardinality($3::text[]) = 0 AND n.status <> 'deleted' OR n.status = ANY($3::text[]))
-  AND ($4::text IS NULL OR n.sku_id = $4)
-  AND ($5::text IS NULL OR n.region_code = $5)
-  AND ($6::text IS NULL OR starts_with(n.hostname, $6))
-  AND ($7::boolean IS NULL OR n.schedulable = $7)
-  AND ($8::text IS NULL OR n.onboarding_mode = $8)
-  AND ($9::text IS NULL OR strpos(n.hostname, $9) > 0 OR strpos(lower(n.host), $9) > 0
-    OR starts_with(n.id::text, $9))
-  AND ($10::uuid IS NULL OR n.id IN (SELECT m.node_id FROM node_maas_state m WHERE m.site_id = $10::uuid)
-    OR n.id IN (SELECT o.node_id FROM node_onboardings o WHERE o.site_id = $10::uuid AND o.completed_at IS NULL
-      AND NOT EXISTS (SELECT FROM node_maas_state m WHERE m.node_id = o.node_id)))
-  AND ($11::text IS NULL OR $11::text = CASE
+        WHEN 'last_agent_contact_at' THEN COALESCE(c.last_contact_at, 'epoch') ELSE 'epoch' END AS moment,
+    n.reported_agent_version IN ('', 'dev') OR n.reported_agent_commit IN ('unknown', '') AS unknown_build) k
+CROSS JOIN LATERAL (SELECT CASE
     WHEN n.reported_agent_version = '' THEN 'unknown'
-    WHEN n.certificate_not_after IS NULL OR n.certificate_not_after <= $12::timestamptz THEN 'certificate_only_repair_needed'
-    WHEN n.reported_agent_version = 'dev' OR n.reported_agent_commit IN ('unknown', '')
-      OR n.desired_agent_version NOT IN ('', n.reported_agent_version) THEN 'version_drift'
+    WHEN n.certificate_not_after IS NULL OR n.certificate_not_after <= $2::timestamptz THEN 'certificate_only_repair_needed'
+    WHEN k.unknown_build OR n.desired_agent_version NOT IN ('', n.reported_agent_version) THEN 'version_drift'
     WHEN n.verifier_version < (SELECT version FROM verifier_sets) THEN 'config_drift'
-    ELSE 'in_sync' END)
-  AND (NOT $13::boolean OR CASE WHEN $14::boolean
-    THEN (k.words, k.moment, n.id) < ($15::text, $16::timestamptz, $17::uuid)
-    ELSE (k.words, k.moment, n.id) > ($15::text, $16::timestamptz, $17::uuid) END)
-ORDER BY CASE WHEN NOT $14::boolean THEN k.words END, CASE WHEN NOT $14::boolean THEN k.moment END,
-    CASE WHEN NOT $14::boolean THEN n.id END,
-    CASE WHEN $14::boolean THEN k.words END DESC, CASE WHEN $14::boolean THEN k.moment END DESC,
-    CASE WHEN $14::boolean THEN n.id END DESC
-LIMIT $18
+    ELSE 'in_sync' END AS drift) a
+WHERE n.id > $3::uuid
+  AND (cardinality($4::text[]) = 0 AND n.status <> 'deleted' OR n.status = ANY($4::text[]))
+  AND ($5::text IS NULL OR n.sku_id = $5)
+  AND ($6::text IS NULL OR n.region_code = $6)
+  AND ($7::text IS NULL OR starts_with(n.hostname, $7))
+  AND ($8::boolean IS NULL OR n.schedulable = $8)
+  AND ($9::text IS NULL OR n.onboarding_mode = $9)
+  AND ($10::text IS NULL OR strpos(n.hostname, $10) > 0 OR strpos(lower(n.host), $10) > 0
+    OR starts_with(n.id::text, $10))
+  AND ($11::uuid IS NULL OR n.id IN (SELECT m.node_id FROM node_maas_state m WHERE m.site_id = $11::uuid)
+    OR n.id IN (SELECT o.node_id FROM node_onboardings o WHERE o.site_id = $11::uuid AND o.completed_at IS NULL
+      AND NOT EXISTS (SELECT FROM node_maas_state m WHERE m.node_id = o.node_id)))
+  AND ($12::text IS NULL OR $12::text = a.drift)
+  AND ($13::text IS NULL OR $13::text = CASE
+    WHEN k.unknown_build THEN 'unknown_build' WHEN a.drift = 'in_sync' THEN 'current' ELSE 'drift' END)
+  AND ($14::boolean IS NULL OR (n.hold_reason <> '' OR n.held_by <> '') = $14)
+  AND ($15::boolean IS NULL
+    OR (n.tainted_at IS NOT NULL AND (n.clean_at IS NULL OR n.clean_at <= n.tainted_at)) = $15)
+  AND (NOT $16::boolean OR CASE WHEN $17::boolean
+    THEN (k.words, k.moment, n.id) < ($18::text, $19::timestamptz, $20::uuid)
+    ELSE (k.words, k.moment, n.id) > ($18::text, $19::timestamptz, $20::uuid) END)
+ORDER BY CASE WHEN NOT $17::boolean THEN k.words END, CASE WHEN NOT $17::boolean THEN k.moment END,
+    CASE WHEN NOT $17::boolean THEN n.id END,
+    CASE WHEN $17::boolean THEN k.words END DESC, CASE WHEN $17::boolean THEN k.moment END DESC,
+    CASE WHEN $17::boolean THEN n.id END DESC
+LIMIT $21
 `
 
 type ListNodesParams struct {
 	Sort           string
+	Now            time.Time
 	Floor          string
 	Statuses       []string
 	SkuID          *string
@@ -609,7 +616,9 @@ type ListNodesParams struct {
 	Search         *string
 	SiteID         *string
 	Drift          *string
-	Now            time.Time
+	Agent          *string
+	Held           *bool
+	Tainted        *bool
 	Continued      bool
 	Descending     bool
 	AfterWords     string
@@ -631,6 +640,7 @@ type ListNodesRow struct {
 func (q *Queries) ListNodes(ctx context.Context, arg ListNodesParams) ([]ListNodesRow, error) {
 	rows, err := q.db.Query(ctx, listNodes,
 		arg.Sort,
+		arg.Now,
 		arg.Floor,
 		arg.Statuses,
 		arg.SkuID,
@@ -641,7 +651,9 @@ func (q *Queries) ListNodes(ctx context.Context, arg ListNodesParams) ([]ListNod
 		arg.Search,
 		arg.SiteID,
 		arg.Drift,
-		arg.Now,
+		arg.Agent,
+		arg.Held,
+		arg.Tainted,
 		arg.Continued,
 		arg.Descending,
 		arg.AfterWords,
