@@ -30,11 +30,20 @@ func (a *app) fleetCommand() *cobra.Command {
 			site := f.String("site", "", "only nodes of this site, by name or id")
 			search := f.String("search", "", "only nodes that have this in their hostname or host, or whose id starts so")
 			drift := f.String("drift", "", "only nodes whose agent is so, such as version_drift")
+			agent := f.String("agent", "", "only nodes whose agent is so: current, drift or unknown_build")
+			held := f.String("held", "", "only nodes that are kept out of scheduling (true), or are not (false)")
+			tainted := f.String("tainted", "", "only nodes that are not proven clean (true), or the others (false)")
 			complete(cmd, "drift", driftStates()...)
+			complete(cmd, "agent", "current", "drift", "unknown_build")
+			complete(cmd, "held", "true", "false")
+			complete(cmd, "tainted", "true", "false")
 			return func(s *session, _ []string) error {
 				params := apiclient.GetFleetSummaryParams{
 					Sku: given(s, "sku", sku), RegionCode: given(s, "region", region), Q: given(s, "search", search),
 					DriftState: givenAs[apiclient.GetFleetSummaryParamsDriftState](s, "drift", drift),
+					Agent:      givenAs[apiclient.GetFleetSummaryParamsAgent](s, "agent", agent),
+					Held:       givenAs[apiclient.GetFleetSummaryParamsHeld](s, "held", held),
+					Tainted:    givenAs[apiclient.GetFleetSummaryParamsTainted](s, "tainted", tainted),
 				}
 				var err error
 				if params.SiteId, err = optionalID(*site, s.siteID); err != nil {

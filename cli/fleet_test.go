@@ -11,6 +11,7 @@ func TestNodesAndFleetAreNarrowedByFlags(t *testing.T) {
 		"node list --status active,offline --status retired --search c07 --sort hostname --order desc --site " + siteID: "page_size=200&statuses=active&statuses=offline&statuses=retired&q=c07&sort=hostname&order=desc&site_id=" + siteID,
 		"node list --agent drift --held true --tainted false":                                                           "page_size=200&agent=drift&held=true&tainted=false",
 		"fleet --sku a100 --region eu-1 --search c07 --drift unknown --site " + siteID:                                  "sku=a100&region_code=eu-1&q=c07&drift_state=unknown&site_id=" + siteID,
+		"fleet --agent unknown_build --held false --tainted true":                                                       "agent=unknown_build&held=false&tainted=true",
 		"fleet": "",
 		"fleet map --region eu-1 --site " + siteID: "region_code=eu-1&site_id=" + siteID,
 	} {

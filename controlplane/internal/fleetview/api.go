@@ -24,7 +24,7 @@ const (
 
 // Place says where to look.
 type Place struct {
-	RegionCode string `query:"region_code" maxLength:"63" doc:"Only nodes of this region."`
+	RegionCode string `query:"region_code" maxLength:"63" doc:"Only nodes of this region, and what is about them; what is about no node goes by the region of its site."`
 	SiteID     string `query:"site_id" format:"uuid" doc:"Only nodes of this site: they have a machine of it, or are being onboarded there."`
 }
 

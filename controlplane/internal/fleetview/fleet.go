@@ -32,7 +32,7 @@ func (f Filter) byCondition() bool {
 	return f.Drift != "" || f.Agent != "" || f.Held != nil || f.Tainted != nil
 }
 
-func (f Filter) wants(n Node) bool {
+func (f Filter) wants(n Alike) bool {
 	return (f.Drift == "" || n.Drift == f.Drift) && (f.Agent == "" || n.Agent == f.Agent) &&
 		(f.Held == nil || n.Held == *f.Held) && (f.Tainted == nil || n.Tainted == *f.Tainted)
 }
@@ -64,16 +64,27 @@ type Node struct {
 	Hostname    string
 	Status      node.Status
 	Schedulable bool
+	RegionCode  string
+	Site        id.Site // zero: of none
+	Drift       node.Drift
+	Severity    string // of its worst finding; empty: it has none
+	Job         *Job   // that works on it; nil: none does
+}
+
+// Alike are nodes that a summary cannot tell apart.
+type Alike struct {
+	Number      int64
+	Node        id.Node // the one, where that matters; zero: whichever
+	Status      node.Status
+	Schedulable bool
 	Held        bool
 	Tainted     bool
-	GPUs        int32
+	GPUs        int32 // of each
 	SKU         string
 	RegionCode  string
 	Site        id.Site // zero: of none
 	Drift       node.Drift
 	Agent       node.AgentState
-	Severity    string // of its worst finding; empty: it has none
-	Job         *Job   // that works on it; nil: none does
 }
 
 // Finding is how many findings of one severity are not over.
@@ -116,22 +127,24 @@ func mark(nodes []Node, findings []Finding, jobs []Job) {
 }
 
 // summarise counts.
-func summarise(f Filter, nodes []Node, findings []Finding, jobs []Job, sites []Site) Summary {
+func summarise(f Filter, nodes []Alike, findings []Finding, jobs []Job, sites []Site) Summary {
 	s := Summary{Regions: []Region{}, Sites: []SiteCount{}, SKUs: []SKUCount{}}
 	regions, skus, of := map[string]*Region{}, map[string]int64{}, map[id.Site]*Counted{}
-	known := make(map[id.Node]bool, len(nodes))
+	known := map[id.Node]bool{}
 	for _, n := range nodes {
-		known[n.ID] = true
+		if !n.Node.IsZero() {
+			known[n.Node] = true
+		}
 		s.add(n)
 		if regions[n.RegionCode] == nil {
 			regions[n.RegionCode] = &Region{RegionCode: n.RegionCode}
 		}
-		regions[n.RegionCode].add(n.Status)
-		skus[n.SKU]++
+		regions[n.RegionCode].add(n.Status, n.Number)
+		skus[n.SKU] += n.Number
 		if of[n.Site] == nil {
 			of[n.Site] = &Counted{}
 		}
-		of[n.Site].add(n.Status)
+		of[n.Site].add(n.Status, n.Number)
 	}
 	for _, found := range findings {
 		if !f.byNode() || known[found.Node] {
@@ -173,8 +186,8 @@ func countSites(f Filter, sites []Site, of map[id.Site]*Counted) []SiteCount {
 }
 
 // keep are the nodes that are as wanted.
-func (f Filter) keep(nodes []Node) []Node {
-	return slices.DeleteFunc(nodes, func(n Node) bool { return !f.wants(n) })
+func (f Filter) keep(nodes []Alike) []Alike {
+	return slices.DeleteFunc(nodes, func(n Alike) bool { return !f.wants(n) })
 }
 
 // Summary is how the fleet is, in numbers.
@@ -186,7 +199,7 @@ type Summary struct {
 	Held        int64         `json:"held" doc:"Nodes that an operator or an operation keeps out of scheduling."`
 	Tainted     int64         `json:"tainted" doc:"Nodes not proven clean since a tenant had access or they were found unclean."`
 	ByStatus    StatusCounts  `json:"by_status" doc:"Nodes by their state."`
-	Agents      AgentCounts   `json:"agents" doc:"Nodes by their agent; each is counted once."`
+	Agents      AgentCounts   `json:"agents" doc:"Nodes in service by their agent; each is counted once. Those that are retired or being removed have no agent to speak of and are not counted."`
 	Findings    FindingCounts `json:"findings" doc:"Findings of reconciliation that are not over. Those that are not about a node are counted unless something but region_code and site_id narrows."`
 	Jobs        JobCounts     `json:"jobs" doc:"Jobs that are not over."`
 	Regions     []Region      `json:"regions" nullable:"false" doc:"The regions that have nodes."`
@@ -194,26 +207,27 @@ type Summary struct {
 	SKUs        []SKUCount    `json:"skus" nullable:"false" doc:"The kinds of machines that there are."`
 }
 
-func (s *Summary) add(n Node) {
-	s.Total++
-	s.GPUsTotal += int64(n.GPUs)
-	s.ByStatus.add(n.Status)
+func (s *Summary) add(n Alike) {
+	s.Total += n.Number
+	s.GPUsTotal += n.Number * int64(n.GPUs)
+	s.ByStatus.add(n.Status, n.Number)
 	if n.Schedulable {
-		s.Schedulable++
+		s.Schedulable += n.Number
 	}
 	if n.Held {
-		s.Held++
+		s.Held += n.Number
 	}
 	if n.Tainted {
-		s.Tainted++
+		s.Tainted += n.Number
 	}
 	switch n.Agent {
 	case node.AgentUnknownBuild:
-		s.Agents.UnknownBuild++
+		s.Agents.UnknownBuild += n.Number
 	case node.AgentCurrent:
-		s.Agents.Current++
+		s.Agents.Current += n.Number
 	case node.AgentDrift:
-		s.Agents.Drift++
+		s.Agents.Drift += n.Number
+	case node.NoAgent: // is not counted
 	}
 }
 
@@ -229,29 +243,29 @@ type StatusCounts struct {
 	Removing        int64 `json:"removing"`
 }
 
-func (c *StatusCounts) add(s node.Status) {
+func (c *StatusCounts) add(s node.Status, n int64) {
 	switch s {
 	case node.BootstrapIssued:
-		c.BootstrapIssued++
+		c.BootstrapIssued += n
 	case node.Enrolling:
-		c.Enrolling++
+		c.Enrolling += n
 	case node.Active:
-		c.Active++
+		c.Active += n
 	case node.Offline:
-		c.Offline++
+		c.Offline += n
 	case node.Quarantined:
-		c.Quarantined++
+		c.Quarantined += n
 	case node.Draining:
-		c.Draining++
+		c.Draining += n
 	case node.Retired:
-		c.Retired++
+		c.Retired += n
 	case node.Removing:
-		c.Removing++
+		c.Removing += n
 	case node.Deleted: // is not looked at
 	}
 }
 
-// AgentCounts are nodes by their agent.
+// AgentCounts are nodes in service by their agent.
 type AgentCounts struct {
 	Current      int64 `json:"current" doc:"The agent is what it should be."`
 	Drift        int64 `json:"drift" doc:"Another version, configuration or certificate is due."`
@@ -306,9 +320,9 @@ type Counted struct {
 	ByStatus StatusCounts `json:"by_status"`
 }
 
-func (c *Counted) add(s node.Status) {
-	c.Total++
-	c.ByStatus.add(s)
+func (c *Counted) add(s node.Status, n int64) {
+	c.Total += n
+	c.ByStatus.add(s, n)
 }
 
 // Region is how many nodes a region has.

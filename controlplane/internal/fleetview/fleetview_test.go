@@ -75,7 +75,7 @@ func TestTheFleetIsCounted(t *testing.T) {
 	want := fleetview.Summary{
 		AsOf: now, Total: 9, GPUsTotal: 68, Schedulable: 1, Held: 2, Tainted: 1,
 		ByStatus: fleetview.StatusCounts{BootstrapIssued: 1, Enrolling: 1, Active: 2, Offline: 1, Quarantined: 1, Draining: 1, Retired: 1, Removing: 1},
-		Agents:   fleetview.AgentCounts{Current: 4, Drift: 2, UnknownBuild: 3},
+		Agents:   fleetview.AgentCounts{Current: 4, Drift: 1, UnknownBuild: 2}, // of all but the retired and the removing node
 		Findings: fleetview.FindingCounts{Critical: 1, Warning: 2, Info: 1, Debug: 1},
 		Jobs:     fleetview.JobCounts{OnboardingsRunning: 3, OnboardingsParked: 1, DecommissionsRunning: 1, DecommissionsParked: 1},
 		Regions: []fleetview.Region{
@@ -98,8 +98,8 @@ func TestTheFleetIsCounted(t *testing.T) {
 func TestTheSummaryIsNarrowed(t *testing.T) {
 	f := newFleet(t)
 	for query, want := range map[string]string{
-		"?region_code=eu-1":              "5 nodes, findings {1 1 1 0}, jobs {1 1 1 0}, sites [north]",
-		"?region_code=eu-2":              "4 nodes, findings {0 1 0 1}, jobs {2 0 0 1}, sites [empty south]",
+		"?region_code=eu-1":              "5 nodes, findings {1 1 1 0}, jobs {2 1 1 0}, sites [north]",
+		"?region_code=eu-2":              "4 nodes, findings {0 1 0 1}, jobs {1 0 0 1}, sites [empty south]",
 		"?site_id=" + f.north.String():   "4 nodes, findings {1 1 1 0}, jobs {1 1 1 0}, sites [north]",
 		"?site_id=" + f.empty.String():   "0 nodes, findings {0 0 0 0}, jobs {0 0 0 0}, sites [empty]",
 		"?sku=" + otherSKU:               "1 nodes, findings {0 0 0 0}, jobs {0 0 0 0}, sites [empty north south]",
@@ -112,8 +112,8 @@ func TestTheSummaryIsNarrowed(t *testing.T) {
 		"?drift_state=unknown":           "1 nodes, findings {0 0 0 0}, jobs {0 1 0 0}, sites [empty north south]",
 		"?drift_state=unknown&q=healthy": "0 nodes, findings {0 0 0 0}, jobs {0 0 0 0}, sites [empty north south]",
 		"?agent=current":                 "4 nodes, findings {1 1 1 0}, jobs {2 0 1 0}, sites [empty north south]",
-		"?agent=drift":                   "2 nodes, findings {0 0 0 0}, jobs {0 0 0 0}, sites [empty north south]",
-		"?agent=unknown_build":           "3 nodes, findings {0 1 0 0}, jobs {0 1 0 1}, sites [empty north south]",
+		"?agent=drift":                   "1 nodes, findings {0 0 0 0}, jobs {0 0 0 0}, sites [empty north south]",
+		"?agent=unknown_build":           "2 nodes, findings {0 1 0 0}, jobs {0 1 0 1}, sites [empty north south]",
 		"?held=true":                     "2 nodes, findings {1 1 1 0}, jobs {1 0 1 0}, sites [empty north south]",
 		"?held=false":                    "7 nodes, findings {0 1 0 0}, jobs {1 1 0 1}, sites [empty north south]",
 		"?tainted=true":                  "1 nodes, findings {1 1 1 0}, jobs {0 0 0 0}, sites [empty north south]",
@@ -127,6 +127,34 @@ func TestTheSummaryIsNarrowed(t *testing.T) {
 		if got := fmt.Sprintf("%d nodes, findings %v, jobs %v, sites %v", s.Total, s.Findings, s.Jobs, sites); got != want {
 			t.Errorf("%s: %s, want %s", query, got, want)
 		}
+	}
+}
+
+// The region of a site may change while it has nodes, and theirs does not. What is
+// about a node is found where the node is; what is about none, where its site is.
+func TestARegionHasWhatIsAboutItsNodes(t *testing.T) {
+	f := newFleet(t)
+	w := f.world
+	w.find(t, f.north, id.Node{}, "debug", "open")
+	w.onboard(t, f.north, id.New[id.Node](), "awaited", "pending")
+	w.exec(t, `UPDATE maas_sites SET region_code = 'moved' WHERE id = $1`, f.north)
+	for region, want := range map[string]string{
+		"eu-1":  "5 nodes, findings {1 1 1 0}, jobs {2 1 1 0}",
+		"moved": "0 nodes, findings {0 0 0 1}, jobs {1 0 0 0}",
+	} {
+		s := get[fleetview.Summary](t, w, "?region_code="+region)
+		if got := fmt.Sprintf("%d nodes, findings %v, jobs %v", s.Total, s.Findings, s.Jobs); got != want {
+			t.Errorf("%s: %s, want %s", region, got, want)
+		}
+	}
+	var all []fleetview.Spot
+	for _, spot := range get[fleetview.Map](t, w, "/map").Nodes {
+		if spot.RegionCode == "eu-1" {
+			all = append(all, spot)
+		}
+	}
+	if diff := cmp.Diff(all, get[fleetview.Map](t, w, "/map?region_code=eu-1").Nodes); diff != "" {
+		t.Errorf("the map of a region shows its nodes otherwise than that of the fleet (- fleet, + region):\n%s", diff)
 	}
 }
 
@@ -161,6 +189,51 @@ func TestWhatIsCountedCanBeNarrowedTo(t *testing.T) {
 	for _, query := range []string{"?agent=in_sync", "?held=yes", "?tainted=1"} {
 		if answer := f.call(t, "root", query); answer.Code != http.StatusUnprocessableEntity {
 			t.Errorf("%s answers %d %s", query, answer.Code, answer.Body)
+		}
+	}
+}
+
+// Nodes that are alike are read as one row: all of them count, and those that
+// something is about are still found by what narrows.
+func TestNodesThatAreAlikeAreCountedOneByOne(t *testing.T) {
+	w := newWorld(t)
+	site := w.site(t, "dc1", "eu-1")
+	for i := range 4 {
+		n := w.node(t, fmt.Sprintf("n%d", i), "eu-1", "active", fmt.Sprintf("certificate_not_after = certificate_not_after + interval '%d minutes'", i))
+		w.bind(t, n, site)
+		if i < 2 {
+			w.find(t, site, n, "warning", "open")
+			w.onboard(t, site, n, fmt.Sprintf("n%d", i), "running")
+		}
+	}
+	for i, set := range []string{
+		"certificate_not_after = '2026-03-04T12:00:00Z'", // which is now
+		"certificate_not_after = '2026-03-04T11:59:59Z'", "certificate_not_after = NULL",
+	} {
+		w.node(t, fmt.Sprintf("expired%d", i), "eu-1", "active", set)
+	}
+	for i, clean := range []string{"NULL", "'2026-03-04T10:59:59Z'", "'2026-03-04T11:00:00Z'", "'2026-03-04T11:00:01Z'"} {
+		w.node(t, fmt.Sprintf("used%d", i), "eu-1", "active", "tainted_at = '2026-03-04T11:00:00Z', clean_at = "+clean)
+	}
+	for query, want := range map[string]string{
+		"":                      "11 nodes, 88 GPUs, 3 tainted, agents {8 3 0}, findings {0 2 0 0}, jobs {2 0 0 0}, sites 4",
+		"?agent=current":        "8 nodes, 64 GPUs, 3 tainted, agents {8 0 0}, findings {0 2 0 0}, jobs {2 0 0 0}, sites 4",
+		"?agent=drift":          "3 nodes, 24 GPUs, 0 tainted, agents {0 3 0}, findings {0 0 0 0}, jobs {0 0 0 0}, sites 0",
+		"?tainted=true":         "3 nodes, 24 GPUs, 3 tainted, agents {3 0 0}, findings {0 0 0 0}, jobs {0 0 0 0}, sites 0",
+		"?q=n1":                 "1 nodes, 8 GPUs, 0 tainted, agents {1 0 0}, findings {0 1 0 0}, jobs {1 0 0 0}, sites 1",
+		"?tainted=false&q=n":    "4 nodes, 32 GPUs, 0 tainted, agents {4 0 0}, findings {0 2 0 0}, jobs {2 0 0 0}, sites 4",
+		"?q=n&agent=drift":      "0 nodes, 0 GPUs, 0 tainted, agents {0 0 0}, findings {0 0 0 0}, jobs {0 0 0 0}, sites 0",
+		"?drift_state=in_sync":  "8 nodes, 64 GPUs, 3 tainted, agents {8 0 0}, findings {0 2 0 0}, jobs {2 0 0 0}, sites 4",
+		"?region_code=eu-2&q=n": "0 nodes, 0 GPUs, 0 tainted, agents {0 0 0}, findings {0 0 0 0}, jobs {0 0 0 0}, sites 0",
+	} {
+		s := get[fleetview.Summary](t, w, query)
+		var sited int64
+		for _, site := range s.Sites {
+			sited += site.Total
+		}
+		got := fmt.Sprintf("%d nodes, %d GPUs, %d tainted, agents %v, findings %v, jobs %v, sites %d", s.Total, s.GPUsTotal, s.Tainted, s.Agents, s.Findings, s.Jobs, sited)
+		if got != want {
+			t.Errorf("%q: %s, want %s", query, got, want)
 		}
 	}
 }

@@ -1,37 +1,62 @@
 -- name: Nodes :many
 -- All nodes that are not deleted, with what can be seen of them from afar. A node
 -- is of the site that it has a machine of, or is being onboarded at.
-SELECT n.id, n.hostname, n.status, n.schedulable, n.hold_reason, n.held_by, n.tainted_at, n.clean_at, n.gpus_total, n.sku_id,
-    n.region_code, n.reported_agent_version, n.reported_agent_commit, n.desired_agent_version, n.certificate_not_after, n.verifier_version,
+SELECT n.id, n.hostname, n.status, n.schedulable, n.region_code, n.reported_agent_version, n.reported_agent_commit, n.desired_agent_version, n.certificate_not_after, n.verifier_version,
     COALESCE((SELECT version FROM verifier_sets), 0)::bigint AS verifiers_wanted, m.site_id, o.site_id AS arriving_at
 FROM nodes n
 LEFT JOIN node_maas_state m ON m.node_id = n.id
 LEFT JOIN (SELECT DISTINCT ON (node_id) node_id, site_id FROM node_onboardings WHERE completed_at IS NULL ORDER BY node_id) o ON o.node_id = n.id
+WHERE n.status <> 'deleted'
+  AND (sqlc.narg(region_code)::text IS NULL OR n.region_code = sqlc.narg(region_code))
+  AND (sqlc.narg(site_id)::uuid IS NULL OR COALESCE(m.site_id, o.site_id) = sqlc.narg(site_id)::uuid)
+ORDER BY n.region_code COLLATE "C", n.hostname COLLATE "C" LIMIT sqlc.arg(most)::integer;
+
+-- name: Alike :many
+-- The same nodes to be counted: how many are alike in all that a summary tells of
+-- them, so that a large fleet is few rows. Where it matters which nodes they are,
+-- those that a finding or a job is about come one by one, with their ids. What is
+-- held and tainted is as ListNodes has it.
+SELECT b.node_id, n.status, n.schedulable, k.held, k.tainted, n.gpus_total, n.sku_id, n.region_code, n.reported_agent_version,
+    n.reported_agent_commit, n.desired_agent_version, COALESCE(min(n.certificate_not_after), 'epoch')::timestamptz AS certificate_not_after,
+    n.verifier_version, COALESCE((SELECT version FROM verifier_sets), 0)::bigint AS verifiers_wanted, m.site_id, o.site_id AS arriving_at,
+    count(*) AS nodes
+FROM nodes n
+LEFT JOIN node_maas_state m ON m.node_id = n.id
+LEFT JOIN (SELECT DISTINCT ON (node_id) node_id, site_id FROM node_onboardings WHERE completed_at IS NULL ORDER BY node_id) o ON o.node_id = n.id
+LEFT JOIN (SELECT node_id FROM reconciliation_findings WHERE status <> 'closed'
+    UNION SELECT node_id FROM node_onboardings WHERE completed_at IS NULL
+    UNION SELECT node_id FROM node_decommissions WHERE completed_at IS NULL) b ON b.node_id = n.id AND sqlc.arg(by_node)::boolean
+CROSS JOIN LATERAL (SELECT (n.hold_reason <> '' OR n.held_by <> '')::boolean AS held,
+    (n.tainted_at IS NOT NULL AND (n.clean_at IS NULL OR n.clean_at <= n.tainted_at))::boolean AS tainted,
+    n.certificate_not_after > sqlc.arg(now)::timestamptz AS certified) k
 WHERE n.status <> 'deleted'
   AND (sqlc.narg(sku_id)::text IS NULL OR n.sku_id = sqlc.narg(sku_id))
   AND (sqlc.narg(region_code)::text IS NULL OR n.region_code = sqlc.narg(region_code))
   AND (sqlc.narg(site_id)::uuid IS NULL OR COALESCE(m.site_id, o.site_id) = sqlc.narg(site_id)::uuid)
   AND (sqlc.narg(search)::text IS NULL OR strpos(n.hostname, sqlc.narg(search)) > 0 OR strpos(lower(n.host), sqlc.narg(search)) > 0
     OR starts_with(n.id::text, sqlc.narg(search)))
-ORDER BY n.region_code COLLATE "C", n.hostname COLLATE "C" LIMIT sqlc.arg(most)::integer;
+GROUP BY b.node_id, n.status, n.schedulable, k.held, k.tainted, n.gpus_total, n.sku_id, n.region_code, n.reported_agent_version,
+    n.reported_agent_commit, n.desired_agent_version, k.certified, n.verifier_version, m.site_id, o.site_id;
 
 -- name: Findings :many
 -- Findings that are not over, of sites that there are: nobody looks at a deleted
--- one again.
+-- one again. They are of the region of their node, those about none of that of
+-- their site; the two can differ, as the region of a site may be changed.
 SELECT f.node_id, f.severity, count(*) AS findings
-FROM reconciliation_findings f JOIN maas_sites s ON s.id = f.site_id
+FROM reconciliation_findings f JOIN maas_sites s ON s.id = f.site_id LEFT JOIN nodes n ON n.id = f.node_id
 WHERE f.status <> 'closed' AND s.deleted_at IS NULL
-  AND (sqlc.narg(region_code)::text IS NULL OR s.region_code = sqlc.narg(region_code))
+  AND (sqlc.narg(region_code)::text IS NULL OR COALESCE(n.region_code, s.region_code) = sqlc.narg(region_code))
   AND (sqlc.narg(site_id)::uuid IS NULL OR s.id = sqlc.narg(site_id)::uuid)
 GROUP BY f.node_id, f.severity;
 
 -- name: Jobs :many
--- Jobs that are not over. The node of an onboarding may not be there yet.
+-- Jobs that are not over, of regions as findings are. The node of an onboarding
+-- may not be there yet.
 SELECT 'onboarding'::text AS kind, o.id::text AS job_id, o.node_id, o.status::text AS status
-FROM node_onboardings o JOIN maas_sites s ON s.id = o.site_id
+FROM node_onboardings o JOIN maas_sites s ON s.id = o.site_id LEFT JOIN nodes n ON n.id = o.node_id
 WHERE o.completed_at IS NULL
   AND (sqlc.narg(sku_id)::text IS NULL OR o.sku_id = sqlc.narg(sku_id))
-  AND (sqlc.narg(region_code)::text IS NULL OR s.region_code = sqlc.narg(region_code))
+  AND (sqlc.narg(region_code)::text IS NULL OR COALESCE(n.region_code, s.region_code) = sqlc.narg(region_code))
   AND (sqlc.narg(site_id)::uuid IS NULL OR o.site_id = sqlc.narg(site_id)::uuid)
   AND (sqlc.narg(search)::text IS NULL OR strpos(o.hostname, sqlc.narg(search)) > 0 OR starts_with(o.node_id::text, sqlc.narg(search)))
 UNION ALL

@@ -3,7 +3,6 @@ package fleetview
 import (
 	"context"
 	"fmt"
-	"math"
 	"time"
 
 	"gpuaas/controlplane/internal/durable"
@@ -30,7 +29,7 @@ func New(db *postgres.DB, clock func() time.Time) *Service {
 // Summary counts the nodes that a filter leaves, and what is about them.
 func (s *Service) Summary(ctx context.Context, f Filter) (Summary, error) {
 	now := s.now()
-	nodes, err := s.nodes(ctx, f, now, math.MaxInt32)
+	nodes, err := s.alike(ctx, f, now)
 	if err != nil {
 		return Summary{}, err
 	}
@@ -55,8 +54,9 @@ func (s *Service) Summary(ctx context.Context, f Filter) (Summary, error) {
 	return out, nil
 }
 
-// Look reads nodes in the order of region and hostname, at most so many, with
-// what is the matter with each. It says when that was, and whether there are more.
+// Look reads nodes of a region or site in the order of region and hostname, at
+// most so many, with what is the matter with each. It says when that was, and
+// whether there are more. What else a filter has does not narrow them.
 func (s *Service) Look(ctx context.Context, f Filter, most int32) (nodes []Node, asOf time.Time, more bool, err error) {
 	asOf = s.now()
 	if nodes, err = s.nodes(ctx, f, asOf, most+1); err != nil {
@@ -77,24 +77,46 @@ func (s *Service) Look(ctx context.Context, f Filter, most int32) (nodes []Node,
 	return nodes, asOf, more, nil
 }
 
-// nodes reads without regard to the condition of nodes, which is computed.
 func (s *Service) nodes(ctx context.Context, f Filter, now time.Time, most int32) ([]Node, error) {
-	rows, err := s.reads.Nodes(ctx, fleetviewdb.NodesParams{
-		SkuID: optional(f.SKU), RegionCode: optional(f.RegionCode), SiteID: f.site(), Search: optional(f.Search), Most: most,
-	})
+	rows, err := s.reads.Nodes(ctx, fleetviewdb.NodesParams{RegionCode: optional(f.RegionCode), SiteID: f.site(), Most: most})
 	if err != nil {
 		return nil, fmt.Errorf("read nodes of the fleet: %w", err)
 	}
 	out := make([]Node, len(rows))
 	for i, r := range rows {
-		known := node.Node{HoldReason: r.HoldReason, HeldBy: r.HeldBy, TaintedAt: r.TaintedAt, CleanAt: r.CleanAt}
 		agent := node.Build{
 			Version: r.ReportedAgentVersion, Commit: r.ReportedAgentCommit, Desired: r.DesiredAgentVersion,
 			CertificateNotAfter: r.CertificateNotAfter, Verifiers: r.VerifierVersion, VerifiersWanted: r.VerifiersWanted,
 		}
 		n := Node{
-			ID: r.ID, Hostname: r.Hostname, Status: node.Status(r.Status), Schedulable: r.Schedulable, Held: known.OnHold(), Tainted: known.Tainted(),
-			GPUs: r.GpusTotal, SKU: r.SkuID, RegionCode: r.RegionCode, Site: r.SiteID, Drift: agent.Drift(now), Agent: agent.State(now),
+			ID: r.ID, Hostname: r.Hostname, Status: node.Status(r.Status), Schedulable: r.Schedulable,
+			RegionCode: r.RegionCode, Site: r.SiteID, Drift: agent.Drift(now),
+		}
+		if n.Site.IsZero() {
+			n.Site = r.ArrivingAt
+		}
+		out[i] = n
+	}
+	return out, nil
+}
+
+// alike reads without regard to the condition of nodes, which is computed.
+func (s *Service) alike(ctx context.Context, f Filter, now time.Time) ([]Alike, error) {
+	rows, err := s.reads.Alike(ctx, fleetviewdb.AlikeParams{
+		ByNode: f.byNode(), Now: now, SkuID: optional(f.SKU), RegionCode: optional(f.RegionCode), SiteID: f.site(), Search: optional(f.Search),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count nodes of the fleet: %w", err)
+	}
+	out := make([]Alike, len(rows))
+	for i, r := range rows {
+		agent := node.Build{
+			Version: r.ReportedAgentVersion, Commit: r.ReportedAgentCommit, Desired: r.DesiredAgentVersion,
+			CertificateNotAfter: &r.CertificateNotAfter, Verifiers: r.VerifierVersion, VerifiersWanted: r.VerifiersWanted,
+		}
+		n := Alike{
+			Number: r.Nodes, Node: r.NodeID, Status: node.Status(r.Status), Schedulable: r.Schedulable, Held: r.Held, Tainted: r.Tainted, GPUs: r.GpusTotal,
+			SKU: r.SkuID, RegionCode: r.RegionCode, Site: r.SiteID, Drift: agent.Drift(now), Agent: agent.State(node.Status(r.Status), now),
 		}
 		if n.Site.IsZero() {
 			n.Site = r.ArrivingAt

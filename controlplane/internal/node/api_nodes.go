@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 
 	"gpuaas/contract/agentwire"
@@ -80,7 +81,7 @@ func (s *Service) showDetail(n Node, entries []HistoryEntry) DetailView {
 // ListInput is what a listing of nodes is narrowed and sorted by.
 type ListInput struct {
 	httpapi.LargePage
-	Sort           Sort     `query:"sort" enum:"hostname,status,status_changed_at,last_agent_contact_at,sku,region_code,created_at" doc:"What to sort by; without it, in the order of creation. Nodes never heard of come before all others."`
+	Sort           Sort     `query:"sort" enum:"hostname,status,status_changed_at,last_agent_contact_at,sku,region_code,created_at" doc:"What to sort by; without it, in the order of creation. Nodes never heard of come before all others. What status, status_changed_at and last_agent_contact_at say can change between two pages: a node that moved so may be on both or on neither, so that only the other orders make a complete inventory."`
 	Order          string   `query:"order" enum:"asc,desc" default:"asc" doc:"Which way to sort."`
 	Q              string   `query:"q" maxLength:"253" doc:"Only nodes that have this in their hostname or host, whatever the case, or whose id starts so."`
 	Status         Status   `query:"status" enum:"bootstrap_issued,enrolling,active,offline,quarantined,draining,retired,removing,deleted" doc:"Only nodes in this state; without it, all but deleted ones."`
@@ -97,7 +98,7 @@ type ListInput struct {
 
 // Narrowed is what nodes are narrowed by as the summary of the fleet counts them.
 type Narrowed struct {
-	Agent   AgentState `query:"agent" enum:"current,drift,unknown_build" doc:"Only nodes whose agent is what it should be, or is not, or of which nobody can tell what it was built of, or that have none yet; each node is in one of them."`
+	Agent   AgentState `query:"agent" enum:"current,drift,unknown_build" doc:"Only nodes whose agent is what it should be, or is not, or of which nobody can tell what it was built of, or that have none yet; each node is one of these, but those that are retired, being removed or deleted: they have no agent to speak of, and are left out."`
 	Held    string     `query:"held" enum:"true,false" doc:"Only nodes that an operator or an operation keeps out of scheduling, or only others."`
 	Tainted string     `query:"tainted" enum:"true,false" doc:"Only nodes not proven clean since a tenant had access or they were found unclean, or only others."`
 }
@@ -125,16 +126,29 @@ func (in ListInput) filter() (Filter, error) {
 	if in.Status != "" {
 		f.Statuses = append(f.Statuses, in.Status)
 	}
-	for _, words := range in.Statuses {
-		for word := range strings.SplitSeq(words, ",") {
-			status := Status(strings.TrimSpace(word))
+	statuses, known := statusesOf(in.Statuses)
+	if !known {
+		bad = append(bad, fault.Field{Path: "query.statuses", Message: "must be of " + strings.Join(Lifecycle.Values(), ", ")})
+	}
+	f.Statuses = append(f.Statuses, statuses...)
+	return f, rejected(bad)
+}
+
+// statusesOf reads states that are repeated or divided by commas. However many
+// there are, each counts once: a caller can send very many.
+func statusesOf(words []string) (statuses []Status, known bool) {
+	for _, word := range words {
+		for part := range strings.SplitSeq(word, ",") {
+			status := Status(strings.TrimSpace(part))
 			if _, known := Lifecycle.State(status); !known {
-				bad = append(bad, fault.Field{Path: "query.statuses", Message: "must be of " + strings.Join(Lifecycle.Values(), ", ")})
+				return nil, false
 			}
-			f.Statuses = append(f.Statuses, status)
+			if !slices.Contains(statuses, status) {
+				statuses = append(statuses, status)
+			}
 		}
 	}
-	return f, rejected(bad)
+	return statuses, true
 }
 
 func (in ListInput) order() Order { return Order{By: in.Sort, Descending: in.Order == "desc"} }

@@ -165,6 +165,12 @@ func TestNodesAreSearchedFor(t *testing.T) {
 		}
 	}
 	w.call(t, http.MethodGet, "?statuses=active,broken", "", nil).wants(t, http.StatusUnprocessableEntity, "validation_error", "query.statuses")
+	if a := w.call(t, http.MethodGet, "?statuses="+strings.Repeat(",", 20_000), "", nil); a.status != http.StatusUnprocessableEntity || len(a.body) > 2_000 {
+		t.Errorf("many words that are none: %d, %d bytes", a.status, len(a.body))
+	}
+	if got := names(w.listed(t, "statuses=active"+strings.Repeat(",active", 5_000)).Items); got != "c07u1" {
+		t.Errorf("a word said often finds %q", got)
+	}
 	w.call(t, http.MethodGet, "?site_id=dc1", "", nil).wants(t, http.StatusUnprocessableEntity, "validation_error", "query.site_id")
 }
 
@@ -201,22 +207,24 @@ func TestNodesAreListedBySite(t *testing.T) {
 // verifiersWanted is what agents of every sort should use.
 const verifiersWanted = 3
 
-// everyAgent adds a node for every agent that can be, which is 243.
-func (w *world) everyAgent(tb testing.TB) {
+// everyAgent adds a node for every agent that can be, which is 243, in each of
+// these states.
+func (w *world) everyAgent(tb testing.TB, in ...node.Status) {
 	tb.Helper()
 	w.exec(tb, `INSERT INTO verifier_sets (version) VALUES ($1) ON CONFLICT (singleton) DO UPDATE SET version = $1`, verifiersWanted)
 	w.exec(tb, `INSERT INTO nodes (id, status, hostname, host, sku_id, gpus_total, region_code, onboarding_mode, reported_agent_version, reported_agent_commit, desired_agent_version,
 			certificate_not_after, verifier_version)
-		SELECT gen_random_uuid(), 'active', 'n' || row_number() OVER (), '', $1, 8, 'eu-1', 'manual', version, commit, desired, clock_timestamp() + make_interval(mins => ends), verifiers
+		SELECT gen_random_uuid(), status, 'n' || row_number() OVER (), '', $1, 8, 'eu-1', 'manual', version, commit, desired, clock_timestamp() + make_interval(mins => ends), verifiers
 		FROM unnest(ARRAY['', 'dev', '1.0.0']) version, unnest(ARRAY['', 'unknown', 'abc123']) commit, unnest(ARRAY['', '1.0.0', '1.1.0']) desired,
-			unnest(ARRAY[NULL, -60, 60]::int[]) ends, unnest(ARRAY[0, 3, 4]::bigint[]) verifiers`, someSKU)
+			unnest(ARRAY[NULL, -60, 60]::int[]) ends, unnest(ARRAY[0, 3, 4]::bigint[]) verifiers,
+			unnest($2::text[]) status`, someSKU, in)
 }
 
 // The rule of drift stands twice: in Go, which shows it, and in SQL, which narrows
 // by it. Both say the same of every agent that can be.
 func TestDriftIsTheSameShownAndNarrowedBy(t *testing.T) {
 	w := newWorld(t)
-	w.everyAgent(t)
+	w.everyAgent(t, node.Active)
 	shown := map[node.Drift][]listedNode{}
 	for _, n := range w.throughout(t, "page_size=1000") {
 		shown[n.Agent.Drift] = append(shown[n.Agent.Drift], n)
@@ -237,7 +245,7 @@ func TestDriftIsTheSameShownAndNarrowedBy(t *testing.T) {
 // So do the rules that the fleet is counted by.
 func TestNodesAreNarrowedAsTheFleetIsCounted(t *testing.T) {
 	w := newWorld(t)
-	w.everyAgent(t)
+	w.everyAgent(t, node.Active, node.Retired, node.Removing)
 	w.exec(t, `INSERT INTO nodes (id, status, hostname, host, sku_id, gpus_total, region_code, onboarding_mode, hold_reason, held_by, tainted_at, clean_at)
 		SELECT gen_random_uuid(), status, 'h' || row_number() OVER (), '', $1, 8, 'eu-1', 'manual', reason, by, now() + make_interval(mins => tainted), now() + make_interval(mins => clean)
 		FROM unnest(ARRAY['active', 'retired']) status, unnest(ARRAY['', 'two fans']) reason, unnest(ARRAY['', 'decommission x']) by,
@@ -248,7 +256,7 @@ func TestNodesAreNarrowedAsTheFleetIsCounted(t *testing.T) {
 			return string(node.Build{
 				Version: n.Agent.Version, Commit: n.Agent.Commit, Desired: n.Agent.Desired, CertificateNotAfter: n.Agent.CertificateNotAfter,
 				Verifiers: n.Agent.Verifiers, VerifiersWanted: verifiersWanted,
-			}.State(time.Now()))
+			}.State(n.Status, time.Now()))
 		},
 		"held": func(n listedNode) string {
 			return strconv.FormatBool(node.Node{HoldReason: n.HoldReason, HeldBy: n.HeldBy}.OnHold())
@@ -259,9 +267,10 @@ func TestNodesAreNarrowedAsTheFleetIsCounted(t *testing.T) {
 		for _, n := range all {
 			shown[is(n)] = append(shown[is(n)], n)
 		}
-		if values := map[string]int{"agent": 3, "held": 2, "tainted": 2}[rule]; len(all) != 243+64 || len(shown) != values {
+		if values := map[string]int{"agent": 4, "held": 2, "tainted": 2}[rule]; len(all) != 3*243+64 || len(shown) != values {
 			t.Errorf("%d nodes are %d times different by %s", len(all), len(shown), rule)
 		}
+		delete(shown, "") // nodes without an agent to speak of: nothing narrows to them
 		for value, want := range shown {
 			if narrowed := w.throughout(t, fmt.Sprintf("page_size=17&sort=hostname&%s=%s", rule, value)); names(narrowed) != names(want) {
 				t.Errorf("%s=%s: %d nodes are listed, %d are so", rule, value, len(narrowed), len(want))
@@ -269,7 +278,15 @@ func TestNodesAreNarrowedAsTheFleetIsCounted(t *testing.T) {
 		}
 		w.call(t, http.MethodGet, "?"+rule+"=perhaps", "", nil).wants(t, http.StatusUnprocessableEntity, "validation_error", "query."+rule)
 	}
-	if both := w.throughout(t, "page_size=17&held=true&tainted=true&agent=unknown_build&status=retired"); len(both) != 9 {
+	if both := w.throughout(t, "page_size=17&held=true&tainted=true&agent=unknown_build&status=active"); len(both) != 9 {
 		t.Errorf("%d nodes are all of it, want 9", len(both))
+	}
+	for _, status := range []node.Status{node.Retired, node.Removing, node.Deleted} {
+		w.exec(t, `UPDATE nodes SET status = $1`, status)
+		for _, agent := range []node.AgentState{node.AgentCurrent, node.AgentDrift, node.AgentUnknownBuild} {
+			if left := w.listed(t, fmt.Sprintf("status=%s&agent=%s", status, agent)).Items; len(left) != 0 {
+				t.Errorf("nodes that are %s are listed as %s", status, agent)
+			}
+		}
 	}
 }

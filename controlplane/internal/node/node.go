@@ -164,18 +164,22 @@ func (b Build) Drift(now time.Time) Drift {
 // AgentState is what an operator has to know of an agent before all else.
 type AgentState string
 
-// The states of agents; every node is in one of them.
+// The states of agents; the agent of every node in service is in one of them.
 const (
+	NoAgent           AgentState = "" // to speak of
 	AgentCurrent      AgentState = "current"
 	AgentDrift        AgentState = "drift"
 	AgentUnknownBuild AgentState = "unknown_build" // also where there is none yet
 )
 
-// State says whether something is to be done about the agent. Where nobody can
-// tell what it was built of, that is said before whatever else is due. ListNodes
-// says the same in SQL.
-func (b Build) State(now time.Time) AgentState {
+// State says whether something is to be done about the agent of a node in this
+// state. Where nobody can tell what it was built of, that is said before whatever
+// else is due. About that of a node taken out of service nothing is ever due: its
+// certificate is not renewed. ListNodes says the same in SQL.
+func (b Build) State(s Status, now time.Time) AgentState {
 	switch {
+	case s == Retired, s == Removing, s == Deleted:
+		return NoAgent
 	case b.Unknown():
 		return AgentUnknownBuild
 	case b.Drift(now) == InSync:

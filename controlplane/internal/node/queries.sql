@@ -65,7 +65,7 @@ WHERE n.id > sqlc.arg(floor)::uuid
       AND NOT EXISTS (SELECT FROM node_maas_state m WHERE m.node_id = o.node_id)))
   AND (sqlc.narg(drift)::text IS NULL OR sqlc.narg(drift)::text = a.drift)
   AND (sqlc.narg(agent)::text IS NULL OR sqlc.narg(agent)::text = CASE
-    WHEN k.unknown_build THEN 'unknown_build' WHEN a.drift = 'in_sync' THEN 'current' ELSE 'drift' END)
+    WHEN n.status IN ('retired', 'removing', 'deleted') THEN '' WHEN k.unknown_build THEN 'unknown_build' WHEN a.drift = 'in_sync' THEN 'current' ELSE 'drift' END)
   AND (sqlc.narg(held)::boolean IS NULL OR (n.hold_reason <> '' OR n.held_by <> '') = sqlc.narg(held))
   AND (sqlc.narg(tainted)::boolean IS NULL
     OR (n.tainted_at IS NOT NULL AND (n.clean_at IS NULL OR n.clean_at <= n.tainted_at)) = sqlc.narg(tainted))

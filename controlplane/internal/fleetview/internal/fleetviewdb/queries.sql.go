@@ -12,11 +12,113 @@ import (
 	"gpuaas/controlplane/internal/id"
 )
 
+const alike = `-- name: Alike :many
+SELECT b.node_id, n.status, n.schedulable, k.held, k.tainted, n.gpus_total, n.sku_id, n.region_code, n.reported_agent_version,
+    n.reported_agent_commit, n.desired_agent_version, COALESCE(min(n.certificate_not_after), 'epoch')::timestamptz AS certificate_not_after,
+    n.verifier_version, COALESCE((SELECT version FROM verifier_sets), 0)::bigint AS verifiers_wanted, m.site_id, o.site_id AS arriving_at,
+    count(*) AS nodes
+FROM nodes n
+LEFT JOIN node_maas_state m ON m.node_id = n.id
+LEFT JOIN (SELECT DISTINCT ON (node_id) node_id, site_id FROM node_onboardings WHERE completed_at IS NULL ORDER BY node_id) o ON o.node_id = n.id
+LEFT JOIN (SELECT node_id FROM reconciliation_findings WHERE status <> 'closed'
+    UNION SELECT node_id FROM node_onboardings WHERE completed_at IS NULL
+    UNION SELECT node_id FROM node_decommissions WHERE completed_at IS NULL) b ON b.node_id = n.id AND $1::boolean
+CROSS JOIN LATERAL (SELECT (n.hold_reason <> '' OR n.held_by <> '')::boolean AS held,
+    (n.tainted_at IS NOT NULL AND (n.clean_at IS NULL OR n.clean_at <= n.tainted_at))::boolean AS tainted,
+    n.certificate_not_after > $2::timestamptz AS certified) k
+WHERE n.status <> 'deleted'
+  AND ($3::text IS NULL OR n.sku_id = $3)
+  AND ($4::text IS NULL OR n.region_code = $4)
+  AND ($5::uuid IS NULL OR COALESCE(m.site_id, o.site_id) = $5::uuid)
+  AND ($6::text IS NULL OR strpos(n.hostname, $6) > 0 OR strpos(lower(n.host), $6) > 0
+    OR starts_with(n.id::text, $6))
+GROUP BY b.node_id, n.status, n.schedulable, k.held, k.tainted, n.gpus_total, n.sku_id, n.region_code, n.reported_agent_version,
+    n.reported_agent_commit, n.desired_agent_version, k.certified, n.verifier_version, m.site_id, o.site_id
+`
+
+type AlikeParams struct {
+	ByNode     bool
+	Now        time.Time
+	SkuID      *string
+	RegionCode *string
+	SiteID     *string
+	Search     *string
+}
+
+type AlikeRow struct {
+	NodeID               id.Node
+	Status               string
+	Schedulable          bool
+	Held                 bool
+	Tainted              bool
+	GpusTotal            int32
+	SkuID                string
+	RegionCode           string
+	ReportedAgentVersion string
+	ReportedAgentCommit  string
+	DesiredAgentVersion  string
+	CertificateNotAfter  time.Time
+	VerifierVersion      int64
+	VerifiersWanted      int64
+	SiteID               id.Site
+	ArrivingAt           id.Site
+	Nodes                int64
+}
+
+// The same nodes to be counted: how many are alike in all that a summary tells of
+// them, so that a large fleet is few rows. Where it matters which nodes they are,
+// those that a finding or a job is about come one by one, with their ids. What is
+// held and tainted is as ListNodes has it.
+func (q *Queries) Alike(ctx context.Context, arg AlikeParams) ([]AlikeRow, error) {
+	rows, err := q.db.Query(ctx, alike,
+		arg.ByNode,
+		arg.Now,
+		arg.SkuID,
+		arg.RegionCode,
+		arg.SiteID,
+		arg.Search,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []AlikeRow
+	for rows.Next() {
+		var i AlikeRow
+		if err := rows.Scan(
+			&i.NodeID,
+			&i.Status,
+			&i.Schedulable,
+			&i.Held,
+			&i.Tainted,
+			&i.GpusTotal,
+			&i.SkuID,
+			&i.RegionCode,
+			&i.ReportedAgentVersion,
+			&i.ReportedAgentCommit,
+			&i.DesiredAgentVersion,
+			&i.CertificateNotAfter,
+			&i.VerifierVersion,
+			&i.VerifiersWanted,
+			&i.SiteID,
+			&i.ArrivingAt,
+			&i.Nodes,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const findings = `-- name: Findings :many
 SELECT f.node_id, f.severity, count(*) AS findings
-FROM reconciliation_findings f JOIN maas_sites s ON s.id = f.site_id
+FROM reconciliation_findings f JOIN maas_sites s ON s.id = f.site_id LEFT JOIN nodes n ON n.id = f.node_id
 WHERE f.status <> 'closed' AND s.deleted_at IS NULL
-  AND ($1::text IS NULL OR s.region_code = $1)
+  AND ($1::text IS NULL OR COALESCE(n.region_code, s.region_code) = $1)
   AND ($2::uuid IS NULL OR s.id = $2::uuid)
 GROUP BY f.node_id, f.severity
 `
@@ -33,7 +135,8 @@ type FindingsRow struct {
 }
 
 // Findings that are not over, of sites that there are: nobody looks at a deleted
-// one again.
+// one again. They are of the region of their node, those about none of that of
+// their site; the two can differ, as the region of a site may be changed.
 func (q *Queries) Findings(ctx context.Context, arg FindingsParams) ([]FindingsRow, error) {
 	rows, err := q.db.Query(ctx, findings, arg.RegionCode, arg.SiteID)
 	if err != nil {
@@ -56,10 +159,10 @@ func (q *Queries) Findings(ctx context.Context, arg FindingsParams) ([]FindingsR
 
 const jobs = `-- name: Jobs :many
 SELECT 'onboarding'::text AS kind, o.id::text AS job_id, o.node_id, o.status::text AS status
-FROM node_onboardings o JOIN maas_sites s ON s.id = o.site_id
+FROM node_onboardings o JOIN maas_sites s ON s.id = o.site_id LEFT JOIN nodes n ON n.id = o.node_id
 WHERE o.completed_at IS NULL
   AND ($1::text IS NULL OR o.sku_id = $1)
-  AND ($2::text IS NULL OR s.region_code = $2)
+  AND ($2::text IS NULL OR COALESCE(n.region_code, s.region_code) = $2)
   AND ($3::uuid IS NULL OR o.site_id = $3::uuid)
   AND ($4::text IS NULL OR strpos(o.hostname, $4) > 0 OR starts_with(o.node_id::text, $4))
 UNION ALL
@@ -87,7 +190,8 @@ type JobsRow struct {
 	Status string
 }
 
-// Jobs that are not over. The node of an onboarding may not be there yet.
+// Jobs that are not over, of regions as findings are. The node of an onboarding
+// may not be there yet.
 func (q *Queries) Jobs(ctx context.Context, arg JobsParams) ([]JobsRow, error) {
 	rows, err := q.db.Query(ctx, jobs,
 		arg.SkuID,
@@ -119,26 +223,20 @@ func (q *Queries) Jobs(ctx context.Context, arg JobsParams) ([]JobsRow, error) {
 }
 
 const nodes = `-- name: Nodes :many
-SELECT n.id, n.hostname, n.status, n.schedulable, n.hold_reason, n.held_by, n.tainted_at, n.clean_at, n.gpus_total, n.sku_id,
-    n.region_code, n.reported_agent_version, n.reported_agent_commit, n.desired_agent_version, n.certificate_not_after, n.verifier_version,
+SELECT n.id, n.hostname, n.status, n.schedulable, n.region_code, n.reported_agent_version, n.reported_agent_commit, n.desired_agent_version, n.certificate_not_after, n.verifier_version,
     COALESCE((SELECT version FROM verifier_sets), 0)::bigint AS verifiers_wanted, m.site_id, o.site_id AS arriving_at
 FROM nodes n
 LEFT JOIN node_maas_state m ON m.node_id = n.id
 LEFT JOIN (SELECT DISTINCT ON (node_id) node_id, site_id FROM node_onboardings WHERE completed_at IS NULL ORDER BY node_id) o ON o.node_id = n.id
 WHERE n.status <> 'deleted'
-  AND ($1::text IS NULL OR n.sku_id = $1)
-  AND ($2::text IS NULL OR n.region_code = $2)
-  AND ($3::uuid IS NULL OR COALESCE(m.site_id, o.site_id) = $3::uuid)
-  AND ($4::text IS NULL OR strpos(n.hostname, $4) > 0 OR strpos(lower(n.host), $4) > 0
-    OR starts_with(n.id::text, $4))
-ORDER BY n.region_code COLLATE "C", n.hostname COLLATE "C" LIMIT $5::integer
+  AND ($1::text IS NULL OR n.region_code = $1)
+  AND ($2::uuid IS NULL OR COALESCE(m.site_id, o.site_id) = $2::uuid)
+ORDER BY n.region_code COLLATE "C", n.hostname COLLATE "C" LIMIT $3::integer
 `
 
 type NodesParams struct {
-	SkuID      *string
 	RegionCode *string
 	SiteID     *string
-	Search     *string
 	Most       int32
 }
 
@@ -147,12 +245,6 @@ type NodesRow struct {
 	Hostname             string
 	Status               string
 	Schedulable          bool
-	HoldReason           string
-	HeldBy               string
-	TaintedAt            *time.Time
-	CleanAt              *time.Time
-	GpusTotal            int32
-	SkuID                string
 	RegionCode           string
 	ReportedAgentVersion string
 	ReportedAgentCommit  string
@@ -167,13 +259,7 @@ type NodesRow struct {
 // All nodes that are not deleted, with what can be seen of them from afar. A node
 // is of the site that it has a machine of, or is being onboarded at.
 func (q *Queries) Nodes(ctx context.Context, arg NodesParams) ([]NodesRow, error) {
-	rows, err := q.db.Query(ctx, nodes,
-		arg.SkuID,
-		arg.RegionCode,
-		arg.SiteID,
-		arg.Search,
-		arg.Most,
-	)
+	rows, err := q.db.Query(ctx, nodes, arg.RegionCode, arg.SiteID, arg.Most)
 	if err != nil {
 		return nil, err
 	}
@@ -186,12 +272,6 @@ func (q *Queries) Nodes(ctx context.Context, arg NodesParams) ([]NodesRow, error
 			&i.Hostname,
 			&i.Status,
 			&i.Schedulable,
-			&i.HoldReason,
-			&i.HeldBy,
-			&i.TaintedAt,
-			&i.CleanAt,
-			&i.GpusTotal,
-			&i.SkuID,
 			&i.RegionCode,
 			&i.ReportedAgentVersion,
 			&i.ReportedAgentCommit,

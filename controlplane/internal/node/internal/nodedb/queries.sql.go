@@ -589,7 +589,7 @@ WHERE n.id > $3::uuid
       AND NOT EXISTS (SELECT FROM node_maas_state m WHERE m.node_id = o.node_id)))
   AND ($12::text IS NULL OR $12::text = a.drift)
   AND ($13::text IS NULL OR $13::text = CASE
-    WHEN k.unknown_build THEN 'unknown_build' WHEN a.drift = 'in_sync' THEN 'current' ELSE 'drift' END)
+    WHEN n.status IN ('retired', 'removing', 'deleted') THEN '' WHEN k.unknown_build THEN 'unknown_build' WHEN a.drift = 'in_sync' THEN 'current' ELSE 'drift' END)
   AND ($14::boolean IS NULL OR (n.hold_reason <> '' OR n.held_by <> '') = $14)
   AND ($15::boolean IS NULL
     OR (n.tainted_at IS NOT NULL AND (n.clean_at IS NULL OR n.clean_at <= n.tainted_at)) = $15)
