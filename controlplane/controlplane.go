@@ -143,7 +143,7 @@ func (p *parts) handler() http.Handler {
 	mux.HandleFunc("GET /healthz", p.live)
 	mux.HandleFunc("GET /readyz", p.ready)
 	if p.opts.Lab != nil {
-		mux.Handle("/lab/", p.api.Guarded("lab", auth.SiteManage, http.StripPrefix("/lab", p.opts.Lab)))
+		mux.Handle("/lab/", p.api.Guarded("lab", auth.SiteManage, p.labAudited(http.StripPrefix("/lab", p.opts.Lab))))
 	}
 	if !p.has(RoleAPI) { // there is no console either
 		mux.Handle("GET /{$}", http.RedirectHandler("/docs", http.StatusSeeOther))

@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -110,6 +111,34 @@ func TestTheLabIsForThoseWhoManageSites(t *testing.T) {
 	})
 	if err != nil || denied != 2 {
 		t.Errorf("%d denials in the audit log: %v", denied, err)
+	}
+}
+
+func TestWhatIsDoneInTheLabIsAudited(t *testing.T) {
+	h := newHouse(t)
+	h.opts.Lab = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var asked map[string]string
+		if err := json.NewDecoder(r.Body).Decode(&asked); r.URL.Path == "/machines/m1/happen" && (err != nil || asked["what"] != "delete") {
+			t.Errorf("the lab is asked %v, %v", asked, err)
+		}
+		if strings.Contains(r.URL.Path, "nobody") {
+			w.WriteHeader(http.StatusNotFound)
+		}
+	})
+	handler, admin := h.handler(), h.bearer(t, auth.PlatformAdmin)
+	asking := func(r *http.Request) { r.Body = io.NopCloser(strings.NewReader(`{"what":"delete"}`)) }
+	open(t, handler, http.MethodGet, "/lab/machines", admin)
+	open(t, handler, http.MethodPost, "/lab/machines/m1/happen", admin, asking)
+	open(t, handler, http.MethodPost, "/lab/machines/m1/heal", admin)
+	open(t, handler, http.MethodPost, "/lab/machines/nobody/happen", admin, asking)
+	var kept string
+	err := h.db.InTx(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
+		return tx.QueryRow(ctx, `SELECT string_agg(concat_ws(' ', action, target_kind, target_id, result, metadata->>'what', actor_kind), ', ' ORDER BY seq)
+			FROM audit_logs WHERE action LIKE 'lab.%' AND correlation_id <> ''`).Scan(&kept)
+	})
+	const want = "lab.happen lab_machine m1 success delete user, lab.heal lab_machine m1 success user, lab.happen lab_machine nobody failure user"
+	if err != nil || kept != want {
+		t.Errorf("the audit log has %q, %v", kept, err)
 	}
 }
 

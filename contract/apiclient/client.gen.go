@@ -6458,7 +6458,7 @@ type FleetviewStatusCounts struct {
 
 // FleetviewSummary defines model for FleetviewSummary.
 type FleetviewSummary struct {
-	// Agents Nodes by their agent; each is counted once.
+	// Agents Nodes in service by their agent; each is counted once. Those that are retired or being removed have no agent to speak of and are not counted.
 	Agents FleetviewAgentCounts `json:"agents"`
 
 	// AsOf When it was so; nothing here is older.
@@ -10303,7 +10303,7 @@ type RetryDecommissionParams struct {
 
 // GetFleetSummaryParams defines parameters for GetFleetSummary.
 type GetFleetSummaryParams struct {
-	// RegionCode Only nodes of this region.
+	// RegionCode Only nodes of this region, and what is about them; what is about no node goes by the region of its site.
 	RegionCode *string `form:"region_code,omitempty" json:"region_code,omitempty"`
 
 	// SiteId Only nodes of this site: they have a machine of it, or are being onboarded there.
@@ -10318,7 +10318,7 @@ type GetFleetSummaryParams struct {
 	// DriftState Only nodes whose agent is so.
 	DriftState *GetFleetSummaryParamsDriftState `form:"drift_state,omitempty" json:"drift_state,omitempty"`
 
-	// Agent Only nodes whose agent is what it should be, or is not, or of which nobody can tell what it was built of, or that have none yet; each node is in one of them.
+	// Agent Only nodes whose agent is what it should be, or is not, or of which nobody can tell what it was built of, or that have none yet; each node is one of these, but those that are retired, being removed or deleted: they have no agent to speak of, and are left out.
 	Agent *GetFleetSummaryParamsAgent `form:"agent,omitempty" json:"agent,omitempty"`
 
 	// Held Only nodes that an operator or an operation keeps out of scheduling, or only others.
@@ -10342,7 +10342,7 @@ type GetFleetSummaryParamsTainted string
 
 // GetFleetMapParams defines parameters for GetFleetMap.
 type GetFleetMapParams struct {
-	// RegionCode Only nodes of this region.
+	// RegionCode Only nodes of this region, and what is about them; what is about no node goes by the region of its site.
 	RegionCode *string `form:"region_code,omitempty" json:"region_code,omitempty"`
 
 	// SiteId Only nodes of this site: they have a machine of it, or are being onboarded there.
@@ -10528,7 +10528,7 @@ type ListNodesParams struct {
 	// PageSize How many items at most.
 	PageSize *int64 `form:"page_size,omitempty" json:"page_size,omitempty"`
 
-	// Sort What to sort by; without it, in the order of creation. Nodes never heard of come before all others.
+	// Sort What to sort by; without it, in the order of creation. Nodes never heard of come before all others. What status, status_changed_at and last_agent_contact_at say can change between two pages: a node that moved so may be on both or on neither, so that only the other orders make a complete inventory.
 	Sort *ListNodesParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
 
 	// Order Which way to sort.
@@ -10564,7 +10564,7 @@ type ListNodesParams struct {
 	// DriftState Only nodes whose agent is so.
 	DriftState *ListNodesParamsDriftState `form:"drift_state,omitempty" json:"drift_state,omitempty"`
 
-	// Agent Only nodes whose agent is what it should be, or is not, or of which nobody can tell what it was built of, or that have none yet; each node is in one of them.
+	// Agent Only nodes whose agent is what it should be, or is not, or of which nobody can tell what it was built of, or that have none yet; each node is one of these, but those that are retired, being removed or deleted: they have no agent to speak of, and are left out.
 	Agent *ListNodesParamsAgent `form:"agent,omitempty" json:"agent,omitempty"`
 
 	// Held Only nodes that an operator or an operation keeps out of scheduling, or only others.

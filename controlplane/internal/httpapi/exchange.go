@@ -24,6 +24,7 @@ import (
 	"gpuaas/controlplane/internal/auth"
 	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/id"
+	"gpuaas/controlplane/internal/redact"
 	"gpuaas/controlplane/internal/telemetry"
 )
 
@@ -39,8 +40,9 @@ const (
 type exchange struct {
 	operation string
 	principal string
-	secure    bool // the browser's end of the connection is encrypted
-	session   bool // the caller is known by a cookie
+	secure    bool          // the browser's end of the connection is encrypted
+	session   bool          // the caller is known by a cookie
+	former    redact.Secret // what a browser had before it opens a session
 }
 
 type exchangeKey struct{}

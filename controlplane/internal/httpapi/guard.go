@@ -119,6 +119,7 @@ func (a *API) credential(r *http.Request, op Operation) (redact.Secret, error) {
 	header := r.Header.Get("Authorization")
 	if header == "" {
 		if token, ok := sessionOf(r); ok {
+			exchangeFrom(r.Context()).session = true
 			return token, a.ownOrigin(r, op)
 		}
 	}

@@ -75,15 +75,19 @@ func requestKey(r *http.Request, op Operation) (string, error) {
 	return key, nil
 }
 
-// requestHash tells requests apart. Each part is preceded by its length, so
-// that no two different requests read the same.
-func (o Operation) hashed(body []byte) []byte {
-	if o.SecretRequest {
+// hashed is what tells requests of an operation apart besides their address.
+func (o Operation) hashed(principal *auth.Principal, body []byte) []byte {
+	switch {
+	case o.SecretRequest:
 		return nil
+	case o.OnToken:
+		return append([]byte(principal.Token.String()), body...)
 	}
 	return body
 }
 
+// requestHash tells requests apart. Each part is preceded by its length, so
+// that no two different requests read the same.
 func requestHash(r *http.Request, body []byte) []byte {
 	h := sha256.New()
 	for _, part := range [][]byte{[]byte(r.Method), []byte(r.URL.EscapedPath()), []byte(r.URL.RawQuery), body} {
@@ -100,7 +104,7 @@ func (a *API) once(w http.ResponseWriter, r *http.Request, op Operation, key str
 	ctx := r.Context()
 	principal := auth.From(ctx)
 	c := claim{caller: string(principal.Kind) + ":" + principal.ID, key: key}
-	earlier, err := a.idempotency.begin(ctx, &c, requestHash(r, op.hashed(body)))
+	earlier, err := a.idempotency.begin(ctx, &c, requestHash(r, op.hashed(principal, body)))
 	if err != nil {
 		a.fail(w, r, err)
 		return

@@ -29,6 +29,9 @@ type Operation struct {
 	// SecretRequest keeps even a hash of the body out of the store: a password
 	// can be guessed from one. A repeated key then stands for the request.
 	SecretRequest bool
+	// OnToken marks an operation on the very token that a request comes with: with
+	// another token it is another request, also where the key is the same.
+	OnToken bool
 	// OpensSession marks an operation that answers with the cookie of a session:
 	// pages of other origins cannot call it.
 	OpensSession bool

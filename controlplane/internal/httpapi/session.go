@@ -77,9 +77,12 @@ func sessionOf(r *http.Request) (redact.Secret, bool) {
 	if err != nil || c.Value == "" {
 		return redact.Secret{}, false
 	}
-	x.session = true
 	return redact.New(c.Value), true
 }
+
+// FormerSession is the session that a browser already has when it asks for one;
+// empty when it has none, and for operations that open none.
+func FormerSession(ctx context.Context) redact.Secret { return exchangeFrom(ctx).former }
 
 var origins = http.NewCrossOriginProtection()
 
@@ -109,9 +112,13 @@ func (a *API) ownOrigin(r *http.Request, op Operation) error {
 // mayOpenSession keeps other pages from signing a browser in as somebody else
 // than its user. There is no cookie yet, so programs need not say where from.
 func (a *API) mayOpenSession(r *http.Request, op Operation) error {
-	if op.OpensSession && origins.Check(r) != nil {
+	if !op.OpensSession {
+		return nil
+	}
+	if origins.Check(r) != nil {
 		return a.crossOrigin(r, op)
 	}
+	exchangeFrom(r.Context()).former, _ = sessionOf(r)
 	return nil
 }
 

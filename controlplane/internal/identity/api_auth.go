@@ -98,17 +98,18 @@ func (s *Service) registerSessions(api *httpapi.API) {
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "sign-out", Method: http.MethodPost, Path: "/api/v1/auth/logout", Tag: tagSignIn,
-		Summary: "Revoke the token that this request comes with", Access: httpapi.Authenticated(), Status: http.StatusNoContent,
+		Summary: "Revoke the token that this request comes with", Access: httpapi.Authenticated(), Status: http.StatusNoContent, OnToken: true,
 	}, func(ctx context.Context, _ *struct{}) (*SignedOut, error) {
 		return &SignedOut{SetCookie: httpapi.EndSession(ctx)}, s.SignOut(ctx)
 	})
 }
 
 func (s *Service) open(ctx context.Context, b NewSessionBody) (Token, redact.Secret, error) {
+	former := httpapi.FormerSession(ctx)
 	if b.Token != "" {
-		return s.OpenSession(ctx, redact.New(b.Token))
+		return s.OpenSession(ctx, redact.New(b.Token), former)
 	}
-	return s.FinishSignIn(ctx, redact.New(b.Code), redact.New(b.State), redact.New(b.CodeVerifier))
+	return s.FinishSignIn(ctx, redact.New(b.Code), redact.New(b.State), redact.New(b.CodeVerifier), former)
 }
 
 func (s *Service) registerSignIn(api *httpapi.API) {
@@ -134,7 +135,7 @@ func (s *Service) registerSignIn(api *httpapi.API) {
 		Summary: "Finish a sign-in through the identity provider", Description: "The token of the session is shown once, in this answer.",
 		Access: httpapi.Public(), SecretResponse: true,
 	}, func(ctx context.Context, in *struct{ Body FinishSignInBody }) (*httpapi.Plain[SessionView], error) {
-		session, plain, err := s.FinishSignIn(ctx, redact.New(in.Body.Code), redact.New(in.Body.State), redact.New(in.Body.CodeVerifier))
+		session, plain, err := s.FinishSignIn(ctx, redact.New(in.Body.Code), redact.New(in.Body.State), redact.New(in.Body.CodeVerifier), redact.Secret{})
 		return &httpapi.Plain[SessionView]{Body: SessionView{Token: plain.Reveal(), ExpiresAt: session.ExpiresAt.UTC()}}, err
 	})
 }

@@ -2,20 +2,26 @@ package identity
 
 import (
 	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
 
 	"gpuaas/controlplane/internal/audit"
 	"gpuaas/controlplane/internal/auth"
 	"gpuaas/controlplane/internal/fault"
+	"gpuaas/controlplane/internal/id"
 	"gpuaas/controlplane/internal/identity/internal/identitydb"
 	"gpuaas/controlplane/internal/redact"
 )
 
 // OpenSession makes a session for the person who holds a token: it can do what
-// the token can, and ends with it at the latest.
-func (s *Service) OpenSession(ctx context.Context, presented redact.Secret) (Token, redact.Secret, error) {
+// the token can, and ends with it at the latest. It takes the place of the former
+// session of the browser, if there is one.
+func (s *Service) OpenSession(ctx context.Context, presented, former redact.Secret) (Token, redact.Secret, error) {
 	caller, err := s.Authenticate(ctx, presented)
 	if err != nil {
-		return Token{}, redact.Secret{}, s.noteTokenRefusal(ctx, "unknown", err)
+		return Token{}, redact.Secret{}, s.noteUselessToken(ctx, presented, err)
 	}
 	ctx = auth.With(ctx, caller)
 	if caller.Kind != auth.KindUser {
@@ -23,7 +29,7 @@ func (s *Service) OpenSession(ctx context.Context, presented redact.Secret) (Tok
 			WithRemedy("sign in with a token of your own; programs send theirs in the header Authorization")
 		return Token{}, redact.Secret{}, s.noteTokenRefusal(ctx, caller.Token.String(), refusal)
 	}
-	token, plain, err := s.sessionLike(ctx, caller)
+	token, plain, err := s.sessionLike(ctx, caller, former)
 	if err != nil {
 		return Token{}, redact.Secret{}, s.noteTokenRefusal(ctx, caller.Token.String(), err)
 	}
@@ -31,7 +37,7 @@ func (s *Service) OpenSession(ctx context.Context, presented redact.Secret) (Tok
 }
 
 // sessionLike looks at person and token again, now that neither can change.
-func (s *Service) sessionLike(ctx context.Context, caller *auth.Principal) (Token, redact.Secret, error) {
+func (s *Service) sessionLike(ctx context.Context, caller *auth.Principal, former redact.Secret) (Token, redact.Secret, error) {
 	self, _, err := ownerOf(caller)
 	if err != nil {
 		return Token{}, redact.Secret{}, err
@@ -39,6 +45,9 @@ func (s *Service) sessionLike(ctx context.Context, caller *auth.Principal) (Toke
 	var token Token
 	plain := mint(letterSession)
 	err = s.inChange(ctx, func(ctx context.Context, c change) error {
+		if err := s.endFormer(ctx, c, former, caller.Token); err != nil {
+			return err
+		}
 		user, err := c.HoldUser(ctx, self)
 		if err != nil {
 			return orNotFound(err)
@@ -53,10 +62,49 @@ func (s *Service) sessionLike(ctx context.Context, caller *auth.Principal) (Toke
 		}
 		token, err = c.insertToken(ctx, now, plain, NewToken{
 			Name: "sign-in", Life: min(s.oidc.SessionTTL, row.ExpiresAt.Sub(now)), Scopes: permissionsFrom(row.Scopes),
-		}, Token{Kind: TokenSession, User: self}, auth.Target{})
+		}, Token{Kind: TokenSession, User: self, MadeFrom: row.ID}, auth.Target{})
 		return err
 	})
 	return token, plain, err
+}
+
+// endFormer ends the session that a browser gives up for another one, unless the
+// other one is made of it.
+func (s *Service) endFormer(ctx context.Context, c change, former redact.Secret, presented id.Token) error {
+	if !wellFormed(former) {
+		return nil
+	}
+	row, err := c.WorkingSession(ctx, identitydb.WorkingSessionParams{Hash: digest(former), Now: s.now()})
+	if errors.Is(err, pgx.ErrNoRows) || err == nil && row.ID == presented {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("find former session: %w", err)
+	}
+	err = s.revoke(ctx, c, row.UserID, id.ServiceAccount{}, row.ID, auth.Target{})
+	if fault.KindOf(err) == fault.NotFound { // somebody else has just ended it
+		return nil
+	}
+	return err
+}
+
+// noteUselessToken audits that a token was presented that no longer works. Text
+// that never was a token is a guess: anybody can make those without end, so they
+// are counted by the limit on strangers and logged, not kept.
+func (s *Service) noteUselessToken(ctx context.Context, presented redact.Secret, refusal error) error {
+	if fault.KindOf(refusal) != fault.Unauthenticated {
+		return refusal
+	}
+	row, err := s.reads.TokenOwner(ctx, digest(presented))
+	if errors.Is(err, pgx.ErrNoRows) {
+		s.logger.WarnContext(ctx, "a sign-in was refused", "code", fault.CodeOf(refusal), "error", refusal)
+		return refusal
+	}
+	if err != nil {
+		s.logger.ErrorContext(ctx, "could not audit a refused sign-in", "code", fault.CodeOf(refusal), "error", err)
+		return refusal
+	}
+	return s.noteTokenRefusal(ctx, row.ID.String(), refusal)
 }
 
 // noteTokenRefusal audits that somebody was not let in with a token.

@@ -16,6 +16,7 @@ import (
 	"gpuaas/controlplane/internal/audit"
 	"gpuaas/controlplane/internal/auth"
 	"gpuaas/controlplane/internal/fault"
+	"gpuaas/controlplane/internal/id"
 	"gpuaas/controlplane/internal/identity/internal/identitydb"
 	"gpuaas/controlplane/internal/redact"
 )
@@ -66,8 +67,9 @@ func (s *Service) StartSignIn(ctx context.Context, redirectURI, codeChallenge st
 }
 
 // FinishSignIn turns the code that a person came back with into a session. The
-// state works once, whatever comes of it.
-func (s *Service) FinishSignIn(ctx context.Context, code, state, verifier redact.Secret) (Token, redact.Secret, error) {
+// state works once, whatever comes of it. The session takes the place of the
+// former one of the browser, if there is one.
+func (s *Service) FinishSignIn(ctx context.Context, code, state, verifier, former redact.Secret) (Token, redact.Secret, error) {
 	if s.idp == nil {
 		return Token{}, redact.Secret{}, oidcNotConfigured()
 	}
@@ -79,7 +81,7 @@ func (s *Service) FinishSignIn(ctx context.Context, code, state, verifier redact
 	if err != nil {
 		return Token{}, redact.Secret{}, s.noteRefusal(ctx, s.subject(person{}), err)
 	}
-	token, plain, err := s.openSession(ctx, who)
+	token, plain, err := s.openSession(ctx, who, former)
 	if err != nil {
 		return Token{}, redact.Secret{}, s.noteRefusal(ctx, s.subject(who), err)
 	}
@@ -104,7 +106,7 @@ func (s *Service) takeLogin(ctx context.Context, state, verifier redact.Secret) 
 }
 
 // openSession finds or makes the user behind a person, and a session for them.
-func (s *Service) openSession(ctx context.Context, who person) (Token, redact.Secret, error) {
+func (s *Service) openSession(ctx context.Context, who person, former redact.Secret) (Token, redact.Secret, error) {
 	var token Token
 	plain := mint(letterSession)
 	open := func(ctx context.Context, c change) error {
@@ -116,7 +118,11 @@ func (s *Service) openSession(ctx context.Context, who person) (Token, redact.Se
 			return fault.New(fault.Forbidden, "user_disabled", "this account is disabled").
 				WithRemedy("ask a platform administrator")
 		}
-		token, err = c.insertToken(actingAs(ctx, user), s.now(), plain, NewToken{Name: "sign-in", Life: s.oidc.SessionTTL},
+		ctx = actingAs(ctx, user)
+		if err := s.endFormer(ctx, c, former, id.Token{}); err != nil {
+			return err
+		}
+		token, err = c.insertToken(ctx, s.now(), plain, NewToken{Name: "sign-in", Life: s.oidc.SessionTTL},
 			Token{Kind: TokenSession, User: user.ID}, auth.Target{})
 		return err
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"gpuaas/contract/eventwire"
 	"gpuaas/controlplane/internal/audit"
 	"gpuaas/controlplane/internal/auth"
@@ -85,7 +87,7 @@ func checkNewToken(ctx context.Context, n NewToken) error {
 func (c change) insertToken(ctx context.Context, now time.Time, plain redact.Secret, n NewToken, t Token, target auth.Target) (Token, error) {
 	row, err := c.InsertToken(ctx, identitydb.InsertTokenParams{
 		ID: newID[id.Token](), Hash: digest(plain), Kind: string(t.Kind), UserID: t.User, ServiceAccountID: t.ServiceAccount,
-		Name: n.Name, Scopes: permissionsColumn(n.Scopes), ExpiresAt: now.Add(n.life()), CreatedAt: now,
+		Name: n.Name, Scopes: permissionsColumn(n.Scopes), ExpiresAt: now.Add(n.life()), CreatedAt: now, MadeFrom: t.MadeFrom,
 	})
 	if err != nil {
 		return Token{}, fmt.Errorf("insert token: %w", err)
@@ -160,20 +162,40 @@ func (s *Service) RevokeOwnToken(ctx context.Context, token id.Token) error {
 	})
 }
 
-// revoke: the token must belong to the one owner that is not zero.
+// revoke: the token must belong to the one owner that is not zero. Sessions that
+// were opened with it end with it.
 func (s *Service) revoke(ctx context.Context, c change, user id.User, account id.ServiceAccount, which id.Token, target auth.Target) error {
-	var row identitydb.ApiToken
+	var rows []identitydb.ApiToken
 	var err error
 	if account.IsZero() {
-		row, err = c.RevokeUserToken(ctx, identitydb.RevokeUserTokenParams{UserID: user, ID: which, Now: s.now()})
+		rows, err = c.revokeUserToken(ctx, identitydb.RevokeUserTokenParams{UserID: user, ID: which, Now: s.now()})
 	} else {
-		row, err = c.RevokeServiceAccountToken(ctx, identitydb.RevokeServiceAccountTokenParams{ServiceAccountID: account, ID: which, Now: s.now()})
+		rows = make([]identitydb.ApiToken, 1)
+		rows[0], err = c.RevokeServiceAccountToken(ctx, identitydb.RevokeServiceAccountTokenParams{ServiceAccountID: account, ID: which, Now: s.now()})
 	}
 	if err != nil {
 		return orNotFound(err)
 	}
-	token := tokenFrom(row)
-	return c.record(ctx, tokenEntry("token.revoke", target, token), tokenEvent(eventwire.TokenRevoked, target.Org, token))
+	for _, row := range rows {
+		token := tokenFrom(row)
+		err := c.record(ctx, tokenEntry("token.revoke", target, token), tokenEvent(eventwire.TokenRevoked, target.Org, token))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// revokeUserToken waits for sessions that are being opened, so that it misses none.
+func (c change) revokeUserToken(ctx context.Context, p identitydb.RevokeUserTokenParams) ([]identitydb.ApiToken, error) {
+	if _, err := c.LockUser(ctx, p.UserID); err != nil {
+		return nil, err
+	}
+	rows, err := c.RevokeUserToken(ctx, p)
+	if err == nil && len(rows) == 0 {
+		err = pgx.ErrNoRows
+	}
+	return rows, err
 }
 
 // ownerOf is the row behind a principal: a person or a service account.
@@ -195,6 +217,9 @@ func tokenEntry(action string, target auth.Target, t Token) audit.Entry {
 		metadata["service_account_id"] = t.ServiceAccount
 	} else {
 		metadata["user_id"] = t.User
+	}
+	if !t.MadeFrom.IsZero() {
+		metadata["made_from"] = t.MadeFrom
 	}
 	return audit.Entry{
 		Action: action, TargetKind: "token", TargetID: t.ID.String(), Org: target.Org, Project: target.Project, Metadata: metadata,

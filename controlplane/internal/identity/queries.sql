@@ -132,8 +132,8 @@ WHERE project_id = $1 AND status <> 'deleted' AND id > sqlc.arg(after)::uuid
 ORDER BY id LIMIT sqlc.arg(page_size);
 
 -- name: InsertToken :one
-INSERT INTO api_tokens (id, hash, kind, user_id, service_account_id, name, scopes, expires_at, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING *;
+INSERT INTO api_tokens (id, hash, kind, user_id, service_account_id, name, scopes, expires_at, created_at, made_from)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) RETURNING *;
 
 -- name: ListUserTokens :many
 -- Those that still work.
@@ -151,9 +151,21 @@ ORDER BY id LIMIT sqlc.arg(page_size);
 -- Keeps the token from being revoked until the transaction ends.
 SELECT * FROM api_tokens WHERE user_id = $1 AND id = $2 FOR SHARE;
 
--- name: RevokeUserToken :one
+-- name: WorkingSession :one
+SELECT id, user_id FROM api_tokens
+WHERE hash = $1 AND kind = 'session' AND revoked_at IS NULL AND expires_at > sqlc.arg(now)::timestamptz;
+
+-- name: RevokeUserToken :many
+-- With all sessions that were opened with it, or with one of those. The user is
+-- locked, so none is being opened meanwhile.
+WITH RECURSIVE ended AS (
+    SELECT t.id FROM api_tokens t WHERE t.user_id = $1 AND t.id = $2 AND t.revoked_at IS NULL
+    UNION ALL
+    SELECT m.id FROM api_tokens m JOIN ended e ON m.made_from = e.id
+)
 UPDATE api_tokens SET revoked_at = sqlc.arg(now)::timestamptz
-WHERE user_id = $1 AND id = $2 AND revoked_at IS NULL RETURNING *;
+WHERE api_tokens.id IN (SELECT ended.id FROM ended) AND revoked_at IS NULL
+  AND (api_tokens.id = $2 OR expires_at > sqlc.arg(now)) RETURNING *;
 
 -- name: RevokeServiceAccountToken :one
 UPDATE api_tokens SET revoked_at = sqlc.arg(now)::timestamptz

@@ -57,7 +57,7 @@ func serviceAccountFrom(r identitydb.ServiceAccount) ServiceAccount {
 func tokenFrom(r identitydb.ApiToken) Token {
 	return Token{
 		ID: r.ID, Kind: TokenKind(r.Kind), User: r.UserID, ServiceAccount: r.ServiceAccountID, Name: r.Name,
-		Scopes: permissionsFrom(r.Scopes), ExpiresAt: r.ExpiresAt, LastUsedAt: r.LastUsedAt, CreatedAt: r.CreatedAt,
+		MadeFrom: r.MadeFrom, Scopes: permissionsFrom(r.Scopes), ExpiresAt: r.ExpiresAt, LastUsedAt: r.LastUsedAt, CreatedAt: r.CreatedAt,
 	}
 }
 

@@ -51,6 +51,7 @@ type Token struct {
 	Kind           TokenKind
 	User           id.User           // one of these two is set
 	ServiceAccount id.ServiceAccount //
+	MadeFrom       id.Token          // what a session was opened with; zero: an identity provider, or no session
 	Name           string
 	Scopes         []auth.Permission // empty: all that the owner may do
 	ExpiresAt      time.Time

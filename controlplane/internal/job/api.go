@@ -146,26 +146,31 @@ func (f *Family[R]) ActionsOf(r R) (legal []durable.JobEvent, recommended durabl
 const anyFailed = "failed"
 
 // Statuses reads the statuses that a listing is narrowed to, which are repeated
-// or divided by commas.
+// or divided by commas. However many there are, each counts once and one
+// complaint is enough: a caller can send very many.
 func Statuses(words []string) (statuses []durable.JobStatus, bad []fault.Field) {
 	for _, word := range words {
 		for part := range strings.SplitSeq(word, ",") {
 			status := durable.JobStatus(strings.TrimSpace(part))
 			_, known := durable.JobLifecycle.State(status)
+			meant := []durable.JobStatus{status}
 			switch {
 			case status == anyFailed:
-				statuses = append(statuses, durable.JobFailedRetryable, durable.JobFailedManualIntervention)
-			case known:
-				statuses = append(statuses, status)
-			default:
-				bad = append(bad, fault.Field{
+				meant = []durable.JobStatus{durable.JobFailedRetryable, durable.JobFailedManualIntervention}
+			case !known:
+				return nil, []fault.Field{{
 					Path:    "query.status",
 					Message: "must be of " + strings.Join(durable.JobLifecycle.Values(), ", ") + ", or failed for both failed ones",
-				})
+				}}
+			}
+			for _, m := range meant {
+				if !slices.Contains(statuses, m) {
+					statuses = append(statuses, m)
+				}
 			}
 		}
 	}
-	return statuses, bad
+	return statuses, nil
 }
 
 // Verb is an action of operators as the API offers it.

@@ -265,7 +265,9 @@ func TestStatusesOfAFilter(t *testing.T) {
 		"repeated":        {[]string{"running", "pending"}, []durable.JobStatus{"running", "pending"}, 0},
 		"with commas":     {[]string{"running, pending"}, []durable.JobStatus{"running", "pending"}, 0},
 		"both failed":     {[]string{"failed"}, []durable.JobStatus{durable.JobFailedRetryable, durable.JobFailedManualIntervention}, 0},
-		"one that is not": {[]string{"broken", ""}, nil, 2},
+		"said often":      {[]string{"failed,running,failed", "running"}, []durable.JobStatus{durable.JobFailedRetryable, durable.JobFailedManualIntervention, "running"}, 0},
+		"one that is not": {[]string{"broken", ""}, nil, 1},
+		"many are not":    {[]string{"running" + strings.Repeat(",", 1000)}, nil, 1},
 	} {
 		got, bad := job.Statuses(c.words)
 		if !slices.Equal(got, c.want) || len(bad) != c.bad {

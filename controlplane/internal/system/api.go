@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -135,9 +136,13 @@ func (s Source) metrics(context.Context, *struct{}) (*metricsOutput, error) {
 
 func (s Source) status(ctx context.Context, _ *struct{}) (*statusOutput, error) {
 	out := &statusOutput{Body: Status{
-		Version: s.Version, Roles: s.Roles, Ready: true, Dependencies: s.Monitor.States(ctx), Outbox: []Backlog{},
-		Links: Links{TemporalUI: s.TemporalUI},
+		Version: s.Version, Roles: s.Roles, Ready: true, Outbox: []Backlog{}, Links: Links{TemporalUI: s.TemporalUI},
 	}}
+	// Beside the rest, so that a Temporal that hangs is waited for once.
+	var asking sync.WaitGroup
+	asking.Go(func() { out.Body.Workers, out.Body.WorkersError = s.workers(ctx) })
+	defer asking.Wait()
+	out.Body.Dependencies = s.Monitor.States(ctx)
 	for _, d := range out.Body.Dependencies {
 		out.Body.Ready = out.Body.Ready && d.Up
 	}
@@ -151,7 +156,7 @@ func (s Source) status(ctx context.Context, _ *struct{}) (*statusOutput, error) 
 			OldestAgeSeconds: st.Lag.Round(time.Millisecond).Seconds(),
 		})
 	}
-	out.Body.Workers, out.Body.WorkersError = s.workers(ctx)
+	asking.Wait()
 	return out, nil
 }
 

@@ -176,9 +176,14 @@ func answer(w http.ResponseWriter, v any, refused *refusal) {
 	status, kind := http.StatusOK, "application/json"
 	if refused != nil {
 		status, kind = refused.status, "application/problem+json"
-		v = map[string]any{
+		problem := map[string]any{
 			"type": "urn:gpuaas:problem:" + refused.code, "title": http.StatusText(status), "status": status, "code": refused.code, "detail": refused.detail,
 		}
+		// Whoever stands before the lab has said under what id its log has this.
+		if correlation := w.Header().Get("X-Correlation-Id"); correlation != "" {
+			problem["correlation_id"] = correlation
+		}
+		v = problem
 	}
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Cache-Control", "no-store") // there are secrets among the answers

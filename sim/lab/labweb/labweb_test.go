@@ -178,6 +178,12 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s %s: %+v", c.method, c.path, problem)
 		}
 	}
+	w := httptest.NewRecorder()
+	w.Header().Set("X-Correlation-Id", "c-1")
+	p.web.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/elsewhere", nil))
+	if !strings.Contains(w.Body.String(), `"correlation_id":"c-1"`) {
+		t.Errorf("the problem is %s", w.Body)
+	}
 	if rules := p.lab.Faults.Rules(); len(rules) > 0 || p.lab.Count() != 3 {
 		t.Errorf("a refusal changed something: %+v", rules)
 	}

@@ -22,6 +22,8 @@ type ApiToken struct {
 	RevokedAt        *time.Time
 	LastUsedAt       *time.Time
 	CreatedAt        time.Time
+	// The token that was presented for this session; NULL where an identity provider vouched for the person, and for tokens made on request.
+	MadeFrom id.Token
 }
 
 type OidcLogin struct {

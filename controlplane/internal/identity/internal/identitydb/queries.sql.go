@@ -91,7 +91,7 @@ func (q *Queries) HoldUser(ctx context.Context, argID id.User) (User, error) {
 }
 
 const holdUserToken = `-- name: HoldUserToken :one
-SELECT id, hash, kind, user_id, service_account_id, name, scopes, expires_at, revoked_at, last_used_at, created_at FROM api_tokens WHERE user_id = $1 AND id = $2 FOR SHARE
+SELECT id, hash, kind, user_id, service_account_id, name, scopes, expires_at, revoked_at, last_used_at, created_at, made_from FROM api_tokens WHERE user_id = $1 AND id = $2 FOR SHARE
 `
 
 type HoldUserTokenParams struct {
@@ -115,6 +115,7 @@ func (q *Queries) HoldUserToken(ctx context.Context, arg HoldUserTokenParams) (A
 		&i.RevokedAt,
 		&i.LastUsedAt,
 		&i.CreatedAt,
+		&i.MadeFrom,
 	)
 	return i, err
 }
@@ -230,8 +231,8 @@ func (q *Queries) InsertTenant(ctx context.Context, arg InsertTenantParams) (Ten
 }
 
 const insertToken = `-- name: InsertToken :one
-INSERT INTO api_tokens (id, hash, kind, user_id, service_account_id, name, scopes, expires_at, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING id, hash, kind, user_id, service_account_id, name, scopes, expires_at, revoked_at, last_used_at, created_at
+INSERT INTO api_tokens (id, hash, kind, user_id, service_account_id, name, scopes, expires_at, created_at, made_from)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) RETURNING id, hash, kind, user_id, service_account_id, name, scopes, expires_at, revoked_at, last_used_at, created_at, made_from
 `
 
 type InsertTokenParams struct {
@@ -244,6 +245,7 @@ type InsertTokenParams struct {
 	Scopes           []string
 	ExpiresAt        time.Time
 	CreatedAt        time.Time
+	MadeFrom         id.Token
 }
 
 func (q *Queries) InsertToken(ctx context.Context, arg InsertTokenParams) (ApiToken, error) {
@@ -257,6 +259,7 @@ func (q *Queries) InsertToken(ctx context.Context, arg InsertTokenParams) (ApiTo
 		arg.Scopes,
 		arg.ExpiresAt,
 		arg.CreatedAt,
+		arg.MadeFrom,
 	)
 	var i ApiToken
 	err := row.Scan(
@@ -271,6 +274,7 @@ func (q *Queries) InsertToken(ctx context.Context, arg InsertTokenParams) (ApiTo
 		&i.RevokedAt,
 		&i.LastUsedAt,
 		&i.CreatedAt,
+		&i.MadeFrom,
 	)
 	return i, err
 }
@@ -446,7 +450,7 @@ func (q *Queries) ListProjects(ctx context.Context, arg ListProjectsParams) ([]P
 }
 
 const listServiceAccountTokens = `-- name: ListServiceAccountTokens :many
-SELECT id, hash, kind, user_id, service_account_id, name, scopes, expires_at, revoked_at, last_used_at, created_at FROM api_tokens
+SELECT id, hash, kind, user_id, service_account_id, name, scopes, expires_at, revoked_at, last_used_at, created_at, made_from FROM api_tokens
 WHERE service_account_id = $1 AND revoked_at IS NULL AND expires_at > $2::timestamptz AND id > $3::uuid
 ORDER BY id LIMIT $4
 `
@@ -485,6 +489,7 @@ func (q *Queries) ListServiceAccountTokens(ctx context.Context, arg ListServiceA
 			&i.RevokedAt,
 			&i.LastUsedAt,
 			&i.CreatedAt,
+			&i.MadeFrom,
 		); err != nil {
 			return nil, err
 		}
@@ -630,7 +635,7 @@ func (q *Queries) ListTenants(ctx context.Context, arg ListTenantsParams) ([]Ten
 }
 
 const listUserTokens = `-- name: ListUserTokens :many
-SELECT id, hash, kind, user_id, service_account_id, name, scopes, expires_at, revoked_at, last_used_at, created_at FROM api_tokens
+SELECT id, hash, kind, user_id, service_account_id, name, scopes, expires_at, revoked_at, last_used_at, created_at, made_from FROM api_tokens
 WHERE user_id = $1 AND revoked_at IS NULL AND expires_at > $2::timestamptz AND id > $3::uuid
 ORDER BY id LIMIT $4
 `
@@ -669,6 +674,7 @@ func (q *Queries) ListUserTokens(ctx context.Context, arg ListUserTokensParams) 
 			&i.RevokedAt,
 			&i.LastUsedAt,
 			&i.CreatedAt,
+			&i.MadeFrom,
 		); err != nil {
 			return nil, err
 		}
@@ -987,7 +993,7 @@ func (q *Queries) PutTenantMember(ctx context.Context, arg PutTenantMemberParams
 
 const revokeServiceAccountToken = `-- name: RevokeServiceAccountToken :one
 UPDATE api_tokens SET revoked_at = $3::timestamptz
-WHERE service_account_id = $1 AND id = $2 AND revoked_at IS NULL RETURNING id, hash, kind, user_id, service_account_id, name, scopes, expires_at, revoked_at, last_used_at, created_at
+WHERE service_account_id = $1 AND id = $2 AND revoked_at IS NULL RETURNING id, hash, kind, user_id, service_account_id, name, scopes, expires_at, revoked_at, last_used_at, created_at, made_from
 `
 
 type RevokeServiceAccountTokenParams struct {
@@ -1011,6 +1017,7 @@ func (q *Queries) RevokeServiceAccountToken(ctx context.Context, arg RevokeServi
 		&i.RevokedAt,
 		&i.LastUsedAt,
 		&i.CreatedAt,
+		&i.MadeFrom,
 	)
 	return i, err
 }
@@ -1032,9 +1039,15 @@ func (q *Queries) RevokeServiceAccountTokens(ctx context.Context, arg RevokeServ
 	return result.RowsAffected(), nil
 }
 
-const revokeUserToken = `-- name: RevokeUserToken :one
+const revokeUserToken = `-- name: RevokeUserToken :many
+WITH RECURSIVE ended AS (
+    SELECT t.id FROM api_tokens t WHERE t.user_id = $1 AND t.id = $2 AND t.revoked_at IS NULL
+    UNION ALL
+    SELECT m.id FROM api_tokens m JOIN ended e ON m.made_from = e.id
+)
 UPDATE api_tokens SET revoked_at = $3::timestamptz
-WHERE user_id = $1 AND id = $2 AND revoked_at IS NULL RETURNING id, hash, kind, user_id, service_account_id, name, scopes, expires_at, revoked_at, last_used_at, created_at
+WHERE api_tokens.id IN (SELECT ended.id FROM ended) AND revoked_at IS NULL
+  AND (api_tokens.id = $2 OR expires_at > $3) RETURNING id, hash, kind, user_id, service_account_id, name, scopes, expires_at, revoked_at, last_used_at, created_at, made_from
 `
 
 type RevokeUserTokenParams struct {
@@ -1043,23 +1056,39 @@ type RevokeUserTokenParams struct {
 	Now    time.Time
 }
 
-func (q *Queries) RevokeUserToken(ctx context.Context, arg RevokeUserTokenParams) (ApiToken, error) {
-	row := q.db.QueryRow(ctx, revokeUserToken, arg.UserID, arg.ID, arg.Now)
-	var i ApiToken
-	err := row.Scan(
-		&i.ID,
-		&i.Hash,
-		&i.Kind,
-		&i.UserID,
-		&i.ServiceAccountID,
-		&i.Name,
-		&i.Scopes,
-		&i.ExpiresAt,
-		&i.RevokedAt,
-		&i.LastUsedAt,
-		&i.CreatedAt,
-	)
-	return i, err
+// With all sessions that were opened with it, or with one of those. The user is
+// locked, so none is being opened meanwhile.
+func (q *Queries) RevokeUserToken(ctx context.Context, arg RevokeUserTokenParams) ([]ApiToken, error) {
+	rows, err := q.db.Query(ctx, revokeUserToken, arg.UserID, arg.ID, arg.Now)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ApiToken
+	for rows.Next() {
+		var i ApiToken
+		if err := rows.Scan(
+			&i.ID,
+			&i.Hash,
+			&i.Kind,
+			&i.UserID,
+			&i.ServiceAccountID,
+			&i.Name,
+			&i.Scopes,
+			&i.ExpiresAt,
+			&i.RevokedAt,
+			&i.LastUsedAt,
+			&i.CreatedAt,
+			&i.MadeFrom,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const revokeUserTokens = `-- name: RevokeUserTokens :execrows
@@ -1382,5 +1411,27 @@ func (q *Queries) User(ctx context.Context, argID id.User) (User, error) {
 		&i.CreatedAt,
 		&i.UpdatedAt,
 	)
+	return i, err
+}
+
+const workingSession = `-- name: WorkingSession :one
+SELECT id, user_id FROM api_tokens
+WHERE hash = $1 AND kind = 'session' AND revoked_at IS NULL AND expires_at > $2::timestamptz
+`
+
+type WorkingSessionParams struct {
+	Hash []byte
+	Now  time.Time
+}
+
+type WorkingSessionRow struct {
+	ID     id.Token
+	UserID id.User
+}
+
+func (q *Queries) WorkingSession(ctx context.Context, arg WorkingSessionParams) (WorkingSessionRow, error) {
+	row := q.db.QueryRow(ctx, workingSession, arg.Hash, arg.Now)
+	var i WorkingSessionRow
+	err := row.Scan(&i.ID, &i.UserID)
 	return i, err
 }
