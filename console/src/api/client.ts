@@ -1,5 +1,6 @@
 import createClient, { type Middleware } from 'openapi-fetch'
 import type { components, paths } from './gen/schema'
+import { keyed } from './idempotency'
 
 export type Schemas = components['schemas']
 export type Problem = Schemas['Problem']
@@ -32,7 +33,7 @@ const outage: Problem = {
   status: 0,
   code: 'unreachable',
   detail: 'The control plane does not answer.',
-  remedy: 'Check that it runs and that this machine reaches it. This page goes on trying.',
+  remedy: 'Check that it runs and that this machine reaches it, then try again. A change that was already made is not made twice.',
 }
 
 /** asRefusal makes of anything that went wrong what a person can read. */
@@ -51,28 +52,13 @@ export async function reach(input: RequestInfo | URL, init?: RequestInit): Promi
   }
 }
 
-/** newKey is a key that nobody has used; also where the page came by plain HTTP, which has no randomUUID. */
-export function newKey(): string {
-  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, '0')).join('')
-}
-
-// A change that is sent again, because its answer was lost, is not made twice.
-const idempotent: Middleware = {
-  onRequest({ request }) {
-    if (request.method !== 'GET' && !request.headers.has('Idempotency-Key')) {
-      request.headers.set('Idempotency-Key', newKey())
-    }
-    return request
-  },
-}
-
-/** signedOut is told when the session has ended. */
+/** signedOut is told when a request was refused for want of a session. */
 export const signedOut = new EventTarget()
 
 const strict: Middleware = {
   async onResponse({ response, schemaPath }) {
     if (response.ok) return response
-    if (response.status === 401 && schemaPath !== '/api/v1/auth/session' && schemaPath !== '/api/v1/me') signedOut.dispatchEvent(new Event('signed-out'))
+    if (response.status === 401 && !schemaPath.startsWith('/api/v1/auth/') && schemaPath !== '/api/v1/me') signedOut.dispatchEvent(new Event('signed-out'))
     throw new Refusal(await problemOf(response))
   },
 }
@@ -88,8 +74,8 @@ export async function problemOf(response: Response): Promise<Problem> {
   return { ...outage, status: response.status, title: response.statusText || 'Error', code: `http_${response.status}`, detail: `The answer was ${response.status} ${response.statusText}.` }
 }
 
-export const api = createClient<paths>({ baseUrl: window.location.origin, credentials: 'same-origin', fetch: reach })
-api.use(idempotent, strict)
+export const api = createClient<paths>({ baseUrl: window.location.origin, credentials: 'same-origin', fetch: keyed(reach) })
+api.use(strict)
 
 /** got is the body of an answer; a refusal has been thrown before. */
 export async function got<T>(answer: Promise<{ data?: T; response: Response }>): Promise<T> {

@@ -1,4 +1,4 @@
-import type { QueryClient } from '@tanstack/react-query'
+import type { Query, QueryClient } from '@tanstack/react-query'
 import { useEffect, useSyncExternalStore } from 'react'
 import { asRefusal, problemOf, Refusal, signedOut, type Schemas } from './client'
 import { readStream, type Message } from './sse'
@@ -6,7 +6,8 @@ import { readStream, type Message } from './sse'
 /** An event of the control plane, with its place in the stream. */
 export type LiveEvent = { id: string; envelope: Schemas['EventwireEnvelope'] }
 
-export type Connection = { state: 'connecting' | 'live' | 'lost'; since: number; reason?: string }
+/** Where the stream stands; off is for those who may not read it. */
+export type Connection = { state: 'connecting' | 'live' | 'lost' | 'off'; since: number; reason?: string }
 
 // What an event says has changed: the queries whose key begins so are read anew.
 const concerns: [prefix: string, keys: string[]][] = [
@@ -16,17 +17,17 @@ const concerns: [prefix: string, keys: string[]][] = [
   ['node.certificate.', ['certificates']],
   ['node_task.', ['tasks']],
   ['node.', ['nodes', 'fleet']],
-  ['reconciliation.', ['drift']],
-  ['site.', ['sites']],
+  ['reconciliation.', ['drift', 'fleet']],
+  ['site.', ['sites', 'site-probe', 'fleet', 'drift']],
   ['sku.', ['skus']],
   ['signer.', ['signers']],
   ['self_check.', ['self-checks']],
   ['terminal_session.', ['terminals']],
   ['tenant.', ['tenants']],
   ['project.', ['projects']],
-  ['user.', ['users']],
-  ['membership.', ['members']],
-  ['service_account.', ['service-accounts']],
+  ['user.', ['users', 'members', 'me']],
+  ['membership.', ['members', 'users', 'me']],
+  ['service_account.', ['service-accounts', 'members']],
   ['token.', ['tokens']],
 ]
 
@@ -36,6 +37,8 @@ export function keysOf(type: string): string[] {
 }
 
 const refreshEvery = 1_000
+// A long list is read page after page: it is left in peace for a while in between.
+const restPerPage = 250
 const keepRecent = 500
 const retryAtMost = 10_000
 // The server shows a sign of life every quarter of a minute.
@@ -56,6 +59,9 @@ export class Live {
   private retry?: ReturnType<typeof setTimeout>
   private refresh?: ReturnType<typeof setTimeout>
   private dirty = new Set<string>()
+  // Queries that were being read when something happened to them: that reading may have missed it.
+  private again = new Set<string>()
+  private heard = 0
   private listeners = new Set<(e: LiveEvent) => void>()
   private watchers = new Set<() => void>()
   private queries: QueryClient
@@ -65,15 +71,30 @@ export class Live {
   }
 
   start() {
-    if (!this.stopped) void this.connect()
+    if (this.stopped) return
+    if (this.connection.state !== 'connecting') this.become({ state: 'connecting', since: Date.now() })
+    void this.connect()
   }
 
+  /** stop forgets everything: whoever starts it next may be somebody else. */
   stop() {
     clearTimeout(this.retry)
     clearTimeout(this.refresh)
+    this.refresh = undefined
     this.stopped?.abort()
     this.stopped = undefined
-    this.connection = { state: 'connecting', since: Date.now() }
+    this.dirty.clear()
+    this.again.clear()
+    this.recent = []
+    this.last = ''
+    this.wait = 250
+    this.become({ state: 'connecting', since: Date.now() })
+  }
+
+  /** off says that nothing is followed, and that this is as it should be. */
+  off() {
+    this.stop()
+    this.become({ state: 'off', since: Date.now() })
   }
 
   /** listen is told of each event as it comes. */
@@ -97,12 +118,14 @@ export class Live {
         signal: stopped.signal,
         silentFor,
         onOpen: () => this.opened(),
+        onAlive: () => (this.heard = Date.now()),
         onMessage: (m) => this.received(m),
         refused: async (r) => new Refusal(await problemOf(r)),
       })
     } catch (error) {
       if (stopped.signal.aborted) return
       const refusal = asRefusal(error)
+      if (refusal.status === 403) return this.off()
       if (refusal.status === 401) signedOut.dispatchEvent(new Event('signed-out'))
       this.failed(refusal.message)
       return
@@ -111,36 +134,60 @@ export class Live {
   }
 
   private opened() {
-    const lost = this.connection.state === 'lost'
+    // What happened before the first opening, or while nothing was heard, was not told.
+    const missed = this.connection.state !== 'live'
     this.wait = 250
-    this.become({ state: 'live', since: Date.now() })
-    if (lost) void this.queries.invalidateQueries()
+    this.heard = Date.now()
+    this.become({ state: 'live', since: this.heard })
+    if (missed) this.believeNothing()
   }
 
   private failed(reason: string) {
-    if (reason && this.connection.state !== 'lost') this.become({ state: 'lost', since: Date.now(), reason })
+    if (reason && this.connection.state !== 'lost') this.become({ state: 'lost', since: this.heard || Date.now(), reason })
     this.retry = setTimeout(() => void this.connect(), this.wait)
     this.wait = Math.min(this.wait * 2, retryAtMost)
   }
 
   private received(m: Message) {
     if (m.id) this.last = m.id
-    if (m.event === 'gap') void this.queries.invalidateQueries() // something was missed: believe nothing
+    if (m.event === 'gap') this.believeNothing()
     if (m.event !== 'event') return
     const event = { id: m.id, envelope: JSON.parse(m.data) as LiveEvent['envelope'] }
     this.recent = [event, ...this.recent.slice(0, keepRecent - 1)]
     for (const fn of this.listeners) fn(event)
     for (const key of keysOf(event.envelope.event_type)) this.dirty.add(key)
     // Bursts are read once, not event by event.
-    this.refresh ??= setTimeout(() => this.readAnew(), refreshEvery)
+    this.soon()
     this.tell()
+  }
+
+  private soon() {
+    this.refresh ??= setTimeout(() => this.readAnew(), refreshEvery)
   }
 
   private readAnew() {
     this.refresh = undefined
-    const keys = [...this.dirty]
-    this.dirty.clear()
-    void this.queries.invalidateQueries({ predicate: (q) => keys.includes(String(q.queryKey[0])) && !q.meta?.patched })
+    const keys = this.dirty
+    const waited = this.again
+    this.dirty = new Set()
+    this.again = new Set()
+    // Those that patch themselves do so only while they are shown.
+    const concerned = (q: Query) => waited.has(q.queryHash) || (keys.has(String(q.queryKey[0])) && !(q.meta?.patched && q.isActive()))
+    this.invalidate(concerned, Date.now())
+  }
+
+  private believeNothing() {
+    this.invalidate(() => true)
+  }
+
+  // A reading that is under way is never broken off: a list that takes longer to read
+  // than events take to come would never be read. It is read once more when it has ended.
+  private invalidate(concerned: (q: Query) => boolean, now?: number) {
+    for (const query of this.queries.getQueryCache().findAll({ predicate: concerned })) {
+      if (query.state.fetchStatus === 'fetching' || (now !== undefined && rests(query, now))) this.again.add(query.queryHash)
+      else void this.queries.invalidateQueries({ queryKey: query.queryKey, exact: true }, { cancelRefetch: false })
+    }
+    if (this.again.size > 0) this.soon()
   }
 
   private become(c: Connection) {
@@ -151,6 +198,12 @@ export class Live {
   private tell() {
     for (const fn of this.watchers) fn()
   }
+}
+
+/** rests says that a long list was read a moment ago. */
+function rests({ state }: Query, now: number): boolean {
+  const pages = (state.data as { pages?: unknown[] } | undefined)?.pages?.length ?? 1
+  return now - state.dataUpdatedAt < (pages - 1) * restPerPage
 }
 
 let live: Live | undefined

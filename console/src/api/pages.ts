@@ -17,12 +17,13 @@ export function usePages<T>(key: QueryKey, read: (cursor: string | undefined) =>
   })
   return {
     rows: query.data?.pages.flatMap((p) => p.items) ?? [],
-    more: query.hasNextPage && !query.isFetchingNextPage ? () => void query.fetchNextPage() : undefined,
+    // Not while the pages before are read anew, which that would break off, and not after a failure: somebody asks then.
+    more: query.hasNextPage && !query.isFetching && !query.isFetchNextPageError ? () => void query.fetchNextPage() : undefined,
     hasMore: query.hasNextPage,
     loading: query.isPending,
     stale: query.isPlaceholderData,
     error: query.error,
-    retry: () => void query.refetch(),
+    retry: () => void (query.isFetchNextPageError ? query.fetchNextPage() : query.refetch()),
     readAt: query.dataUpdatedAt,
   }
 }

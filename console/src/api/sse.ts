@@ -46,7 +46,7 @@ export class SSEParser {
  */
 export async function readStream(
   url: string,
-  options: { signal: AbortSignal; silentFor: number; onOpen: () => void; onMessage: (m: Message) => void; refused: (r: Response) => Promise<Error> },
+  options: { signal: AbortSignal; silentFor: number; onOpen: () => void; /** Told of every sign of life. */ onAlive?: () => void; onMessage: (m: Message) => void; refused: (r: Response) => Promise<Error> },
 ) {
   const quiet = new AbortController()
   const signal = AbortSignal.any([options.signal, quiet.signal])
@@ -66,6 +66,7 @@ export async function readStream(
       const { done, value } = await reader.read()
       if (done) return
       alive()
+      options.onAlive?.()
       parser.push(value)
     }
   } finally {

@@ -1,8 +1,9 @@
-import { useQuery } from '@tanstack/react-query'
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link, Navigate, Outlet, useLocation, useNavigate } from '@tanstack/react-router'
-import { Suspense, useEffect, useRef, useState } from 'react'
+import { Suspense, useEffect, useRef, useState, type RefObject } from 'react'
 import { useConnection } from '../api/live'
 import { Button, Loading, Spinner } from '../ui/basics'
+import { ProblemNote } from '../ui/problem'
 import { Toasts } from '../ui/toast'
 import { When } from '../ui/time'
 import type { Feature } from './features'
@@ -16,6 +17,8 @@ const groups = ['Fleet', 'Work', 'Operations', 'Platform'] as const
 /** Shell is what surrounds every page: where one can go, who one is, and whether what is shown is fresh. */
 export function Shell() {
   const [open, setOpen] = useState(false)
+  const content = useRef<HTMLElement>(null)
+  useNewPage(content)
   return (
     <div className="flex min-h-full flex-col md:h-full md:flex-row">
       <a href="#content" className="sr-only focus:not-sr-only focus:fixed focus:top-2 focus:left-2 focus:z-50 focus:rounded focus:bg-surface focus:p-2">
@@ -37,7 +40,7 @@ export function Shell() {
       <div className="flex min-w-0 flex-1 flex-col md:h-full">
         <TopBar />
         <LostBanner />
-        <main id="content" tabIndex={-1} className="relative min-h-0 flex-1 overflow-auto outline-none">
+        <main ref={content} id="content" tabIndex={-1} className="relative min-h-0 flex-1 overflow-auto outline-none">
           <Suspense fallback={<Loading what="the page" />}>
             <Landing />
           </Suspense>
@@ -46,6 +49,17 @@ export function Shell() {
       <Toasts />
     </div>
   )
+}
+
+// Whoever goes to another page goes on there, not at the link that led to it.
+function useNewPage(content: RefObject<HTMLElement | null>) {
+  const path = useLocation({ select: (l) => l.pathname })
+  const before = useRef(path)
+  useEffect(() => {
+    if (before.current === path) return
+    before.current = path
+    if (!document.activeElement?.closest('main,dialog')) content.current?.focus({ preventScroll: true })
+  }, [path, content])
 }
 
 /** Landing is the page that was asked for. Whoever may not see the fleet has no use for its overview and begins with their own access. */
@@ -86,6 +100,7 @@ function Navigation({ onGo }: { onGo: () => void }) {
 function TopBar() {
   const me = useMe()
   const theme = useTheme()
+  const leaving = useMutation({ mutationFn: signOut })
   return (
     <header className="flex flex-wrap items-center gap-3 border-b border-line bg-surface px-4 py-2">
       <Jump />
@@ -102,8 +117,16 @@ function TopBar() {
         <span className="hidden text-sm sm:block" title={me.id}>
           {me.name || me.id} <span className="text-xs text-muted">{me.platform_role === 'none' ? '' : me.platform_role.replaceAll('_', ' ')}</span>
         </span>
-        <Button onClick={() => void signOut()}>Sign out</Button>
+        <Button busy={leaving.isPending} onClick={() => leaving.mutate()}>
+          Sign out
+        </Button>
       </div>
+      {leaving.error && (
+        <div className="w-full">
+          <p className="mb-1 text-sm font-medium">You are still signed in.</p>
+          <ProblemNote error={leaving.error} onRetry={() => leaving.mutate()} />
+        </div>
+      )}
     </header>
   )
 }
@@ -149,9 +172,23 @@ function Freshness() {
       </span>
     )
   }
+  if (c.state === 'off') return <NotLive />
   return (
     <span role="status" className="inline-flex items-center gap-1.5 text-xs text-warn">
       <Spinner /> {c.state === 'lost' ? 'Reconnecting' : 'Connecting'}
+    </span>
+  )
+}
+
+/** NotLive is for those who may not follow events: that is no fault, and nothing is tried. */
+function NotLive() {
+  const queries = useQueryClient()
+  return (
+    <span className="inline-flex items-center gap-1.5 text-xs text-muted" title="Following changes takes the permission event:read.">
+      This page does not update by itself.
+      <button type="button" onClick={() => void queries.invalidateQueries()} className="text-accent underline">
+        Read again
+      </button>
     </span>
   )
 }

@@ -1,5 +1,9 @@
 import { useNavigate, useParams, useSearch } from '@tanstack/react-router'
-import { useCallback } from 'react'
+import { useCallback, useEffect, useMemo, useState } from 'react'
+import { level, remaining, type Search } from './ahead'
+
+// The address follows within a moment; if it does not, it is right all the same.
+const patience = 1_000
 
 /** useParam is a part of the path, such as nodeId of /nodes/$nodeId. */
 export function useParam(name: string): string {
@@ -12,15 +16,26 @@ export function useParam(name: string): string {
 /**
  * useSearchState is what the address says after the question mark: filters, order and
  * tabs live there, so that a view can be shared and the way back leads to it. An empty
- * value is left out.
+ * value is left out. The address follows a little later; what is typed shows at once,
+ * or the caret would jump.
  */
-export function useSearchState(): [Record<string, string | undefined>, (patch: Record<string, string | undefined>) => void] {
-  const search: Record<string, string | undefined> = useSearch({ strict: false })
+export function useSearchState(): [Search, (patch: Search) => void] {
+  const search: Search = useSearch({ strict: false })
   const navigate = useNavigate()
+  const [ahead, setAhead] = useState<Search>(level)
+  const left = remaining(ahead, search)
+  if (left !== ahead) setAhead(left)
+  useEffect(() => {
+    if (ahead === level) return
+    const timer = setTimeout(() => setAhead(level), patience)
+    return () => clearTimeout(timer)
+  }, [ahead])
   const change = useCallback(
-    (patch: Record<string, string | undefined>) =>
-      void navigate({ to: '.', replace: true, search: ((before: Record<string, string>) => Object.fromEntries(Object.entries({ ...before, ...patch }).filter(([, v]) => v))) }),
+    (patch: Search) => {
+      setAhead((before) => ({ ...before, ...patch }))
+      void navigate({ to: '.', replace: true, search: ((before: Record<string, string>) => Object.fromEntries(Object.entries({ ...before, ...patch }).filter(([, v]) => v))) })
+    },
     [navigate],
   )
-  return [search, change]
+  return [useMemo(() => ({ ...search, ...left }), [search, left]), change]
 }

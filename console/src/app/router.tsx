@@ -1,4 +1,4 @@
-import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from '@tanstack/react-router'
+import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Navigate } from '@tanstack/react-router'
 import { Empty, LinkButton, Page } from '../ui/basics'
 import { ProblemNote } from '../ui/problem'
 import { features } from './registry'
@@ -11,12 +11,19 @@ const root = createRootRoute({
       <Empty title="There is no such page" action={<LinkButton to="/">To the fleet</LinkButton>} />
     </Page>
   ),
-  errorComponent: ({ error }) => (
+  errorComponent: Broken,
+})
+
+function Broken({ error }: { error: unknown }) {
+  return (
     <Page title="This page broke">
       <ProblemNote error={error} onRetry={() => window.location.reload()} />
     </Page>
-  ),
-})
+  )
+}
+
+// Signing in has no page of its own: it is done at the address one wants to see.
+const signIn = createRoute({ getParentRoute: () => root, path: '/sign-in', component: () => <Navigate to="/" replace /> })
 
 // Pages are loaded when they are first opened, so that the first load stays small.
 const routes = features.flatMap((f) =>
@@ -24,7 +31,9 @@ const routes = features.flatMap((f) =>
 )
 
 export const router = createRouter({
-  routeTree: root.addChildren(routes),
+  routeTree: root.addChildren([...routes, signIn]),
+  // A page that breaks leaves the navigation standing.
+  defaultErrorComponent: Broken,
   defaultPreload: 'intent',
   // What is after the question mark is text, however much it looks like a number.
   parseSearch: (text) => Object.fromEntries(new URLSearchParams(text)),

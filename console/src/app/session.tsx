@@ -1,13 +1,13 @@
 import { useQuery } from '@tanstack/react-query'
 import { createContext, use, type ReactNode } from 'react'
-import { api, got, type Schemas } from '../api/client'
+import { api, asRefusal, got, type Schemas } from '../api/client'
 
 export type Me = Schemas['IdentityMeView']
 
 /** A permission, as the contract spells it, such as node:read. */
 export type Permission = string
 
-export const meQuery = { queryKey: ['me'], queryFn: () => got(api.GET('/api/v1/me')), staleTime: 60_000, retry: false } as const
+export const meQuery = { queryKey: ['me'], queryFn: () => got(api.GET('/api/v1/me')), staleTime: 60_000 } as const
 
 const MeContext = createContext<Me | undefined>(undefined)
 
@@ -64,7 +64,12 @@ function base64url(bytes: Uint8Array): string {
   return btoa(String.fromCharCode(...bytes)).replace(/\+/g, '-').replace(/\//g, '_').replace(/=+$/, '')
 }
 
+/** signOut ends the session; one that has ended by itself is as good. */
 export async function signOut() {
-  await got(api.POST('/api/v1/auth/logout', {}))
-  window.location.assign('/sign-in')
+  try {
+    await got(api.POST('/api/v1/auth/logout', {}))
+  } catch (error) {
+    if (asRefusal(error).status !== 401) throw error
+  }
+  window.location.assign('/')
 }

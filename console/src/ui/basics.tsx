@@ -1,5 +1,5 @@
 import { Link, type LinkProps } from '@tanstack/react-router'
-import type { ButtonHTMLAttributes, ReactNode } from 'react'
+import { useEffect, useRef, type ButtonHTMLAttributes, type ReactNode } from 'react'
 import { toneOf, toneSoft, toneText, words, type Noun, type Tone } from './tone'
 
 type Look = 'primary' | 'plain' | 'danger' | 'quiet'
@@ -86,12 +86,18 @@ export function Stat({ label, value, tone, hint, onSelect, selected }: { label: 
 }
 
 export function Page({ title, lead, actions, back, children }: { title: ReactNode; lead?: ReactNode; actions?: ReactNode; back?: ReactNode; children: ReactNode }) {
+  const heading = useRef<HTMLHeadingElement>(null)
+  useEffect(() => {
+    // Tabs and the history of the browser tell pages apart by this.
+    const said = heading.current?.textContent.trim()
+    document.title = said ? `${said} · gpuaas` : 'gpuaas'
+  })
   return (
     <div className="mx-auto flex max-w-[110rem] flex-col gap-4 p-4 md:p-6">
       <header className="flex flex-wrap items-start justify-between gap-3">
         <div className="min-w-0">
           {back && <div className="mb-1 text-sm text-muted">{back}</div>}
-          <h1 className="flex flex-wrap items-center gap-2 text-xl font-semibold break-words">{title}</h1>
+          <h1 ref={heading} className="flex flex-wrap items-center gap-2 text-xl font-semibold break-words">{title}</h1>
           {lead && <p className="mt-0.5 max-w-3xl text-sm text-muted">{lead}</p>}
         </div>
         {actions && <div className="flex flex-wrap gap-2">{actions}</div>}

@@ -39,7 +39,7 @@ export function ConfirmDialog({ title, children, does, danger, confirm, act, onD
         {confirm && <TextField label={`Type ${confirm} to go on`} required value={typed} onChange={setTyped} />}
         {doing.error && <ProblemNote error={doing.error} />}
         <div className="flex justify-end gap-2">
-          <Button onClick={onClose}>Keep as it is</Button>
+          <Button onClick={onClose} disabled={doing.isPending}>Keep as it is</Button>
           <Button type="submit" look={danger ? 'danger' : 'primary'} busy={doing.isPending} disabled={confirm !== undefined && typed !== confirm}>
             {does}
           </Button>

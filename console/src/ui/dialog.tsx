@@ -1,21 +1,29 @@
-import { useMutation } from '@tanstack/react-query'
+import { useIsMutating, useMutation } from '@tanstack/react-query'
 import { useEffect, useId, useRef, useState, type ReactNode, type SyntheticEvent } from 'react'
 import { Button } from './basics'
 import { TextArea, TextField } from './form'
 import { ProblemNote } from './problem'
 
-/** Dialog is modal while it is rendered: whoever opens it renders it. */
-export function Dialog({ title, onClose, children, wide }: { title: ReactNode; onClose: () => void; children: ReactNode; wide?: boolean }) {
+/**
+ * Dialog is modal while it is rendered: whoever opens it renders it. It cannot be closed
+ * while a change is under way, whose refusal nobody would see, nor without onClose.
+ */
+export function Dialog({ title, onClose, children, wide }: { title: ReactNode; onClose?: () => void; children: ReactNode; wide?: boolean }) {
   const ref = useRef<HTMLDialogElement>(null)
   const id = useId()
+  const busy = useIsMutating() > 0
+  const close = busy ? undefined : onClose
   useEffect(() => {
     const dialog = ref.current
-    if (dialog && !dialog.open) {
-      dialog.showModal()
-      // Whoever asked for it goes on with its first field, not with the button that closes it.
-      dialog.querySelector<HTMLElement>('input:not(:disabled), textarea, select')?.focus()
+    if (!dialog) return
+    const opener = document.activeElement
+    dialog.showModal()
+    // Whoever asked for it goes on with its first field, not with the button that closes it.
+    dialog.querySelector<HTMLElement>('input:not(:disabled), textarea, select')?.focus()
+    return () => {
+      dialog.close()
+      giveFocusBack(opener)
     }
-    return () => dialog?.close()
   }, [])
   return (
     <dialog
@@ -23,7 +31,13 @@ export function Dialog({ title, onClose, children, wide }: { title: ReactNode; o
       aria-labelledby={id}
       onCancel={(e) => {
         e.preventDefault()
-        onClose()
+        if (e.target === e.currentTarget) close?.()
+      }}
+      onClose={({ currentTarget: dialog }) => {
+        // Browsers close it at the second Escape, whatever was said to the first.
+        if (!dialog.isConnected || dialog.open) return
+        if (close) close()
+        else dialog.showModal()
       }}
       className={`m-auto max-h-[92vh] w-[calc(100%-2rem)] overflow-auto rounded-lg border border-line bg-surface p-0 text-ink shadow-xl ${wide ? 'max-w-4xl' : 'max-w-xl'}`}
     >
@@ -31,13 +45,23 @@ export function Dialog({ title, onClose, children, wide }: { title: ReactNode; o
         <h2 id={id} className="text-base font-semibold">
           {title}
         </h2>
-        <Button look="quiet" onClick={onClose} aria-label="Close">
-          ✕
-        </Button>
+        {onClose && (
+          <Button look="quiet" onClick={close} disabled={!close} aria-label="Close">
+            ✕
+          </Button>
+        )}
       </header>
       <div className="p-4">{children}</div>
     </dialog>
   )
+}
+
+// The element is gone by now when the dialog was opened from a row that is no more.
+function giveFocusBack(opener: Element | null) {
+  const free = !document.activeElement || document.activeElement === document.body
+  if (!free || document.querySelector('dialog:modal')?.contains(opener) === false) return
+  const to = opener?.isConnected && opener !== document.body ? opener : document.getElementById('content')
+  if (to instanceof HTMLElement) to.focus({ preventScroll: true })
 }
 
 type Ask = {
@@ -77,7 +101,7 @@ export function ReasonDialog({ title, children, does, danger, confirm, act, onDo
         {confirm && <TextField label={`Type ${confirm} to go on`} required value={typed} onChange={setTyped} />}
         {doing.error && <ProblemNote error={doing.error} />}
         <div className="flex justify-end gap-2">
-          <Button onClick={onClose}>Keep as it is</Button>
+          <Button onClick={onClose} disabled={doing.isPending}>Keep as it is</Button>
           <Button type="submit" look={danger ? 'danger' : 'primary'} busy={doing.isPending} disabled={reason.trim() === '' || (confirm !== undefined && typed !== confirm)}>
             {does}
           </Button>

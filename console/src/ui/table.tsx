@@ -77,7 +77,7 @@ export function Table<T>({ label, columns, rows, rowKey, onOpen, sort, onSort, m
 
   if (rows.length === 0 && empty) return <>{empty}</>
   return (
-    <div ref={scroller} className={`overflow-auto rounded-lg border border-line bg-surface ${stale ? 'opacity-60' : ''}`} style={{ height: height ?? `${Math.min(rows.length, 400) * rowHeight + rowHeight + 2}px`, maxHeight: height ? undefined : '70vh' }} aria-busy={stale || undefined}>
+    <div ref={scroller} className={`overflow-auto rounded-lg border border-line bg-surface ${stale ? 'opacity-60' : ''}`} style={{ height, maxHeight: height ? undefined : '70vh' }} aria-busy={stale || undefined}>
       <div role="grid" aria-label={label} aria-rowcount={rows.length + 1} className="min-w-max md:min-w-0">
         <div role="row" aria-rowindex={1} className="sticky top-0 z-10 grid border-b border-line bg-raised text-xs font-medium text-muted" style={grid}>
           {columns.map((c) => (

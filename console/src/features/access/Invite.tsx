@@ -42,7 +42,7 @@ export function Invite({ onDone, onClose }: { onDone: () => void; onClose: () =>
         <SelectField label="Role on the platform" value={role} onChange={setRole} options={platformOptions} hint="Roles in tenants and projects are given there." />
         {inviting.error && <ProblemNote error={inviting.error} />}
         <div className="flex justify-end gap-2">
-          <Button onClick={onClose}>Cancel</Button>
+          <Button disabled={inviting.isPending} onClick={onClose}>Cancel</Button>
           <Button type="submit" look="primary" busy={inviting.isPending} disabled={email.trim() === '' || malformed}>
             Invite
           </Button>

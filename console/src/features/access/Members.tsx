@@ -112,7 +112,7 @@ function GiveRole({ member, roles, put, onDone, onClose }: { member?: Member; ro
         <SelectField label="Role" value={role} onChange={setRole} options={roles.map((r) => ({ value: r, label: `${words(r)}: ${roleMeans[r]}` }))} />
         {giving.error && <ProblemNote error={giving.error} />}
         <div className="flex justify-end gap-2">
-          <Button onClick={onClose}>Cancel</Button>
+          <Button disabled={giving.isPending} onClick={onClose}>Cancel</Button>
           <Button type="submit" look="primary" busy={giving.isPending} disabled={member ? role === member.role : who.trim() === ''}>
             Give the role
           </Button>

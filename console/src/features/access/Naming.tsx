@@ -34,7 +34,7 @@ export function NewNamed({ title, hint, does, create, onDone, onClose }: { title
         <TextField label="Name for machines" required value={slug} onChange={setTypedSlug} hint="In addresses and commands. It never changes." error={said.slug ?? (slug ? slugProblem(slug) : undefined)} />
         {making.error && <ProblemNote error={making.error} />}
         <div className="flex justify-end gap-2">
-          <Button onClick={onClose}>Cancel</Button>
+          <Button disabled={making.isPending} onClick={onClose}>Cancel</Button>
           <Button type="submit" look="primary" busy={making.isPending} disabled={name.trim() === '' || slugProblem(slug) !== undefined}>
             {does}
           </Button>
@@ -64,7 +64,7 @@ export function Rename({ what, before, rename, onDone, onClose }: { what: string
         <TextField label="Name" required value={name} onChange={setName} hint="For people. The name for machines stays." />
         {renaming.error && <ProblemNote error={renaming.error} />}
         <div className="flex justify-end gap-2">
-          <Button onClick={onClose}>Cancel</Button>
+          <Button disabled={renaming.isPending} onClick={onClose}>Cancel</Button>
           <Button type="submit" look="primary" busy={renaming.isPending} disabled={name.trim() === '' || name.trim() === before}>
             Rename
           </Button>

@@ -47,7 +47,9 @@ export function NewToken({ scopes, create, onDone, onClose }: Props) {
         {chosen && <Scopes all={scopes} chosen={chosen} onChange={setChosen} />}
         {making.error && <ProblemNote error={making.error} />}
         <div className="flex justify-end gap-2">
-          <Button onClick={onClose}>Cancel</Button>
+          <Button disabled={making.isPending} onClick={onClose}>
+            Cancel
+          </Button>
           <Button type="submit" look="primary" busy={making.isPending} disabled={name.trim() === '' || chosen?.length === 0}>
             Make the token
           </Button>

@@ -49,7 +49,7 @@ export function People() {
       </div>
       {pages.error && <ProblemNote error={pages.error} onRetry={pages.retry} />}
       {pages.loading && <Loading what="people" />}
-      {!pages.loading && !pages.error && (
+      {!pages.loading && !(pages.error && pages.rows.length === 0) && (
         <Table
           label="People"
           columns={columns}

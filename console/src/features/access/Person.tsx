@@ -35,14 +35,16 @@ export function Person({ userId, onDone, onClose }: { userId: string; onDone: ()
               ['Known since', <When key="c" at={u.created_at} />],
             ]}
           />
-          {may('user:manage') && <Change key={u.version} user={u} etag={user.data?.etag ?? ''} onDone={onDone} onClose={onClose} />}
+          {may('user:manage') && <Change user={u} etag={user.data?.etag ?? ''} onDone={onDone} onClose={onClose} />}
         </div>
       )}
     </Dialog>
   )
 }
 
-function Change({ user, etag, onDone, onClose }: { user: User; etag: string; onDone: () => void; onClose: () => void }) {
+function Change({ onDone, onClose, ...shown }: { user: User; etag: string; onDone: () => void; onClose: () => void }) {
+  // Whom the form was opened for, as they were: what others change meanwhile neither empties it nor is overwritten.
+  const [{ user, etag }] = useState(shown)
   const me = useMe()
   const [name, setName] = useState(user.name)
   const [role, setRole] = useState<string>(user.platform_role)
@@ -76,7 +78,7 @@ function Change({ user, etag, onDone, onClose }: { user: User; etag: string; onD
       {user.user_id === me.id && role !== user.platform_role && <Note tone="warn" title="This is you: you lose what the role let you do." />}
       {changing.error && <ProblemNote error={changing.error} />}
       <div className="flex justify-end gap-2">
-        <Button onClick={onClose}>Keep as it is</Button>
+        <Button disabled={changing.isPending} onClick={onClose}>Keep as it is</Button>
         <Button type="submit" look={disabling ? 'danger' : 'primary'} busy={changing.isPending} disabled={same}>
           {disabling ? 'Disable' : 'Change'}
         </Button>

@@ -1,5 +1,5 @@
 import { useQueryClient } from '@tanstack/react-query'
-import { useState } from 'react'
+import { useState, type ReactNode } from 'react'
 import { api, got, type Schemas } from '../../api/client'
 import { useParam } from '../../app/location'
 import { useMe } from '../../app/session'
@@ -18,32 +18,26 @@ export default function ProjectPage() {
   const projectId = useParam('projectId')
   const project = useProject(projectId)
   const p = project.data?.body
-  return (
-    <>
-      {project.error && (
-        <Page title="Project">
-          <ProblemNote error={project.error} onRetry={() => void project.refetch()} />
-        </Page>
-      )}
-      {project.isPending && <Loading what="the project" />}
-      {p && <Shown project={p} etag={project.data?.etag ?? ''} />}
-    </>
-  )
+  const problem = project.error && <ProblemNote error={project.error} onRetry={() => void project.refetch()} />
+  if (p) return <Shown key={projectId} project={p} etag={project.data?.etag ?? ''} problem={problem} />
+  return problem ? <Page title="Project">{problem}</Page> : <Loading what="the project" />
 }
 
-function Shown({ project: p, etag }: { project: Schemas['IdentityProjectView']; etag: string }) {
+function Shown({ project: p, etag, problem }: { project: Schemas['IdentityProjectView']; etag: string; problem: ReactNode }) {
   const me = useMe()
   const queries = useQueryClient()
   const tenant = useTenant(p.org_id)
-  const [renaming, setRenaming] = useState(false)
+  // The name and the version that the renaming is based on: those that were seen.
+  const [renaming, setRenaming] = useState<{ name: string; etag: string }>()
   const may = (permission: string) => mayIn(me, permission, { orgId: p.org_id, projectId: p.project_id })
   const path = { project_id: p.project_id }
   return (
     <Page
       back={<TextLink to={`/access/tenants/${p.org_id}`}>{tenant.data?.body.name ?? 'Tenant'}</TextLink>}
       title={p.name}
-      actions={may('project:update') && <Button onClick={() => setRenaming(true)}>Rename …</Button>}
+      actions={may('project:update') && <Button onClick={() => setRenaming({ name: p.name, etag })}>Rename …</Button>}
     >
+      {problem}
       <Card>
         <Facts
           of={[
@@ -69,13 +63,13 @@ function Shown({ project: p, etag }: { project: Schemas['IdentityProjectView']; 
       {renaming && (
         <Rename
           what="project"
-          before={p.name}
-          rename={(name) => got(api.PATCH('/api/v1/projects/{project_id}', { params: { path, header: { 'If-Match': etag } }, body: { name } }))}
+          before={renaming.name}
+          rename={(name) => got(api.PATCH('/api/v1/projects/{project_id}', { params: { path, header: { 'If-Match': renaming.etag } }, body: { name } }))}
           onDone={() => {
             say('The project is renamed.')
             void queries.invalidateQueries({ queryKey: ['projects'] })
           }}
-          onClose={() => setRenaming(false)}
+          onClose={() => setRenaming(undefined)}
         />
       )}
     </Page>

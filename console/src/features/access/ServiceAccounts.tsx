@@ -1,6 +1,6 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { useState, type SyntheticEvent } from 'react'
-import { api, asRefusal, got, versioned, type Schemas } from '../../api/client'
+import { api, asRefusal, got, type Schemas } from '../../api/client'
 import { usePages } from '../../api/pages'
 import { Badge, Button, Card, Loading } from '../../ui/basics'
 import { Dialog } from '../../ui/dialog'
@@ -10,6 +10,7 @@ import { When } from '../../ui/time'
 import { say } from '../../ui/toast'
 import { words } from '../../ui/tone'
 import { ConfirmDialog } from '../../ui/confirm'
+import { ifMatch } from '../site/siteQueries'
 import { permissionsOf, projectRoles, roleMeans, type ProjectRole } from './roles'
 import { Tokens } from './Tokens'
 
@@ -50,10 +51,7 @@ function OneAccount({ account: a, mayManage }: { account: Account; mayManage: bo
   const readAnew = () => queries.invalidateQueries({ queryKey: ['service-accounts'] })
   const disabled = a.status === 'disabled'
   const change = useMutation({
-    mutationFn: async (body: Schemas['IdentityServiceAccountChangeBody']) => {
-      const { etag } = await versioned(api.GET('/api/v1/projects/{project_id}/service-accounts/{service_account_id}', { params: { path } }))
-      return got(api.PATCH('/api/v1/projects/{project_id}/service-accounts/{service_account_id}', { params: { path, header: { 'If-Match': etag } }, body }))
-    },
+    mutationFn: (body: Schemas['IdentityServiceAccountChangeBody']) => got(api.PATCH('/api/v1/projects/{project_id}/service-accounts/{service_account_id}', { params: { path, header: ifMatch(a) }, body })),
     onSuccess: (now) => {
       say(`${now.name} is ${now.status}, with role ${words(now.role)}.`)
       return readAnew()
@@ -151,7 +149,7 @@ function NewAccount({ projectId, onClose }: { projectId: string; onClose: () => 
         <SelectField label="Role" value={role} onChange={setRole} options={roleOptions} />
         {making.error && <ProblemNote error={making.error} />}
         <div className="flex justify-end gap-2">
-          <Button onClick={onClose}>Cancel</Button>
+          <Button disabled={making.isPending} onClick={onClose}>Cancel</Button>
           <Button type="submit" look="primary" busy={making.isPending} disabled={name.trim() === ''}>
             Create
           </Button>

@@ -22,7 +22,8 @@ export default function TenantPage() {
   const orgId = useParam('orgId')
   const me = useMe()
   const queries = useQueryClient()
-  const [renaming, setRenaming] = useState(false)
+  // The name and the version that the renaming is based on: those that were seen.
+  const [renaming, setRenaming] = useState<{ name: string; etag: string }>()
   const tenant = useTenant(orgId)
   const may = (permission: string) => mayIn(me, permission, { orgId })
   const t = tenant.data?.body
@@ -35,7 +36,7 @@ export default function TenantPage() {
         t && (
           <>
             {may('audit:read') && <LinkButton to="/audit" search={{ target_id: orgId }}>Audit log</LinkButton>}
-            {may('tenant:update') && <Button onClick={() => setRenaming(true)}>Rename …</Button>}
+            {may('tenant:update') && <Button onClick={() => setRenaming({ name: t.name, etag: tenant.data?.etag ?? '' })}>Rename …</Button>}
           </>
         )
       }
@@ -70,16 +71,16 @@ export default function TenantPage() {
           )}
         </>
       )}
-      {t && renaming && (
+      {renaming && (
         <Rename
           what="tenant"
-          before={t.name}
-          rename={(name) => got(api.PATCH('/api/v1/tenants/{org_id}', { params: { path, header: { 'If-Match': tenant.data?.etag ?? '' } }, body: { name } }))}
+          before={renaming.name}
+          rename={(name) => got(api.PATCH('/api/v1/tenants/{org_id}', { params: { path, header: { 'If-Match': renaming.etag } }, body: { name } }))}
           onDone={() => {
             say('The tenant is renamed.')
             void queries.invalidateQueries({ queryKey: ['tenants'] })
           }}
-          onClose={() => setRenaming(false)}
+          onClose={() => setRenaming(undefined)}
         />
       )}
     </Page>
@@ -102,7 +103,7 @@ function Projects({ orgId, mayCreate }: { orgId: string; mayCreate: boolean }) {
     <Card title="Projects" actions={mayCreate && <Button onClick={() => setMaking(true)}>New project …</Button>}>
       {pages.error && <ProblemNote error={pages.error} onRetry={pages.retry} />}
       {pages.loading && <Loading what="projects" />}
-      {!pages.loading && !pages.error && (
+      {!pages.loading && !(pages.error && pages.rows.length === 0) && (
         <Table
           label="Projects"
           columns={columns}

@@ -42,7 +42,7 @@ export function Tenants() {
       )}
       {pages.error && <ProblemNote error={pages.error} onRetry={pages.retry} />}
       {pages.loading && <Loading what="tenants" />}
-      {!pages.loading && !pages.error && (
+      {!pages.loading && !(pages.error && pages.rows.length === 0) && (
         <Table
           label="Tenants"
           columns={columns}

@@ -5,10 +5,10 @@ import { useParam } from '../../app/location'
 import { useMay } from '../../app/session'
 import { Badge, Button, Card, Code, Facts, Loading, Note, Page, State, TextLink } from '../../ui/basics'
 import { ReasonDialog } from '../../ui/dialog'
-import { ProblemNote } from '../../ui/problem'
 import { Elapsed, When } from '../../ui/time'
 import { say } from '../../ui/toast'
 import { words } from '../../ui/tone'
+import { Outdated } from '../job/Outdated'
 import { useNodeNames } from './nodeNames'
 import { Steps } from './Steps'
 import { askedBy, lasts, titled, waitsFor, type Task } from './task'
@@ -49,7 +49,7 @@ export default function TaskPage() {
         )
       }
     >
-      {task.error && <ProblemNote error={task.error} onRetry={() => void task.refetch()} />}
+      <Outdated of={task} />
       {task.isPending && <Loading what="the task" />}
       {t && <Shown task={t} />}
       {t && cancelling && <Cancel task={t} onClose={() => setCancelling(false)} />}

@@ -6,9 +6,9 @@ import { usePages } from '../../api/pages'
 import { useSearchState } from '../../app/location'
 import { Button, Empty, LinkButton, Loading, Page, State, TextLink } from '../../ui/basics'
 import { SelectField } from '../../ui/form'
-import { ProblemNote } from '../../ui/problem'
 import { Table, type Column } from '../../ui/table'
 import { Elapsed, When } from '../../ui/time'
+import { Outdated, outdatedOf } from '../job/Outdated'
 import { useNodeNames } from './nodeNames'
 import { titled, type Task } from './task'
 
@@ -51,7 +51,7 @@ export default function Tasks() {
           </div>
         )}
       </div>
-      {pages.error && pages.rows.length === 0 && <ProblemNote error={pages.error} onRetry={pages.retry} />}
+      <Outdated of={outdatedOf(pages)} />
       {pages.loading ? (
         <Loading what="tasks" />
       ) : (

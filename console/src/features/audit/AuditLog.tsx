@@ -52,9 +52,12 @@ export default function AuditLog() {
             stale={pages.stale}
             empty={<Empty title={filtered ? 'No entry fits these filters' : 'Nothing was recorded yet'}>{filtered ? 'Take a filter away to see more.' : 'Every change, and every attempt that was refused, is recorded here.'}</Empty>}
           />
-          <p className="text-xs text-muted">
-            As of <When at={new Date(pages.readAt).toISOString()} />. Read anew every 15 seconds.
-          </p>
+          {/* The rows of an earlier question have no time of their own. */}
+          {pages.readAt > 0 && (
+            <p className="text-xs text-muted">
+              As of <When at={new Date(pages.readAt).toISOString()} />. Read anew every 15 seconds.
+            </p>
+          )}
         </>
       )}
       {opened && <EntryDialog entry={opened} onClose={() => setOpened(undefined)} />}

@@ -48,7 +48,7 @@ export default function Certificates() {
       </div>
       {pages.error && <ProblemNote error={pages.error} onRetry={pages.retry} />}
       {pages.loading && <Loading what="certificates" />}
-      {!pages.loading && !pages.error && (
+      {!pages.loading && !(pages.error && pages.rows.length === 0) && (
         <Table
           label="Certificates"
           columns={columns}

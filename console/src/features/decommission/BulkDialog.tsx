@@ -11,7 +11,10 @@ import { say } from '../../ui/toast'
 import { words } from '../../ui/tone'
 import { useSites, useSkus } from '../job/lookups'
 import { largestPage, readAll } from '../../api/readall'
+import { useTypedFor } from '../job/typed'
+import { confirmationOf, meantOf, nodesInWords, subjectOf, type FittingNode } from './confirmation'
 import { choicesOf, useModes } from './decommission'
+import { useFitting } from './fitting'
 import { Depth, ModeChoice } from './ModeChoice'
 import { mayDestroy, modeWords, type Choices, type Mode } from './modes'
 import { beyondSelector, chosenFrom, mostNamed, nodeStatuses, selectorOf, type Chosen, type Selector } from './selector'
@@ -32,7 +35,8 @@ export function BulkDialog({ search, ...rest }: Props & { search: Search }) {
 function NamedNodes({ search, ...rest }: Props & { search: Search }) {
   const { q, status, sku, region_code, site_id, drift_state, schedulable, agent, held, tainted } = search
   const shown = useQuery({
-    queryKey: ['nodes', 'named', q, status, sku, region_code, site_id, drift_state, schedulable, agent, held, tainted],
+    // Read each time that the dialog is opened, and then left alone: what was read before is another list.
+    queryKey: ['named-nodes', q, status, sku, region_code, site_id, drift_state, schedulable, agent, held, tainted],
     queryFn: () =>
       readAll((cursor) =>
         got(
@@ -42,11 +46,13 @@ function NamedNodes({ search, ...rest }: Props & { search: Search }) {
         ),
       ),
     staleTime: Infinity,
+    gcTime: 0,
+    refetchOnMount: 'always',
   })
-  if (!shown.data) {
+  if (!shown.data || !shown.isFetchedAfterMount) {
     return (
       <Dialog title="Turn many nodes over" onClose={rest.onClose} wide>
-        {shown.error ? <ProblemNote error={shown.error} /> : <Loading what="the nodes" />}
+        {shown.error ? <ProblemNote error={shown.error} onRetry={() => void shown.refetch()} /> : <Loading what="the nodes" />}
       </Dialog>
     )
   }
@@ -58,15 +64,18 @@ function Choosing({ first, mode, onMode, onClose }: Props & { first: Chosen }) {
   const [made, setMade] = useState<Made>()
   const [chosen, setChosen] = useState(first)
   const selector = selectorOf(chosen)
+  const fitting = useFitting(selector)
+  const from = known.find((k) => k.mode === mode)?.from
   if (made) return <Outcome made={made} onClose={onClose} />
   return (
     <Dialog title="Turn many nodes over" onClose={onClose} wide>
       <div className="flex flex-col gap-4">
         <ModeChoice mode={mode} onMode={onMode} known={known} />
         <Which chosen={chosen} onChosen={setChosen} />
-        {selector ? <Fitting selector={selector} from={known.find((k) => k.mode === mode)?.from} /> : <Note title="Say which nodes">Fill in at least one of the fields: only nodes that fit all of them are meant.</Note>}
+        {selector ? <Fitting fitting={fitting} from={from} /> : <Note title="Say which nodes">Fill in at least one of the fields: only nodes that fit all of them are meant.</Note>}
         {chosen.nodes.length > mostNamed && <Note tone="bad" title={`${chosen.nodes.length} nodes cannot be named one by one`}>At most {mostNamed} can. Narrow the list of nodes, or forget them and choose by site, region, SKU and state.</Note>}
-        {mode && selector && chosen.nodes.length <= mostNamed && <Ask key={mode} mode={mode} selector={selector} onMade={setMade} onClose={onClose} />}
+        {/* Nodes that could not be read again are not known to be the ones that fit now. */}
+        {mode && selector && chosen.nodes.length <= mostNamed && <Ask key={mode} mode={mode} selector={selector} fitting={fitting.isError ? undefined : fitting.data} from={from} onMade={setMade} onClose={onClose} />}
       </div>
     </Dialog>
   )
@@ -104,17 +113,8 @@ function Which({ chosen, onChosen }: { chosen: Chosen; onChosen: (c: Chosen) => 
   )
 }
 
-// The control plane decides; this shows beforehand whom it is going to be about.
-function Fitting({ selector, from }: { selector: Selector; from?: string[] }) {
-  const fitting = useQuery({
-    queryKey: ['nodes', 'fitting', selector],
-    queryFn: async () => {
-      const query = { site_id: selector.site_id, region_code: selector.region_code, sku: selector.sku_id, q: selector.hostname_prefix, statuses: selector.statuses, page_size: largestPage }
-      const { rows } = await readAll((cursor) => got(api.GET('/api/v1/admin/nodes', { params: { query: { ...query, cursor } } })))
-      return rows.filter((n) => n.status !== 'deleted' && n.hostname.startsWith(selector.hostname_prefix ?? '') && (!selector.node_ids || selector.node_ids.includes(n.node_id)))
-    },
-  })
-  if (fitting.error) return <ProblemNote error={fitting.error} />
+function Fitting({ fitting, from }: { fitting: ReturnType<typeof useFitting>; from?: string[] }) {
+  if (fitting.error) return <ProblemNote error={fitting.error} onRetry={() => void fitting.refetch()} />
   if (!fitting.data) return <p className="text-sm text-muted">Looking which nodes fit …</p>
   const can = fitting.data.filter((n) => !from || from.includes(n.status))
   const cannot = fitting.data.length - can.length
@@ -137,7 +137,7 @@ function Fitting({ selector, from }: { selector: Selector; from?: string[] }) {
   )
 }
 
-function Ask({ mode, selector, onMade, onClose }: { mode: Mode; selector: Selector; onMade: (m: Made) => void; onClose: () => void }) {
+function Ask({ mode, selector, fitting, from, onMade, onClose }: { mode: Mode; selector: Selector; fitting?: FittingNode[]; from?: string[]; onMade: (m: Made) => void; onClose: () => void }) {
   const queries = useQueryClient()
   const navigate = useNavigate()
   const [choices, setChoices] = useState<Choices>({ erase: 'quick', cleanup: 'local' })
@@ -145,7 +145,8 @@ function Ask({ mode, selector, onMade, onClose }: { mode: Mode; selector: Select
   const [failures, setFailures] = useState('0')
   const [skip, setSkip] = useState(false)
   const [reason, setReason] = useState('')
-  const [typed, setTyped] = useState('')
+  const meant = meantOf(fitting ?? [], from, skip)
+  const [typed, setTyped] = useTypedFor(subjectOf(mode, choices, selector, meant))
   const doing = useMutation({
     mutationFn: () =>
       got(
@@ -155,13 +156,13 @@ function Ask({ mode, selector, onMade, onClose }: { mode: Mode; selector: Select
       ),
     onSuccess: (m) => {
       for (const key of ['decommissions', 'decommission-batches', 'nodes', 'fleet']) void queries.invalidateQueries({ queryKey: [key] })
-      say(`${modeWords(mode).title}: begun for ${m.batch.total} nodes.`)
+      say(`${modeWords(mode).title}: begun for ${nodesInWords(m.batch.total)}.`)
       if (m.left_out.length > 0) onMade(m)
       else void navigate({ to: `/decommission-batches/${m.batch.batch_id}` })
     },
   })
   const grave = mayDestroy(mode, choices)
-  const word = modeWords(mode).title.toLowerCase()
+  const word = confirmationOf(mode, meant.length)
   const submit = (e: SyntheticEvent) => {
     e.preventDefault()
     doing.mutate()
@@ -175,8 +176,8 @@ function Ask({ mode, selector, onMade, onClose }: { mode: Mode; selector: Select
       </div>
       <CheckField label="Leave out nodes that cannot be operated on now" value={skip} onChange={setSkip} hint="Otherwise nothing is begun when there is one. Which ones were left out is shown." />
       <TextArea label="Reason" required rows={2} value={reason} onChange={setReason} hint="Kept in the audit log, with your name." />
-      {grave && (
-        <Note tone="bad" title={`${modeWords(mode).title}: every node that fits. What this destroys cannot be brought back.`}>
+      {grave && meant.length > 0 && (
+        <Note tone="bad" title={`${modeWords(mode).title}: ${nodesInWords(meant.length)}. What this destroys cannot be brought back.`}>
           <div className="w-96 max-w-full pt-2">
             <TextField label={`Type ${word} to go on`} required value={typed} onChange={setTyped} />
           </div>
@@ -184,9 +185,12 @@ function Ask({ mode, selector, onMade, onClose }: { mode: Mode; selector: Select
       )}
       {doing.error && <ProblemNote error={doing.error} />}
       <div className="flex justify-end gap-2">
-        <Button onClick={onClose}>Keep them as they are</Button>
-        <Button type="submit" look={grave ? 'danger' : 'primary'} busy={doing.isPending} disabled={reason.trim() === '' || (grave && typed.trim() !== word)}>
+        <Button onClick={onClose} disabled={doing.isPending}>
+          Keep them as they are
+        </Button>
+        <Button type="submit" look={grave ? 'danger' : 'primary'} busy={doing.isPending} disabled={meant.length === 0 || reason.trim() === '' || (grave && typed.trim() !== word)}>
           {modeWords(mode).title}
+          {meant.length > 0 && ` ${nodesInWords(meant.length)}`}
         </Button>
       </div>
     </form>

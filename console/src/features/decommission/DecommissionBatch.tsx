@@ -1,19 +1,20 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
-import { useCallback, useEffect, useState } from 'react'
+import { useCallback, useEffect, useState, type ReactNode } from 'react'
 import { api, got } from '../../api/client'
 import { useParam, useSearchState } from '../../app/location'
 import { useMay } from '../../app/session'
 import { Badge, Button, Card, Empty, Facts, Loading, Note, Page, TextLink } from '../../ui/basics'
 import { ReasonDialog } from '../../ui/dialog'
 import { CheckField } from '../../ui/form'
-import { ProblemNote } from '../../ui/problem'
 import { When } from '../../ui/time'
 import { say } from '../../ui/toast'
+import { batchTone } from '../job/batchtone'
 import { BatchHeader } from '../job/BatchHeader'
 import { useBoard } from '../job/board'
-import { JobBoard } from '../job/JobBoard'
+import { BoardReading, JobBoard } from '../job/JobBoard'
 import { useSites } from '../job/lookups'
 import { largestPage } from '../../api/readall'
+import { Outdated } from '../job/Outdated'
 import { StageLegend } from '../job/StageBar'
 import { Who } from '../job/Who'
 import { useStages, type Decommission, type DecommissionBatch } from './decommission'
@@ -29,18 +30,12 @@ export default function DecommissionBatchBoard() {
   const batchId = useParam('batchId')
   const batch = useQuery({ queryKey: ['decommission-batches', batchId], queryFn: () => got(api.GET('/api/v1/admin/decommission-batches/{batch_id}', { params: { path: { batch_id: batchId } } })) })
   const back = <TextLink to="/decommissions">Turnover</TextLink>
-  if (batch.error) {
-    return (
-      <Page title="Batch" back={back}>
-        <ProblemNote error={batch.error} onRetry={() => void batch.refetch()} />
-      </Page>
-    )
-  }
-  if (!batch.data) return <Page title="Batch" back={back}><Loading what="the batch" /></Page>
-  return <Board key={batchId} batch={batch.data} />
+  const problem = <Outdated of={batch} />
+  if (!batch.data) return <Page title="Batch" back={back}>{batch.error ? problem : <Loading what="the batch" />}</Page>
+  return <Board key={batchId} batch={batch.data} problem={problem} />
 }
 
-function Board({ batch }: { batch: DecommissionBatch }) {
+function Board({ batch, problem }: { batch: DecommissionBatch; problem: ReactNode }) {
   const [search, setSearch] = useSearchState()
   const stages = useStages(batch.mode, batch.selector.site_id)
   const read = useCallback((cursor: string | undefined) => got(api.GET('/api/v1/admin/decommissions', { params: { query: { batch_id: batch.batch_id, cursor, page_size: largestPage } } })), [batch.batch_id])
@@ -48,9 +43,9 @@ function Board({ batch }: { batch: DecommissionBatch }) {
   const status = search.status ?? ''
   const parkedFirst = search.parked === 'first'
   useEffect(() => store.show({ status, parkedFirst }), [store, status, parkedFirst])
-  const tone = batch.state === 'running' ? 'info' : batch.state === 'halted' || batch.failed > 0 ? 'bad' : batch.state === 'cancelled' ? 'idle' : 'ok'
   return (
-    <Page title={<>{modeWords(batch.mode).title}: {batch.total} {batch.total === 1 ? 'node' : 'nodes'} <Badge tone={tone}>{batch.state}</Badge></>} back={<TextLink to="/decommissions">Turnover</TextLink>} lead={batch.reason} actions={<BatchActions batch={batch} />}>
+    <Page title={<>{modeWords(batch.mode).title}: {batch.total} {batch.total === 1 ? 'node' : 'nodes'} <Badge tone={batchTone(batch.state, batch.failed)}>{batch.state}</Badge></>} back={<TextLink to="/decommissions">Turnover</TextLink>} lead={batch.reason} actions={<BatchActions batch={batch} />}>
+      {problem}
       {batch.state === 'halted' && <Note tone="bad" title={`Halted: more than ${batch.max_failures} failed or were cancelled`}>No further node is begun until you resume it. Look at those that failed first.</Note>}
       {batch.state === 'settled' && batch.failed > 0 && (
         <Note tone="bad" title={`${batch.failed} of ${batch.total} ${batch.failed === 1 ? 'waits' : 'wait'} for you`} actions={<Button onClick={() => setSearch({ status: 'failed' })}>Show them</Button>}>
@@ -62,7 +57,7 @@ function Board({ batch }: { batch: DecommissionBatch }) {
         <CheckField label="Parked on top" value={parkedFirst} onChange={(on) => setSearch({ parked: on ? 'first' : '' })} />
         <StageLegend />
       </div>
-      {query.error && <ProblemNote error={query.error} onRetry={() => void query.refetch()} />}
+      <BoardReading of={query} />
       {query.isPending ? (
         <Loading what="the nodes" />
       ) : (
@@ -77,7 +72,9 @@ function BatchActions({ batch }: { batch: DecommissionBatch }) {
   const may = useMay()
   const queries = useQueryClient()
   const [step, setStep] = useState<'resume' | 'cancel'>()
-  if (!may('decommission:manage') || batch.state === 'settled' || batch.state === 'cancelled') return null
+  const over = batch.state === 'settled' || batch.state === 'cancelled'
+  // Who is asked why goes on being asked: the control plane says that it is over.
+  if (!may('decommission:manage') || (over && !step)) return null
   const take = (reason: string) => {
     const asked = { params: { path: { batch_id: batch.batch_id } }, body: { reason } }
     return step === 'resume' ? got(api.POST('/api/v1/admin/decommission-batches/{batch_id}/resume', asked)) : got(api.POST('/api/v1/admin/decommission-batches/{batch_id}/cancel', asked))
@@ -94,7 +91,7 @@ function BatchActions({ batch }: { batch: DecommissionBatch }) {
           Resume …
         </Button>
       )}
-      <Button onClick={() => setStep('cancel')}>Cancel …</Button>
+      {!over && <Button onClick={() => setStep('cancel')}>Cancel …</Button>}
       {step && (
         <ReasonDialog title={step === 'resume' ? 'Go on in spite of what failed' : 'Cancel the batch'} does={step === 'resume' ? 'Resume' : 'Cancel the batch'} danger={step === 'cancel'} act={take} onDone={done} onClose={() => setStep(undefined)}>
           <p>{step === 'resume' ? 'The batch goes on in spite of what has failed so far, and halts again when more than that fails.' : 'Nodes that have not begun are cancelled at once. Those that are running or parked are let go of where that is possible. What was destroyed is not brought back.'}</p>

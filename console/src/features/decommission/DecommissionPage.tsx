@@ -4,7 +4,6 @@ import { api, got, type Schemas } from '../../api/client'
 import { useParam } from '../../app/location'
 import { useMay } from '../../app/session'
 import { Card, Code, Facts, Loading, Note, Page, State, TextLink } from '../../ui/basics'
-import { ProblemNote } from '../../ui/problem'
 import { When } from '../../ui/time'
 import { words } from '../../ui/tone'
 import { Diagnostics, Explanation, Observed, WorkflowLink } from '../job/Explanation'
@@ -12,6 +11,7 @@ import { whileItLasts } from '../job/job'
 import { Ledger } from '../job/Ledger'
 import { useProfiles, useSites } from '../job/lookups'
 import { largestPage, readAll } from '../../api/readall'
+import { Outdated } from '../job/Outdated'
 import { RecoveryActions } from '../job/RecoveryActions'
 import { Standing } from '../job/Standing'
 import { Timeline } from '../job/Timeline'
@@ -30,18 +30,12 @@ export default function DecommissionPage() {
   const detail = useQuery({ queryKey: ['decommissions', id], queryFn: () => got(api.GET('/api/v1/admin/decommissions/{decommission_id}', { params: { path } })), refetchInterval: whileItLasts })
   const events = useQuery({ queryKey: ['decommissions', id, 'events'], queryFn: () => readAll((cursor) => got(api.GET('/api/v1/admin/decommissions/{decommission_id}/events', { params: { path, query: { cursor, page_size: largestPage } } }))) })
   const back = <TextLink to="/decommissions">Turnover</TextLink>
-  if (detail.error) {
-    return (
-      <Page title="Turnover" back={back}>
-        <ProblemNote error={detail.error} onRetry={() => void detail.refetch()} />
-      </Page>
-    )
-  }
-  if (!detail.data) return <Page title="Turnover" back={back}><Loading what="the operation" /></Page>
-  return <Shown of={detail.data} events={events.data?.rows ?? detail.data.events} />
+  const problem = <Outdated of={detail.error ? detail : events} />
+  if (!detail.data) return <Page title="Turnover" back={back}>{detail.error ? problem : <Loading what="the operation" />}</Page>
+  return <Shown of={detail.data} events={events.data?.rows ?? detail.data.events} problem={problem} />
 }
 
-function Shown({ of, events }: { of: Detail; events: Detail['events'] }) {
+function Shown({ of, events, problem }: { of: Detail; events: Detail['events']; problem: ReactNode }) {
   const may = useMay()
   const queries = useQueryClient()
   const stages = useStages(of.mode, of.site_id)
@@ -59,11 +53,12 @@ function Shown({ of, events }: { of: Detail; events: Detail['events'] }) {
   )
   return (
     <Page title={<>{modeWords(of.mode).title}: {of.hostname} <State of="job" is={of.status} /></>} back={back} lead={of.reason}>
+      {problem}
       <Standing of={of} stages={stages} />
       <CertificateLink of={of} />
       <div className="grid gap-4 xl:grid-cols-[minmax(0,3fr)_minmax(0,2fr)]">
         <div className="flex min-w-0 flex-col gap-4">
-          <Explanation of={of.explanation} failure={of.failure} />
+          <Explanation of={of.explanation} failure={of.failure} seenAt={of.observed.at} />
           <FollowUps of={of.follow_ups} />
           <RecoveryActions actions={of.explanation.actions} recommended={of.recommended_action} hostname={of.hostname} status={of.status} may={may('decommission:manage')} act={(action, reason) => recover(of.decommission_id, action, reason)} onDone={again} />
           <OverrideOffer of={of} onDone={again} />

@@ -1,19 +1,20 @@
 import { useNavigate } from '@tanstack/react-router'
-import type { ReactNode } from 'react'
+import { useCallback, type ReactNode } from 'react'
 import { api, got } from '../../api/client'
 import { usePages } from '../../api/pages'
 import { useSearchState } from '../../app/location'
 import { useMay } from '../../app/session'
 import { Badge, Button, Empty, LinkButton, Loading, Page, State, TextLink } from '../../ui/basics'
-import { SelectField, TextField } from '../../ui/form'
-import { ProblemNote } from '../../ui/problem'
+import { SelectField } from '../../ui/form'
 import { Table, type Column } from '../../ui/table'
 import { When } from '../../ui/time'
-import type { Tone } from '../../ui/tone'
+import { FilterText } from '../audit/FilterText'
+import { batchTone } from '../job/batchtone'
 import { BatchProgress } from '../job/BatchProgress'
 import { Spent, StageName } from '../job/JobBoard'
 import { actionTitle, statusChoices } from '../job/job'
 import { useSites } from '../job/lookups'
+import { Outdated, outdatedOf } from '../job/Outdated'
 import { Section } from '../job/Section'
 import { StageBar } from '../job/StageBar'
 import { BulkDialog } from './BulkDialog'
@@ -51,23 +52,25 @@ type Search = Record<string, string | undefined>
 
 function Lists({ search, setSearch, manage }: { search: Search; setSearch: (patch: Search) => void; manage: boolean }) {
   const { sites } = useSites()
+  const find = useCallback((hostname: string) => setSearch({ hostname }), [setSearch])
   const filtered = !!(search.status || search.mode || search.hostname || search.site || search.node)
   const all = useDecommissions('list', search)
   const parked = useDecommissions('parked', { ...search, status: 'failed' }, !search.status)
   const batches = usePages(['decommission-batches', 'list'], (cursor) => got(api.GET('/api/v1/admin/decommission-batches', { params: { query: { cursor } } })))
-  if (all.error) return <ProblemNote error={all.error} onRetry={all.retry} />
   if (all.loading) return <Loading what="operations" />
-  if (!filtered && all.rows.length === 0) {
+  if (!filtered && all.rows.length === 0 && !all.error) {
     return (
       <Empty title="No node was turned over yet" action={<LinkButton to="/nodes" look="primary">To the nodes</LinkButton>}>
         When a tenant leaves, its node is reset for the next one; before hardware goes back, it is decommissioned. Both clean, prove it and sign what was proven. Begin on the page of a node{manage ? ', or with many at once above' : ''}: the plan says what will be destroyed before anything happens.
       </Empty>
     )
   }
+  const unread = all.error !== null && all.rows.length === 0
   return (
     <>
+      <Outdated of={outdatedOf(all, parked, batches)} />
       <div className="grid gap-3 sm:grid-cols-4 lg:max-w-4xl">
-        <TextField label="Node" type="search" placeholder="name begins with" value={search.hostname ?? ''} onChange={(hostname) => setSearch({ hostname })} />
+        <FilterText label="Node" placeholder="name begins with" value={search.hostname ?? ''} onChange={find} />
         <SelectField label="Mode" value={search.mode ?? ''} onChange={(mode) => setSearch({ mode })} options={[{ value: '', label: 'Any mode' }, ...modes.map((m) => ({ value: m, label: modeWords(m).title }))]} />
         <SelectField label="Status" value={search.status ?? ''} onChange={(status) => setSearch({ status })} options={statusChoices} />
         <SelectField label="Site" value={search.site ?? ''} onChange={(site) => setSearch({ site })} options={[{ value: '', label: 'Any site' }, ...sites.map((s) => ({ value: s.site_id, label: s.name }))]} />
@@ -87,9 +90,11 @@ function Lists({ search, setSearch, manage }: { search: Search; setSearch: (patc
           <BatchTable rows={batches.rows} more={batches.more} siteName={(id) => sites.find((s) => s.site_id === id)?.name ?? id} />
         </Section>
       )}
-      <Section title={filtered ? 'What fits' : 'All, newest first'} count={all.rows.length} more={all.hasMore}>
-        <DecommissionTable label="Operations" pages={all} empty={<Empty title="Nothing fits">Choose another mode, status or site, or a shorter beginning of the name.</Empty>} />
-      </Section>
+      {!unread && (
+        <Section title={filtered ? 'What fits' : 'All, newest first'} count={all.rows.length} more={all.hasMore}>
+          <DecommissionTable label="Operations" pages={all} empty={<Empty title="Nothing fits">Choose another mode, status or site, or a shorter beginning of the name.</Empty>} />
+        </Section>
+      )}
     </>
   )
 }
@@ -141,14 +146,12 @@ const parkedColumns: Column<Decommission>[] = [
   },
 ]
 
-const batchTones: Record<DecommissionBatch['state'], Tone> = { running: 'info', halted: 'bad', cancelled: 'idle', settled: 'ok' }
-
 function BatchTable({ rows, more, siteName }: { rows: DecommissionBatch[]; more?: () => void; siteName: (id: string) => string }) {
   const navigate = useNavigate()
   const columns: Column<DecommissionBatch>[] = [
     { key: 'asked', title: 'Batch', width: 'minmax(8rem, 1fr)', cell: (b) => <TextLink to={`/decommission-batches/${b.batch_id}`}><When at={b.requested_at} /></TextLink> },
     { key: 'mode', title: 'Mode', width: '10.5rem', cell: (b) => modeWords(b.mode).title },
-    { key: 'state', title: 'State', width: '7rem', cell: (b) => <Badge tone={b.state === 'settled' && b.failed > 0 ? 'bad' : batchTones[b.state]}>{b.state}</Badge> },
+    { key: 'state', title: 'State', width: '7rem', cell: (b) => <Badge tone={batchTone(b.state, b.failed)}>{b.state}</Badge> },
     { key: 'progress', title: 'Progress', width: 'minmax(9rem, 1.5fr)', cell: (b) => <BatchProgress total={b.total} succeeded={b.succeeded} failed={b.failed} /> },
     { key: 'parked', title: 'Parked', width: '5.5rem', align: 'right', cell: (b) => <span className={b.failed > 0 ? 'text-bad' : ''}>{b.failed}</span> },
     { key: 'who', title: 'Which nodes', width: 'minmax(12rem, 2fr)', cell: (b) => asWords(b.selector, siteName) },

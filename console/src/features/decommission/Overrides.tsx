@@ -62,27 +62,31 @@ export function Overrides({ of, stages }: { of: Detail['overrides']; stages: Sta
 /** OverrideOffer lets an operator go on without the stage that failed, where that is allowed. It stands in the certificate. */
 export function OverrideOffer({ of, onDone }: { of: Detail; onDone: () => void }) {
   const may = useMay()
-  const [open, setOpen] = useState(false)
+  // What is asked stays what it was about, also when the operation has come to another stage meanwhile.
+  const [asked, setAsked] = useState<Asked>()
   const offer = of.explanation.override
-  if (!offer) return null
   return (
     <>
-      <Note tone="warn" title="Going on without this stage is possible" actions={may('decommission:manage') && <Button onClick={() => setOpen(true)}>Go on without it …</Button>}>
-        <p>{offer.does}</p>
-      </Note>
-      {open && <OverrideDialog of={of} stage={offer.stage} does={offer.does} onDone={onDone} onClose={() => setOpen(false)} />}
+      {offer && (
+        <Note tone="warn" title="Going on without this stage is possible" actions={may('decommission:manage') && <Button onClick={() => setAsked({ ...offer, title: of.explanation.stage_title })}>Go on without it …</Button>}>
+          <p>{offer.does}</p>
+        </Note>
+      )}
+      {asked && <OverrideDialog of={of} asked={asked} onDone={onDone} onClose={() => setAsked(undefined)} />}
     </>
   )
 }
 
-function OverrideDialog({ of, stage, does, onDone, onClose }: { of: Detail; stage: string; does: string; onDone: () => void; onClose: () => void }) {
+type Asked = { stage: string; does: string; title: string }
+
+function OverrideDialog({ of, asked: { stage, does, title }, onDone, onClose }: { of: Detail; asked: Asked; onDone: () => void; onClose: () => void }) {
   const [reason, setReason] = useState('')
   const [risk, setRisk] = useState('')
   const [typed, setTyped] = useState('')
   const doing = useMutation({
     mutationFn: () => got(api.POST('/api/v1/admin/decommissions/{decommission_id}/override', { params: { path: { decommission_id: of.decommission_id } }, body: { stage, reason: reason.trim(), residual_risk: risk.trim() } })),
     onSuccess: () => {
-      say(`${of.hostname} goes on without ${of.explanation.stage_title}.`, 'warn')
+      say(`${of.hostname} goes on without ${title}.`, 'warn')
       onDone()
       onClose()
     },
@@ -92,7 +96,7 @@ function OverrideDialog({ of, stage, does, onDone, onClose }: { of: Detail; stag
     doing.mutate()
   }
   return (
-    <Dialog title={`Go on without: ${of.explanation.stage_title}`} onClose={onClose}>
+    <Dialog title={`Go on without: ${title}`} onClose={onClose}>
       <form onSubmit={submit} className="flex flex-col gap-4">
         <p className="text-sm">{does}</p>
         <TextArea label="Risk that stays" required rows={2} value={risk} onChange={setRisk} hint="What may be left behind, in words. It stands in the certificate, for whoever gets the machine." placeholder="disks still hold data of the last tenant; they are shredded" />
@@ -100,7 +104,9 @@ function OverrideDialog({ of, stage, does, onDone, onClose }: { of: Detail; stag
         <TextField label={`Type ${of.hostname} to go on`} required value={typed} onChange={setTyped} />
         {doing.error && <ProblemNote error={doing.error} />}
         <div className="flex justify-end gap-2">
-          <Button onClick={onClose}>Keep as it is</Button>
+          <Button onClick={onClose} disabled={doing.isPending}>
+            Keep as it is
+          </Button>
           <Button type="submit" look="danger" busy={doing.isPending} disabled={reason.trim() === '' || risk.trim() === '' || typed.trim() !== of.hostname}>
             Go on without it
           </Button>

@@ -8,6 +8,7 @@ import { Dialog } from '../../ui/dialog'
 import { TextArea, TextField } from '../../ui/form'
 import { ProblemNote } from '../../ui/problem'
 import { say } from '../../ui/toast'
+import { useTypedFor } from '../job/typed'
 import { begin, choicesOf, useModes } from './decommission'
 import { Depth, ModeChoice } from './ModeChoice'
 import { destroys, modeWords, type Choices, type Mode } from './modes'
@@ -21,7 +22,7 @@ export function PlanDialog({ nodeId, mode, onMode, onClose }: Props) {
   const known = useModes()
   const [choices, setChoices] = useState<Choices>({ erase: 'quick', cleanup: 'local' })
   const node = useQuery({ queryKey: ['nodes', nodeId, 'to-turn-over'], queryFn: () => got(api.GET('/api/v1/admin/nodes/{node_id}', { params: { path: { node_id: nodeId } } })) })
-  if (node.error || !node.data || !known) {
+  if (!node.data || !known) {
     return (
       <Dialog title="Turn a node over" onClose={onClose} wide>
         {node.error ? <ProblemNote error={node.error} onRetry={() => void node.refetch()} /> : <Loading what="the node" />}
@@ -31,6 +32,7 @@ export function PlanDialog({ nodeId, mode, onMode, onClose }: Props) {
   return (
     <Dialog title={<>Turn {node.data.hostname} over</>} onClose={onClose} wide>
       <div className="flex flex-col gap-4">
+        {node.error && <ProblemNote error={node.error} onRetry={() => void node.refetch()} />}
         <p className="text-sm">
           The node is <State of="node" is={node.data.status} />
           {node.data.held_by && <> and held by {node.data.held_by}</>}. Choose what is to be done; nothing begins before you have seen the plan and said why.
@@ -46,15 +48,18 @@ export function PlanDialog({ nodeId, mode, onMode, onClose }: Props) {
 
 function Planned({ nodeId, mode, choices, onClose }: { nodeId: string; mode: Mode; choices: Choices; onClose: () => void }) {
   const plan = useQuery({
-    queryKey: ['decommissions', 'plan', nodeId, mode, choices],
+    // Nobody's event makes a new plan while this one is being read: the control plane compares when it is begun.
+    queryKey: ['turnover-plan', nodeId, mode, choices],
     queryFn: () => got(api.POST('/api/v1/admin/nodes/{node_id}/decommission/plan', { params: { path: { node_id: nodeId } }, body: { mode, ...choicesOf(mode, choices) } })),
-    staleTime: 0,
+    staleTime: Infinity,
     gcTime: 0,
+    refetchOnWindowFocus: false,
+    refetchOnReconnect: false,
   })
-  if (plan.error) return <ProblemNote error={plan.error} onRetry={() => void plan.refetch()} />
-  if (!plan.data) return <Loading what="the plan" />
+  if (!plan.data) return plan.error ? <ProblemNote error={plan.error} onRetry={() => void plan.refetch()} /> : <Loading what="the plan" />
   return (
     <>
+      {plan.error && <ProblemNote error={plan.error} onRetry={() => void plan.refetch()} />}
       <PlanView plan={plan.data} />
       <Begin plan={plan.data} mode={mode} choices={choices} onClose={onClose} onStale={() => void plan.refetch()} />
     </>
@@ -110,7 +115,8 @@ function Begin({ plan, mode, choices, onClose, onStale }: { plan: Plan; mode: Mo
   const navigate = useNavigate()
   const queries = useQueryClient()
   const [reason, setReason] = useState('')
-  const [typed, setTyped] = useState('')
+  const [typed, setTyped] = useTypedFor(plan.plan_hash)
+  const [read, setRead] = useState(plan.plan_hash)
   const doing = useMutation({
     mutationFn: () => begin(plan.node_id, mode, choices, reason.trim(), plan.plan_hash),
     onSuccess: (d) => {
@@ -133,6 +139,11 @@ function Begin({ plan, mode, choices, onClose, onStale }: { plan: Plan; mode: Mo
     )
   }
   const grave = destroys(plan.effects)
+  const changed = read !== plan.plan_hash
+  const agree = () => {
+    setRead(plan.plan_hash)
+    doing.reset()
+  }
   const submit = (e: SyntheticEvent) => {
     e.preventDefault()
     doing.mutate()
@@ -142,9 +153,16 @@ function Begin({ plan, mode, choices, onClose, onStale }: { plan: Plan; mode: Mo
       <TextArea label="Reason" required rows={2} value={reason} onChange={setReason} hint="Kept in the audit log, the history of the node and, where there is one, the certificate." />
       {grave && <TextField label={`Type ${plan.hostname} to go on: this cannot be undone`} required value={typed} onChange={setTyped} />}
       {doing.error && <ProblemNote error={doing.error} />}
+      {changed && (
+        <Note tone="warn" title="The plan above is another one now" actions={<Button onClick={agree}>I have read it</Button>}>
+          Something about the node has changed since you first read it.
+        </Note>
+      )}
       <div className="flex justify-end gap-2">
-        <Button onClick={onClose}>Keep as it is</Button>
-        <Button type="submit" look={grave ? 'danger' : 'primary'} busy={doing.isPending} disabled={reason.trim() === '' || (grave && typed.trim() !== plan.hostname)}>
+        <Button onClick={onClose} disabled={doing.isPending}>
+          Keep as it is
+        </Button>
+        <Button type="submit" look={grave ? 'danger' : 'primary'} busy={doing.isPending} disabled={changed || reason.trim() === '' || (grave && typed.trim() !== plan.hostname)}>
           {modeWords(mode).title}
         </Button>
       </div>

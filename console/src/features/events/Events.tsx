@@ -1,12 +1,12 @@
-import { useState } from 'react'
+import { useCallback, useState } from 'react'
 import { useConnection, useRecentEvents, type LiveEvent } from '../../api/live'
 import { useSearchState } from '../../app/location'
 import { Badge, Button, Code, Empty, Facts, LinkButton, Note, Page, TextLink } from '../../ui/basics'
 import { Dialog } from '../../ui/dialog'
-import { TextField } from '../../ui/form'
 import { Table, type Column } from '../../ui/table'
 import { exact, When } from '../../ui/time'
 import type { Tone } from '../../ui/tone'
+import { FilterText } from '../audit/FilterText'
 import { about, families, gist, leadsTo } from './feed'
 
 /** Events shows what happens, as it happens. */
@@ -14,6 +14,7 @@ export default function Events() {
   const [search, change] = useSearchState()
   const [opened, setOpened] = useState<LiveEvent>()
   const [paused, setPaused] = useState<LiveEvent[]>()
+  const ofType = useCallback((type: string) => change({ type }), [change])
   const connection = useConnection()
   const recent = useRecentEvents()
   const shown = paused ?? recent
@@ -33,7 +34,8 @@ export default function Events() {
       }
     >
       {connection.state !== 'live' && (
-        <Note tone="warn" title={connection.state === 'lost' ? 'Not connected: nothing new comes in' : 'Connecting'}>
+        <Note tone="warn" title={connection.state === 'lost' ? 'Not connected: nothing new comes in' : connection.state === 'off' ? 'Events are not yours to read' : 'Connecting'}>
+          {connection.state === 'off' && <p>Your role does not include event:read, so nothing comes in here. The other pages are read anew now and then.</p>}
           {connection.state === 'lost' && (
             <p>
               Since <When at={new Date(connection.since).toISOString()} />. What is missed meanwhile is fetched as soon as the control plane answers, as long as its stream still holds it. {connection.reason}
@@ -42,7 +44,7 @@ export default function Events() {
         </Note>
       )}
       <div className="grid gap-3 sm:grid-cols-2 lg:grid-cols-4">
-        <TextField label="Type begins with" type="search" value={search.type ?? ''} onChange={(type) => change({ type })} placeholder="node.onboarding." list={families(shown.map((e) => e.envelope.event_type))} />
+        <FilterText label="Type begins with" value={search.type ?? ''} onChange={ofType} placeholder="node.onboarding." list={families(shown.map((e) => e.envelope.event_type))} />
       </div>
       <Table
         label="Events"

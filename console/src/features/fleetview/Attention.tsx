@@ -1,17 +1,21 @@
 import { Link } from '@tanstack/react-router'
-import type { Schemas } from '../../api/client'
-import { Badge, Card } from '../../ui/basics'
+import { Badge, Card, Spinner } from '../../ui/basics'
 import type { Tone } from '../../ui/tone'
-import { matters, type Matter } from './attention'
+import { matters, type Known, type Matter } from './attention'
 
 const called: Partial<Record<Tone, string>> = { bad: 'act', warn: 'look' }
 
 /** Attention lists what waits for a person; each entry leads to where it is dealt with. */
-export function Attention({ summary, reconciliation, system, unknown }: { summary?: Schemas['FleetviewSummary']; reconciliation?: Schemas['ReconciliationOverview']; system?: Schemas['SystemStatus']; unknown: string[] }) {
-  const found = matters({ summary, reconciliation, system })
+export function Attention({ pending, unknown, ...known }: Known & { /** What is being read for the first time. */ pending: string[]; /** What could not be read. */ unknown: string[] }) {
+  const found = matters(known)
   return (
     <Card title={found.length ? `Needs attention (${found.length})` : 'Needs attention'}>
-      {found.length === 0 && unknown.length === 0 && <p className="text-sm text-muted">Nothing waits for you. What breaks shows up here by itself.</p>}
+      {found.length === 0 && unknown.length === 0 && pending.length === 0 && <p className="text-sm text-muted">Nothing waits for you. What breaks shows up here by itself.</p>}
+      {pending.length > 0 && (
+        <p role="status" className="mb-2 flex items-center gap-2 text-sm text-muted">
+          <Spinner /> Looking at {pending.join(', ')} …
+        </p>
+      )}
       {unknown.length > 0 && <p className="mb-2 text-sm text-warn">Not known right now: {unknown.join(', ')}.</p>}
       {found.length > 0 && (
         <ul className="-m-2 grid gap-x-4 lg:grid-cols-2">

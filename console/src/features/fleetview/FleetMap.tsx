@@ -1,4 +1,5 @@
 import { useMemo } from 'react'
+import { useConnection } from '../../api/live'
 import { useSearchState } from '../../app/location'
 import { Button, Card, LinkButton, Loading, Note } from '../../ui/basics'
 import { SelectField } from '../../ui/form'
@@ -16,6 +17,7 @@ import { halls, type Hall } from './racks'
 export function FleetMap({ summary }: { summary?: Summary }) {
   const [address, setAddress] = useSearchState()
   const map = useFleetMap()
+  const live = useConnection().state === 'live' && !map.error
   const all = useMemo(() => halls(map.data?.nodes ?? [], summary?.sites ?? []), [map.data, summary?.sites])
   const shown = useMemo(() => new Set((address.show ?? '').split(',').filter(Boolean) as Group[]), [address.show])
   const asTable = address.view === 'table'
@@ -34,6 +36,7 @@ export function FleetMap({ summary }: { summary?: Summary }) {
           <Button onClick={() => setAddress({ view: asTable ? undefined : 'table' })}>{asTable ? 'Show tiles' : 'Show as table'}</Button>
         </div>
       </div>
+      {map.error && <ProblemNote error={map.error} onRetry={() => void map.refetch()} />}
       {!asTable && <Legend summary={summary} shown={shown} onToggle={toggle} />}
       {map.data.truncated && <Note tone="warn" title="This is not the whole fleet">The map shows the first {map.data.nodes.length} nodes. Choose a site in the table of nodes for the others.</Note>}
       {wanted.map((h) => (
@@ -47,7 +50,7 @@ export function FleetMap({ summary }: { summary?: Summary }) {
           )}
         </HallCard>
       ))}
-      <p className="text-xs text-muted">States as they are; findings and jobs as of {exact(map.data.as_of)}.</p>
+      <p className="text-xs text-muted">{live ? 'States as they are; findings and jobs as of' : 'Not live: all of it as of'} {exact(map.data.as_of)}.</p>
     </section>
   )
 }

@@ -1,3 +1,4 @@
+import { useQuery } from '@tanstack/react-query'
 import { useMay } from '../../app/session'
 import { Empty, LinkButton, Loading, Page } from '../../ui/basics'
 import { ProblemNote } from '../../ui/problem'
@@ -6,7 +7,7 @@ import { BreakerBanner } from '../reconciliation/BreakerBanner'
 import { useStatus } from '../reconciliation/reading'
 import { Attention } from './Attention'
 import { Cards } from './Cards'
-import { useSummary, useSystem } from './fleet'
+import { batchesQuery, useSummary, useSystem } from './fleet'
 import { FleetMap } from './FleetMap'
 import { Teach } from './Teach'
 
@@ -30,7 +31,15 @@ function Fleet() {
   const may = useMay()
   const reconciliation = useStatus(may('reconciliation:read'))
   const system = useSystem()
-  const unknown = [summary.error && 'the fleet', reconciliation.error && 'reconciliation', system.error && 'the health of the control plane'].filter((u): u is string => !!u)
+  const batches = useQuery({ ...batchesQuery, enabled: may('decommission:read') })
+  const asked = [
+    { what: 'the fleet', query: summary, may: true },
+    { what: 'reconciliation and its circuit breakers', query: reconciliation, may: may('reconciliation:read') },
+    { what: 'the health of the control plane', query: system, may: may('system:read') },
+    { what: 'turnover of many nodes', query: batches, may: may('decommission:read') },
+  ].filter((a) => a.may)
+  const unknown = asked.filter((a) => a.query.error).map((a) => a.what)
+  const pending = asked.filter((a) => a.query.isPending).map((a) => a.what)
   const nodes = summary.data?.total ?? 0
   return (
     <Page title="Overview" lead={summary.data && <>As of <When at={summary.data.as_of} /></>}>
@@ -39,7 +48,7 @@ function Fleet() {
       {summary.error && !summary.data && <ProblemNote error={summary.error} onRetry={() => void summary.refetch()} />}
       {summary.data && nodes > 0 && <Cards summary={summary.data} />}
       {summary.data && nodes === 0 && <Teach sites={summary.data.sites.length} />}
-      <Attention summary={summary.data} reconciliation={reconciliation.data} system={system.data} unknown={unknown} />
+      <Attention summary={summary.data} reconciliation={reconciliation.data} system={system.data} batches={batches.data?.items} pending={pending} unknown={unknown} />
       {nodes > 0 && <FleetMap summary={summary.data} />}
     </Page>
   )

@@ -1,20 +1,26 @@
 import type { Schemas } from '../../api/client'
+import { span } from '../../ui/time'
 import type { Tone } from '../../ui/tone'
 
 /** Something that waits for a person, and where it is dealt with. */
 export type Matter = { key: string; tone: Tone; title: string; detail: string; to: string; search?: Record<string, string> }
 
-type Known = {
+/** What is known of the fleet; what is missing was not read. */
+export type Known = {
   summary?: Schemas['FleetviewSummary']
   reconciliation?: Schemas['ReconciliationOverview']
   system?: Schemas['SystemStatus']
+  batches?: Schemas['DecommissionBatchView'][]
 }
+
+// Delivery takes milliseconds; what waits for so long is not on its way.
+const lateAfter = 30
 
 const many = (n: number, one: string, more: string) => (n === 1 ? `1 ${one}` : `${n} ${more}`)
 
 /** matters lists what needs attention, the worst first. */
-export function matters({ summary, reconciliation, system }: Known): Matter[] {
-  const out: Matter[] = [...ofSystem(system), ...ofSites(reconciliation), ...ofFleet(summary)]
+export function matters({ summary, reconciliation, system, batches }: Known): Matter[] {
+  const out: Matter[] = [...ofSystem(system), ...ofSites(reconciliation), ...ofFleet(summary), ...ofBatches(batches)]
   const weight: Partial<Record<Tone, number>> = { bad: 0, warn: 1 }
   return out.sort((a, b) => (weight[a.tone] ?? 2) - (weight[b.tone] ?? 2))
 }
@@ -24,16 +30,20 @@ function ofSystem(system: Known['system']): Matter[] {
   const out: Matter[] = (system.dependencies ?? [])
     .filter((d) => !d.up)
     .map((d) => ({ key: `dependency ${d.name}`, tone: 'bad', title: `${d.name} is down`, detail: d.message ?? 'The control plane does not work without it.', to: '/system' }))
-  const dead = (system.outbox ?? []).reduce((n, b) => n + b.failed, 0)
-  if (dead > 0) out.push({ key: 'dead letters', tone: 'warn', title: many(dead, 'dead letter', 'dead letters'), detail: 'A message that could not be delivered waits for a decision.', to: '/system' })
   if (!system.ready && out.length === 0) out.push({ key: 'not ready', tone: 'bad', title: 'The control plane is not ready', detail: 'Something that it needs is not there.', to: '/system' })
+  const dead = (system.outbox ?? []).reduce((n, b) => n + b.failed, 0)
+  const idle = [...new Set(system.workers.filter((w) => w.pollers === 0).map((w) => w.task_queue))]
+  if (idle.length > 0) out.push({ key: 'no worker', tone: 'bad', title: `Nobody works on ${idle.join(', ')}`, detail: 'Jobs stand still. Start a process with role worker.', to: '/system' })
+  const late = Math.max(0, ...[...(system.outbox ?? []).filter((b) => b.pending > 0), ...system.workers.filter((w) => w.backlog > 0)].map((b) => b.oldest_age_seconds))
+  if (late > lateAfter) out.push({ key: 'late', tone: 'warn', title: `Work has waited for ${span(late)}`, detail: 'It should take moments. See what is behind.', to: '/system' })
+  if (dead > 0) out.push({ key: 'dead letters', tone: 'warn', title: many(dead, 'dead letter', 'dead letters'), detail: 'A message that could not be delivered waits for a decision.', to: '/system' })
   return out
 }
 
 function ofSites(reconciliation: Known['reconciliation']): Matter[] {
   const out: Matter[] = []
   for (const site of reconciliation?.sites ?? []) {
-    const search = { site_id: site.site_id }
+    const search = { site: site.site_id }
     if (site.breaker && !site.breaker.confirmed_at) {
       out.push({
         key: `breaker ${site.site_id}`,
@@ -43,6 +53,9 @@ function ofSites(reconciliation: Known['reconciliation']): Matter[] {
         to: '/drift',
         search,
       })
+    }
+    if (site.breaker?.confirmed_at) {
+      out.push({ key: `breaker ${site.site_id}`, tone: 'info', title: `${site.name}: nodes are being quarantined`, detail: `${many(site.breaker.nodes.length, 'node', 'nodes')} of a circuit breaker that was confirmed.`, to: '/drift', search })
     }
     if (site.stale) {
       out.push({ key: `unheard ${site.site_id}`, tone: 'warn', title: `${site.name}: MAAS is not heard`, detail: site.last_error?.message ?? 'It has not told all that was asked for long.', to: '/drift', search })
@@ -65,9 +78,18 @@ function ofFleet(summary: Known['summary']): Matter[] {
   if (findings.critical > 0) {
     out.push({ key: 'findings', tone: 'bad', title: many(findings.critical, 'critical finding', 'critical findings'), detail: 'MAAS, the agents and the inventory disagree.', to: '/drift', search: { severity: 'critical' } })
   }
+  if (findings.warning > 0) {
+    out.push({ key: 'warnings', tone: 'warn', title: many(findings.warning, 'finding is a warning', 'findings are warnings'), detail: 'MAAS, the agents and the inventory disagree.', to: '/drift', search: { severity: 'warning' } })
+  }
   if (by.offline > 0) out.push({ key: 'offline', tone: 'warn', title: `${many(by.offline, 'node is', 'nodes are')} offline`, detail: 'The agent does not answer.', to: '/nodes', search: { status: 'offline' } })
   if (by.quarantined > 0) {
     out.push({ key: 'quarantined', tone: 'warn', title: `${many(by.quarantined, 'node is', 'nodes are')} quarantined`, detail: 'Kept out of scheduling until somebody decides.', to: '/nodes', search: { status: 'quarantined' } })
   }
   return out
+}
+
+function ofBatches(batches: Known['batches']): Matter[] {
+  return (batches ?? [])
+    .filter((b) => b.state === 'halted')
+    .map((b) => ({ key: `batch ${b.batch_id}`, tone: 'bad', title: `A turnover of ${many(b.total, 'node', 'nodes')} is halted`, detail: `${many(b.failed, 'node', 'nodes')} failed. It begins no more until somebody decides.`, to: `/decommission-batches/${b.batch_id}` }))
 }

@@ -3,16 +3,26 @@ import { useEffect, useRef } from 'react'
 import { api, got, type Schemas } from '../../api/client'
 import { theLive, type LiveEvent } from '../../api/live'
 import { useMay } from '../../app/session'
-import { patched, type Changed } from './racks'
+import { caughtUp, patched, type Changed, type Heard } from './racks'
 
 export const summaryQuery = { queryKey: ['fleet', 'summary'], queryFn: () => got(api.GET('/api/v1/admin/fleet')), refetchInterval: 30_000 }
+
+// What events said lately, for maps that were on their way when they came.
+let heard: Heard[] = []
+const heardFor = 30_000
 
 const mapKey = ['fleet', 'map']
 const mapQuery = {
   queryKey: mapKey,
-  queryFn: () => got(api.GET('/api/v1/admin/fleet/map')),
-  // It is large: events are written into it as they come.
+  queryFn: async () => {
+    const from = performance.now()
+    const map = await got(api.GET('/api/v1/admin/fleet/map'))
+    return { ...map, nodes: caughtUp(map.nodes, heard, from) }
+  },
+  // It is large: events are written into it as they come, while it is shown. Whoever comes back to it reads it anew.
   meta: { patched: true },
+  staleTime: 0,
+  refetchOnMount: 'always' as const,
 }
 
 // What events do not say, findings and jobs, is read anew now and then. The interval
@@ -45,6 +55,8 @@ export function useFleetMap() {
     const stop = theLive().listen((e) => {
       const change = changeOf(e)
       if (!change) return
+      const at = performance.now()
+      heard = [...heard.filter((h) => h.at > at - heardFor), { at, change }]
       waiting.current.push(change)
       soon ??= setTimeout(flush, 500)
     })
@@ -59,6 +71,9 @@ export function useFleetMap() {
   }, [queries])
   return useQuery(mapQuery)
 }
+
+/** batchesQuery is the newest turnovers of many nodes, for those that were halted. */
+export const batchesQuery = { queryKey: ['decommission-batches', 'newest'], queryFn: () => got(api.GET('/api/v1/admin/decommission-batches', { params: { query: { page_size: 50 } } })) }
 
 export function useSummary() {
   return useQuery(summaryQuery)

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { halls, patched, placeOf, shared, type Spot } from './racks'
+import { caughtUp, halls, patched, placeOf, shared, type Spot } from './racks'
 
 function spot(hostname: string, change: Partial<Spot> = {}): Spot {
   return { node_id: `id-${hostname}`, hostname, status: 'active', drift_state: 'in_sync', schedulable: true, region_code: 'eu-1', site_id: 's1', ...change }
@@ -71,5 +71,21 @@ describe('patched', () => {
 
   it('asks for a new map when a node is not on it', () => {
     expect(patched(spots, [{ node_id: 'new', status: 'active', schedulable: true }])).toBeUndefined()
+  })
+})
+
+describe('caughtUp', () => {
+  const spots = [spot('a1'), spot('a2')]
+  const offline = (id: string) => ({ node_id: id, status: 'offline' as const, schedulable: false })
+
+  it('keeps what events said since the reading began', () => {
+    const out = caughtUp(spots, [{ at: 5, change: offline('id-a1') }, { at: 20, change: offline('id-a2') }], 10)
+    expect(out.map((s) => s.status)).toEqual(['active', 'offline'])
+  })
+
+  it('passes over nodes that the map does not know', () => {
+    const out = caughtUp(spots, [{ at: 20, change: offline('new') }, { at: 21, change: offline('id-a1') }], 10)
+    expect(out.map((s) => s.status)).toEqual(['offline', 'active'])
+    expect(caughtUp(spots, [{ at: 5, change: offline('id-a1') }], 10)).toBe(spots)
   })
 })

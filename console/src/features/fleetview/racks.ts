@@ -86,6 +86,16 @@ function trimmed(label: string, spots: Spot[]): string {
 
 export type Changed = { node_id: string; status: Spot['status'] | 'deleted'; schedulable: boolean }
 
+/** What an event said of a node, and when it came. */
+export type Heard = { at: number; change: Changed }
+
+/** caughtUp is a map that was just read, with what events said since the reading began: the answer may be older than they are. */
+export function caughtUp(spots: Spot[], heard: Heard[], from: number): Spot[] {
+  const known = new Set(spots.map((s) => s.node_id))
+  const since = heard.filter((h) => h.at >= from && known.has(h.change.node_id)).map((h) => h.change)
+  return since.length === 0 ? spots : (patched(spots, since) ?? spots)
+}
+
 /** patched is the map with what events said since it was read; undefined when it has to be read anew. */
 export function patched(spots: Spot[], changes: Changed[]): Spot[] | undefined {
   const by = new Map(changes.map((c) => [c.node_id, c]))

@@ -49,6 +49,7 @@ function Progress({ counts, total }: { counts: Counts; total: number }) {
       </div>
       <span className="text-sm tabular-nums">
         {done} of {total}
+        {counts.cancelled > 0 && `, ${counts.cancelled} cancelled`}
       </span>
     </div>
   )

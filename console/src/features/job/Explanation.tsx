@@ -9,10 +9,10 @@ import { isOver, isParked, type Failure, type Job } from './job'
 type Said = Pick<Schemas['OnboardingExplanation'], 'summary' | 'expected' | 'observed' | 'observed_since' | 'waiting_since' | 'likely_cause' | 'remedy' | 'status'>
 
 /** Explanation says how a job stands in words: what it waits for, what was seen, and what to do first. */
-export function Explanation({ of, failure }: { of: Said; failure?: Failure }) {
+export function Explanation({ of, failure, seenAt }: { of: Said; failure?: Failure; seenAt?: string }) {
   const lines: [string, ReactNode][] = []
   if (of.expected) lines.push(['It waits for', of.expected])
-  if (of.observed) lines.push(['Seen', <Since key="seen" text={of.observed} since={of.observed_since} />])
+  if (of.observed) lines.push(['Seen', <Since key="seen" text={of.observed} since={of.observed_since} until={isOver(of.status) ? seenAt : undefined} />])
   if (of.waiting_since) lines.push([isOver(of.status) ? 'Ended' : 'So since', <Moment key="since" at={of.waiting_since} />])
   // What was seen usually ends with what went wrong: that is said once.
   if (failure && !of.observed.includes(failure.error_message)) lines.push(['What went wrong', failure.error_message])
@@ -37,7 +37,8 @@ export function Explanation({ of, failure }: { of: Said; failure?: Failure }) {
   )
 }
 
-function Since({ text, since }: { text: string; since?: string }) {
+// Nobody looks any more once a job is over: what was seen then had lasted until the last look.
+function Since({ text, since, until }: { text: string; since?: string; until?: string }) {
   const now = useNow()
   return (
     <>
@@ -45,7 +46,8 @@ function Since({ text, since }: { text: string; since?: string }) {
       {since && (
         <span className="text-muted" title={exact(since)}>
           {' '}
-          (MAAS for {between(since, undefined, now)})
+          (MAAS for {between(since, until, now)}
+          {until && <>, as of <When at={until} /></>})
         </span>
       )}
     </>

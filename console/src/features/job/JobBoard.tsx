@@ -1,12 +1,14 @@
+import type { UseQueryResult } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { useMemo, type ReactNode } from 'react'
 import { State, TextLink } from '../../ui/basics'
 import { Table, type Column } from '../../ui/table'
-import { between, span, useNow } from '../../ui/time'
+import { between, span, useNow, When } from '../../ui/time'
 import { useBoardKeys, useBoardRow } from './board'
 import type { BoardStore } from './boardstore'
 import { actionTitle, isOver, isParked, type Job, type Stage } from './job'
-import { isLate, remaining } from './progress'
+import { Outdated } from './Outdated'
+import { isLate, remaining, stoodStillAt } from './progress'
 import { StageBar } from './StageBar'
 
 type Props<T extends Job> = { store: BoardStore<T>; stages: Stage[]; label: string; pathOf: (key: string) => string; empty: ReactNode; height?: string }
@@ -20,6 +22,16 @@ export function JobBoard<T extends Job>({ store, stages, label, pathOf, empty, h
   const navigate = useNavigate()
   const columns = useMemo(() => columnsOf(store, stages, pathOf), [store, stages, pathOf])
   return <Table label={label} columns={columns} rows={keys} rowKey={(k) => k} onOpen={(k) => void navigate({ to: pathOf(k) })} height={height} empty={empty} />
+}
+
+/** BoardReading says when the rows of a board are not those of now: they could not be read, or are those of the last visit. */
+export function BoardReading({ of }: { of: UseQueryResult }) {
+  if (of.error || of.isPending || of.isFetchedAfterMount) return <Outdated of={of} />
+  return (
+    <p role="status" className="text-xs text-muted">
+      Being read again: what you see is as of <When at={new Date(of.dataUpdatedAt).toISOString()} />.
+    </p>
+  )
 }
 
 function columnsOf<T extends Job>(store: BoardStore<T>, stages: Stage[], pathOf: (key: string) => string): Column<string>[] {
@@ -55,9 +67,9 @@ export function StageName({ row, title }: { row: Pick<Job, 'status' | 'current_s
   )
 }
 
-export function Spent({ row }: { row: Pick<Job, 'started_at' | 'completed_at' | 'parked_at'> }) {
+export function Spent({ row }: { row: Pick<Job, 'status' | 'started_at' | 'completed_at' | 'parked_at' | 'updated_at'> }) {
   const now = useNow()
-  return row.started_at ? <>{between(row.started_at, row.completed_at ?? row.parked_at, now)}</> : <span className="text-muted">–</span>
+  return row.started_at ? <>{between(row.started_at, stoodStillAt(row), now)}</> : <span className="text-muted">–</span>
 }
 
 export function Expected({ row, stages }: { row: Job; stages: Stage[] }) {

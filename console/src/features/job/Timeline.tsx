@@ -74,7 +74,7 @@ function Entry({ step, stages, goesOn }: { step: Step; stages: Stage[]; goesOn: 
       </p>
       {last.outcome === 'running' && goesOn && stage?.expects && <p className="text-xs text-muted">waits until: {stage.expects}</p>}
       {step.attempts.map((a, i) => (
-        <AttemptLines key={i} attempt={a} several={step.attempts.length > 1} />
+        <AttemptLines key={i} attempt={a} several={step.attempts.length > 1} goesOn={goesOn} />
       ))}
     </Place>
   )
@@ -95,7 +95,7 @@ function Duration({ attempts, typical, goesOn }: { attempts: Attempt[]; typical?
   )
 }
 
-function AttemptLines({ attempt, several }: { attempt: Attempt; several: boolean }) {
+function AttemptLines({ attempt, several, goesOn }: { attempt: Attempt; several: boolean; goesOn: boolean }) {
   const now = useNow()
   const lines = [...attempt.notes.map((n) => n.message ?? ''), attempt.message ?? ''].filter((t) => t !== '')
   // An observation that repeats itself is said once.
@@ -105,8 +105,8 @@ function AttemptLines({ attempt, several }: { attempt: Attempt; several: boolean
     <div className="mt-0.5 text-xs">
       {several && (
         <p className="text-muted">
-          attempt {attempt.number}: {outcomes[attempt.outcome].text}
-          {attempt.startedAt && <> after {lasting(((attempt.endedAt ? Date.parse(attempt.endedAt) : now) - Date.parse(attempt.startedAt)) / 1000)}</>}
+          attempt {attempt.number}: {attempt.outcome === 'running' && !goesOn ? 'left' : outcomes[attempt.outcome].text}
+          {attempt.startedAt && (attempt.endedAt ?? goesOn) && <> after {lasting(((attempt.endedAt ? Date.parse(attempt.endedAt) : now) - Date.parse(attempt.startedAt)) / 1000)}</>}
         </p>
       )}
       {said.map((t) => (

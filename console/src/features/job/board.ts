@@ -24,9 +24,14 @@ type Board<T extends Job> = {
 /** useBoard keeps the rows of a batch as events tell them. */
 export function useBoard<T extends Job>({ queryKey, batchId, events, read, keyOf, about, stages }: Board<T>) {
   const [store] = useState(() => new BoardStore<T>({ keyOf }))
+  // Events that came while the board was not shown are in no row: it is read each time it is opened.
   // The store compares rows itself, and cheaper than a thousand of them would be compared here.
-  const query = useQuery({ queryKey, queryFn: () => readAll(read), refetchInterval: readEvery, meta: { patched: true }, structuralSharing: false })
-  const { data, refetch } = query
+  const query = useQuery({ queryKey, queryFn: () => readAll(read), refetchInterval: readEvery, meta: { patched: true }, structuralSharing: false, refetchOnMount: 'always' })
+  const { data, refetch, isFetching } = query
+  const reading = useRef(false)
+  useEffect(() => {
+    reading.current = isFetching
+  }, [isFetching])
   useEffect(() => {
     if (data) store.load(data.rows, data.from)
   }, [data, store])
@@ -43,7 +48,10 @@ export function useBoard<T extends Job>({ queryKey, batchId, events, read, keyOf
       if (row && isCertain(said, stages)) return
       again.current ??= setTimeout(() => {
         again.current = undefined
-        void refetch()
+        // A reading that is under way is left to end, or a board that is read slowly would
+        // never be read; what happened since it began takes another one.
+        const before = reading.current
+        void refetch({ cancelRefetch: false }).then(() => (before ? void refetch({ cancelRefetch: false }) : undefined))
       }, settleFor)
     },
     [about, batchId, events, refetch, stages, store],

@@ -1,14 +1,16 @@
 import { useQuery } from '@tanstack/react-query'
-import { api, got } from '../../api/client'
+import { api, got, type Schemas } from '../../api/client'
 import { useMay } from '../../app/session'
 import { allSitesQuery } from '../site/siteQueries'
 import { readAll, largestPage } from '../../api/readall'
+
+const noSites: Schemas['SiteView'][] = []
 
 /** useSites is all sites, for names and choices; empty for those who may not see them. */
 export function useSites() {
   const may = useMay()
   const query = useQuery({ ...allSitesQuery, enabled: may('site:read'), staleTime: 30_000 })
-  return { sites: query.data ?? [], ready: !query.isLoading, error: query.error }
+  return { sites: query.data ?? noSites, ready: !query.isLoading, error: query.error, retry: () => void query.refetch() }
 }
 
 export function useSkus() {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Job, LedgerEvent, Stage } from './job'
-import { isLate, paceOf, remaining, segments, steps } from './progress'
+import { isLate, paceOf, remaining, segments, steps, stoodStillAt } from './progress'
 
 const stage = (number: number, name: string, typical_seconds?: number, detour = false): Stage => ({ number, name, title: name, detour, does: '', expects: '', typical_seconds, usually: typical_seconds === undefined ? '10 min' : undefined })
 const stages = [stage(1, 'find', 10), stage(2, 'deploy', 100), stage(3, 'mend', undefined, true), stage(4, 'prove', 5)]
@@ -68,6 +68,13 @@ it('is late only when a stage takes more than twice its time and half a minute m
   expect(isLate(job({ current_stage: 'deploy', stage_started_at: ago(201) }), stages, now)).toBe(true)
   expect(isLate(job({ current_stage: 'prove', stage_started_at: ago(20) }), stages, now)).toBe(false)
   expect(isLate(job({ status: 'failed_retryable', current_stage: 'deploy', stage_started_at: ago(999) }), stages, now)).toBe(false)
+})
+
+it('takes no longer once it is over, also when nobody wrote down its end', () => {
+  expect(stoodStillAt(job({ status: 'running' }))).toBeUndefined()
+  expect(stoodStillAt(job({ status: 'failed_retryable', parked_at: ago(60) }))).toBe(ago(60))
+  expect(stoodStillAt(job({ status: 'completed', completed_at: ago(30) }))).toBe(ago(30))
+  expect(stoodStillAt(job({ status: 'cancelled', updated_at: ago(20) }))).toBe(ago(20))
 })
 
 describe('steps', () => {

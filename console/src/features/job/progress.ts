@@ -43,6 +43,11 @@ function typicalOf(s: Stage): number | undefined {
   return s.typical_seconds ?? (s.usually ? undefined : 1)
 }
 
+/** stoodStillAt is when a job came to rest: from then on it takes no longer. */
+export function stoodStillAt(job: Pick<Job, 'status' | 'completed_at' | 'parked_at' | 'updated_at'>): string | undefined {
+  return job.completed_at ?? job.parked_at ?? (isOver(job.status) ? job.updated_at : undefined)
+}
+
 /** isLate says whether the present stage takes much longer than it typically does. */
 export function isLate(job: Pick<Job, 'status' | 'current_stage' | 'stage_started_at'>, stages: Stage[], now: number): boolean {
   const stage = stages.find((s) => s.name === job.current_stage)

@@ -69,7 +69,9 @@ function DemoSiteDialog({ lab, onClose }: { lab: Lab; onClose: () => void }) {
         {making.data && <Next made={making.data} machines={lab.machines} />}
         {!making.data && (
           <div className="flex justify-end gap-2">
-            <Button onClick={onClose}>Cancel</Button>
+            <Button onClick={onClose} disabled={making.isPending}>
+              Cancel
+            </Button>
             <Button look="primary" busy={making.isPending} onClick={() => making.mutate()}>
               {making.error ? 'Try again' : 'Create it'}
             </Button>

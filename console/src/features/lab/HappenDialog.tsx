@@ -36,7 +36,9 @@ export function HappenDialog({ machine, onClose }: { machine: string; onClose: (
         </div>
         {doing.error && <ProblemNote error={doing.error} />}
         <div className="sticky bottom-0 flex justify-end gap-2 border-t border-line bg-surface py-3">
-          <Button onClick={onClose}>Cancel</Button>
+          <Button onClick={onClose} disabled={doing.isPending}>
+            Cancel
+          </Button>
           <Button type="submit" look="primary" busy={doing.isPending} disabled={!what}>
             Let it happen
           </Button>
@@ -88,7 +90,9 @@ export function HealDialog({ machine, onClose }: { machine: string; onClose: () 
         <p className="text-sm">Every fault of the machine ends; a machine that is Broken is marked fixed, and failed tests are accepted. What was lost on the way does not come back: work that was parked goes on when you retry it.</p>
         {healing.error && <ProblemNote error={healing.error} />}
         <div className="flex justify-end gap-2">
-          <Button onClick={onClose}>Keep as it is</Button>
+          <Button onClick={onClose} disabled={healing.isPending}>
+            Keep as it is
+          </Button>
           <Button look="primary" busy={healing.isPending} onClick={() => healing.mutate()}>
             Heal
           </Button>

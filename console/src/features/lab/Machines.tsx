@@ -1,14 +1,16 @@
 import { useQuery } from '@tanstack/react-query'
-import { useState } from 'react'
+import { useCallback, useState } from 'react'
 import { api, got, type Schemas } from '../../api/client'
 import { useSearchState } from '../../app/location'
 import { useMay } from '../../app/session'
 import { Badge, Empty, State, TextLink } from '../../ui/basics'
-import { SelectField, TextField } from '../../ui/form'
+import { SelectField } from '../../ui/form'
+import { ProblemNote } from '../../ui/problem'
 import { Table, type Column } from '../../ui/table'
 import { When } from '../../ui/time'
 import { words, type Tone } from '../../ui/tone'
 import { RowButton } from '../../ui/rowbutton'
+import { FilterText } from '../audit/FilterText'
 import type { Site } from '../site/siteQueries'
 import { HappenDialog, HealDialog } from './HappenDialog'
 import { freeMachines, happeningsQuery, type LabMachine } from './lab'
@@ -28,6 +30,7 @@ const ailing = (m: LabMachine) => /fail|broken/i.test(m.status)
 export function Machines({ machines, site, readAt }: { machines: LabMachine[]; site?: Site; readAt: number }) {
   const may = useMay()
   const [search, change] = useSearchState()
+  const find = useCallback((q: string) => change({ q }), [change])
   const [asked, setAsked] = useState<{ what: 'happen' | 'heal'; machine: string }>()
   const map = useQuery({
     queryKey: ['fleet', 'lab-nodes', site?.site_id],
@@ -43,12 +46,13 @@ export function Machines({ machines, site, readAt }: { machines: LabMachine[]; s
   return (
     <>
       <div className="flex flex-wrap items-end gap-3">
-        <TextField type="search" label="Host name" value={search.q ?? ''} onChange={(v) => change({ q: v })} />
+        <FilterText label="Host name" value={search.q ?? ''} onChange={find} />
         <SelectField label="Show" value={search.show ?? 'all'} onChange={(v) => change({ show: v === 'all' ? undefined : v })} options={Object.entries(views).map(([value, [l]]) => ({ value, label: l }))} />
         <p className="ml-auto text-xs text-muted">
           {rows.length} of {machines.length} machines, as of <When at={new Date(readAt).toISOString()} />
         </p>
       </div>
+      {map.error && <ProblemNote error={map.error} onRetry={() => void map.refetch()} />}
       <Table label="Machines" columns={columnsFor(nodes, label, setAsked)} rows={rows} rowKey={(m) => m.system_id} empty={<Empty title="No machine is like that" />} />
       {asked?.what === 'happen' && <HappenDialog machine={asked.machine} onClose={() => setAsked(undefined)} />}
       {asked?.what === 'heal' && <HealDialog machine={asked.machine} onClose={() => setAsked(undefined)} />}

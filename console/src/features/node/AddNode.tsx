@@ -25,9 +25,12 @@ export function AddNode({ regions, onClose }: { regions: string[]; onClose: () =
     gcTime: 0, // the answer is a secret
   })
   const made = adding.data
+  const [warned, setWarned] = useState(false)
+  // A key pressed in passing must not lose what is shown once.
+  const leave = made ? () => setWarned(true) : onClose
   return (
-    <Dialog title={made ? `Node ${made.node.hostname} is added` : 'Add a node by hand'} onClose={onClose} wide>
-      {made ? <Bootstrap bootstrap={made.bootstrap} nodeId={made.node.node_id} onClose={onClose} /> : <Form regions={regions} busy={adding.isPending} error={adding.error} onSend={(body) => adding.mutate(body)} onClose={onClose} />}
+    <Dialog title={made ? `Node ${made.node.hostname} is added` : 'Add a node by hand'} onClose={leave} wide>
+      {made ? <Bootstrap bootstrap={made.bootstrap} nodeId={made.node.node_id} warned={warned} onClose={onClose} /> : <Form regions={regions} busy={adding.isPending} error={adding.error} onSend={(body) => adding.mutate(body)} onClose={onClose} />}
     </Dialog>
   )
 }
@@ -87,7 +90,9 @@ function Form({ regions, busy, error, onSend, onClose }: { regions: string[]; bu
       </div>
       {!!error && <ProblemNote error={error} />}
       <div className="flex justify-end gap-2">
-        <Button onClick={onClose}>Cancel</Button>
+        <Button disabled={busy} onClick={onClose}>
+          Cancel
+        </Button>
         <Button type="submit" look="primary" busy={busy} disabled={!of.hostname || !sku || !of.region_code || !!badName || !!badPort}>
           Add the node
         </Button>

@@ -6,7 +6,7 @@ import { exact, When } from '../../ui/time'
 import { Copy } from '../../ui/copy'
 
 /** Bootstrap shows what makes a machine part of the fleet. It is a secret, and shown this once. */
-export function Bootstrap({ bootstrap, nodeId, onClose }: { bootstrap: Schemas['NodeBootstrapView']; nodeId?: string; onClose: () => void }) {
+export function Bootstrap({ bootstrap, nodeId, warned, onClose }: { bootstrap: Schemas['NodeBootstrapView']; nodeId?: string; /** Somebody tried to close what cannot be shown again. */ warned: boolean; onClose: () => void }) {
   const [kept, setKept] = useState(false)
   const place = useRef<HTMLDivElement>(null)
   const text = bootstrap.command ?? bootstrap.user_data ?? bootstrap.token
@@ -25,6 +25,11 @@ export function Bootstrap({ bootstrap, nodeId, onClose }: { bootstrap: Schemas['
         </div>
       </div>
       <Facts of={[['CA fingerprint', <Code key="ca">{bootstrap.ca_fingerprint}</Code>]]} />
+      {warned && !kept && (
+        <p role="alert" className="text-sm text-warn">
+          Have you copied it? Say so below, then close this.
+        </p>
+      )}
       <div className="flex flex-wrap items-center justify-between gap-3">
         <CheckField label="I have copied it" value={kept} onChange={setKept} />
         <div className="flex gap-2">

@@ -10,7 +10,6 @@ import type { Detail } from './queries'
 
 /** EditNode changes facts of a node; its state is changed by actions. */
 export function EditNode({ node, etag, onClose }: { node: Detail; etag: string; onClose: () => void }) {
-  const [basedOn] = useState(etag) // what was read when the dialog opened is what the change is based on
   const [of, setOf] = useState({
     host: node.host,
     port: String(node.port),
@@ -26,7 +25,7 @@ export function EditNode({ node, etag, onClose }: { node: Detail; etag: string; 
     mutationFn: () =>
       got(
         api.PATCH('/api/v1/admin/nodes/{node_id}', {
-          params: { path: { node_id: node.node_id }, header: { 'If-Match': basedOn } },
+          params: { path: { node_id: node.node_id }, header: { 'If-Match': etag } },
           body: {
             host: of.host,
             port: Number(of.port),
@@ -63,7 +62,7 @@ export function EditNode({ node, etag, onClose }: { node: Detail; etag: string; 
         </div>
         {saving.error && <ProblemNote error={saving.error} />}
         <div className="flex justify-end gap-2">
-          <Button onClick={onClose}>Cancel</Button>
+          <Button disabled={saving.isPending} onClick={onClose}>Cancel</Button>
           <Button type="submit" look="primary" busy={saving.isPending}>
             Save
           </Button>

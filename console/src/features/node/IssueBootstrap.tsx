@@ -22,10 +22,13 @@ export function IssueBootstrap({ node, purpose, onClose }: { node: Detail; purpo
     onSuccess: () => void queries.invalidateQueries({ queryKey: ['nodes'] }),
     gcTime: 0, // the answer is a secret
   })
+  const [warned, setWarned] = useState(false)
+  // A key pressed in passing must not lose what is shown once.
+  const leave = issuing.data ? () => setWarned(true) : onClose
   return (
-    <Dialog title={`${purpose === 'recovery' ? 'Recovery' : 'Bootstrap'} of ${node.hostname}`} onClose={onClose} wide>
+    <Dialog title={`${purpose === 'recovery' ? 'Recovery' : 'Bootstrap'} of ${node.hostname}`} onClose={leave} wide>
       {issuing.data ? (
-        <Bootstrap bootstrap={issuing.data} onClose={onClose} />
+        <Bootstrap bootstrap={issuing.data} warned={warned} onClose={onClose} />
       ) : (
         <div className="flex flex-col gap-4">
           <p className="text-sm">{explained[purpose]}</p>
@@ -40,7 +43,9 @@ export function IssueBootstrap({ node, purpose, onClose }: { node: Detail; purpo
           />
           {issuing.error && <ProblemNote error={issuing.error} />}
           <div className="flex justify-end gap-2">
-            <Button onClick={onClose}>Cancel</Button>
+            <Button disabled={issuing.isPending} onClick={onClose}>
+              Cancel
+            </Button>
             <Button look="primary" busy={issuing.isPending} onClick={() => issuing.mutate()}>
               Issue it
             </Button>

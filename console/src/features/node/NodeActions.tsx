@@ -64,7 +64,9 @@ export function NodeActions({ node, etag }: { node: Detail; etag: string }) {
   )
 }
 
-function Opened({ what, node, etag, onClose }: { what: Opened; node: Detail; etag: string; onClose: () => void }) {
+function Opened({ what, onClose, ...shown }: { what: Opened; node: Detail; etag: string; onClose: () => void }) {
+  // The node as it was when this was asked: a change that others made meanwhile is refused, not overwritten.
+  const [{ node, etag }] = useState(shown)
   const queries = useQueryClient()
   const path = { node_id: node.node_id }
   const done = (text: string) => () => {

@@ -35,25 +35,25 @@ function OneNode({ node, etag, error }: { node: Detail; etag: string; error: unk
   const at = askedAt(address.at)
   const past = useNodeAt(node.node_id, at)
   const then = at ? past.data?.as_of : undefined
-  const shown: Known = then ?? node
+  // Of a moment that nothing is known of, nothing is shown: today's facts are not the past.
+  const shown: Known | undefined = at ? then : node
+  const ofAnother = at !== undefined && past.isPlaceholderData // shown dimmed until this moment is read
   const travel = (to: string | undefined) => change({ at: to })
-  const tabs = useTabs(node, shown, at, travel)
+  const tabs = useTabs(node, shown ?? node, at, travel)
   return (
     <Page
       back={<TextLink to="/nodes">Nodes</TextLink>}
       title={
         <>
-          {shown.hostname}
-          <State of="node" is={shown.status} />
-          <AgentState agent={shown.agent} />
-          {(shown.hold_reason || shown.held_by) && <Badge tone="warn">held</Badge>}
-          {shown.tainted && <Badge tone="warn" title="A tenant had access, or it was found unclean, since it was last proven clean.">tainted</Badge>}
-          {at && <Badge tone="accent">as it was</Badge>}
+          {node.hostname}
+          {shown && <Badges of={shown} />}
+          {then && <Badge tone="accent">{ofAnother ? 'as it was at another moment' : 'as it was'}</Badge>}
         </>
       }
       lead={
         <>
-          {shown.sku} · region {shown.region_code} · <Code>{node.node_id}</Code>
+          {shown && `${shown.sku} · region ${shown.region_code} · `}
+          <Code>{node.node_id}</Code>
         </>
       }
       actions={
@@ -66,10 +66,26 @@ function OneNode({ node, etag, error }: { node: Detail; etag: string; error: unk
       }
     >
       {!!error && <ProblemNote error={error} />}
-      {at && <TimeTravel node={node} at={at} loading={past.isFetching} onTravel={travel} />}
+      {at && <TimeTravel node={node} at={at} known={then !== undefined} loading={past.isFetching} onTravel={travel} />}
       {at && past.error && <ProblemNote error={past.error} onRetry={() => void past.refetch()} />}
-      {at && !then && past.isPending ? <Loading what="the past" /> : <Tabs label="About this node" tabs={tabs} shown={address.tab ?? 'overview'} onShow={(tab) => change({ tab: tab === 'overview' ? undefined : tab })} />}
+      {at && !then && past.isPending && <Loading what="the past" />}
+      {shown && (
+        <div className={ofAnother ? 'opacity-60' : undefined} aria-busy={ofAnother || undefined}>
+          <Tabs label="About this node" tabs={tabs} shown={address.tab ?? 'overview'} onShow={(tab) => change({ tab: tab === 'overview' ? undefined : tab })} />
+        </div>
+      )}
     </Page>
+  )
+}
+
+function Badges({ of: known }: { of: Known }) {
+  return (
+    <>
+      <State of="node" is={known.status} />
+      <AgentState agent={known.agent} />
+      {(known.hold_reason || known.held_by) && <Badge tone="warn">held</Badge>}
+      {known.tainted && <Badge tone="warn" title="A tenant had access, or it was found unclean, since it was last proven clean.">tainted</Badge>}
+    </>
   )
 }
 

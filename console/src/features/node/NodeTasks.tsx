@@ -14,10 +14,13 @@ const columns: Column<Task>[] = [
   { key: 'type', title: 'Task', width: 'minmax(11rem, 1.2fr)', cell: (t) => <span className="font-medium">{t.type}</span> },
   { key: 'status', title: 'State', width: 'minmax(7rem, 0.6fr)', cell: (t) => <State of="task" is={t.status} /> },
   { key: 'created', title: 'Asked for', width: 'minmax(7rem, 0.7fr)', cell: (t) => <When at={t.created_at} /> },
-  { key: 'took', title: 'Took', width: 'minmax(6rem, 0.6fr)', cell: (t) => <Elapsed from={t.created_at} to={t.finished_at} /> },
+  { key: 'took', title: 'Took', width: 'minmax(6rem, 0.6fr)', cell: (t) => t.dispatched_at && <Elapsed from={t.dispatched_at} to={t.finished_at} /> },
   { key: 'attempt', title: 'Attempt', width: 'minmax(5rem, 0.5fr)', align: 'right', cell: (t) => `${t.attempt} of ${t.max_attempts}` },
   { key: 'reason', title: 'Reason, or why it failed', width: 'minmax(14rem, 3fr)', cell: (t) => <span title={t.error?.message ?? t.reason} className={t.error ? 'text-bad' : ''}>{t.error?.message ?? t.reason}</span> },
 ]
+
+// That a task was handed out is no event.
+const readEvery = 5_000
 
 const states = ['queued', 'dispatched', 'succeeded', 'failed', 'expired', 'cancelled'] as const
 
@@ -26,7 +29,7 @@ export function NodeTasks({ nodeId }: { nodeId: string }) {
   const [address, change] = useSearchState()
   const navigate = useNavigate()
   const status = states.find((s) => s === address.task_status)
-  const tasks = usePages(['tasks', 'of-node', nodeId, status], (cursor) => got(api.GET('/api/v1/admin/nodes/{node_id}/tasks', { params: { path: { node_id: nodeId }, query: { cursor, status, page_size: 100 } } })))
+  const tasks = usePages(['tasks', 'of-node', nodeId, status], (cursor) => got(api.GET('/api/v1/admin/nodes/{node_id}/tasks', { params: { path: { node_id: nodeId }, query: { cursor, status, page_size: 100 } } })), { refetchInterval: readEvery })
   return (
     <div className="flex flex-col gap-3">
       <div className="w-48">

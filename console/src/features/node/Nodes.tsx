@@ -49,6 +49,12 @@ function Scheduling({ node }: { node: Node }) {
   )
 }
 
+/** counts is the nodes that a filter finds, in numbers; those of the whole fleet are read once, whoever asks. */
+function counts(query: ReturnType<typeof countedBy>) {
+  const narrowed = JSON.stringify(query) !== '{}' // what is not set does not count
+  return { queryKey: narrowed ? ['fleet', 'summary', query] : ['fleet', 'summary'], queryFn: () => got(api.GET('/api/v1/admin/fleet', { params: { query } })) }
+}
+
 /** Nodes is the table of all nodes: the control plane filters, sorts and pages. */
 export default function Nodes() {
   const [address, change] = useSearchState()
@@ -56,10 +62,10 @@ export default function Nodes() {
   const may = useMay()
   const counted = useMemo(() => countedBy(address), [address])
   const asked = useMemo(() => askedFor(address), [address])
-  const all = useQuery({ queryKey: ['fleet', 'summary'], queryFn: () => got(api.GET('/api/v1/admin/fleet')) })
-  const summary = useQuery({ queryKey: ['fleet', 'summary', counted], queryFn: () => got(api.GET('/api/v1/admin/fleet', { params: { query: counted } })), placeholderData: (before) => before })
+  const all = useQuery(counts({}))
+  const summary = useQuery({ ...counts(counted), placeholderData: (before) => before })
   // Cards of agents count what the other filters find.
-  const agents = useQuery({ queryKey: ['fleet', 'summary', { ...counted, agent: undefined }], queryFn: () => got(api.GET('/api/v1/admin/fleet', { params: { query: { ...counted, agent: undefined } } })), placeholderData: (before) => before })
+  const agents = useQuery({ ...counts({ ...counted, agent: undefined }), placeholderData: (before) => before })
   // When a node was last heard of is told by no event: it is read now and then.
   const list = usePages(['nodes', 'list', asked], (cursor) => got(api.GET('/api/v1/admin/nodes', { params: { query: { ...asked, page_size: pageSize, cursor } } })), { refetchInterval: 15_000 })
   const total = summary.data && totalOf(summary.data, address)

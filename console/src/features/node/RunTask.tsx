@@ -2,12 +2,14 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useState, type SyntheticEvent } from 'react'
 import { api, asRefusal, got } from '../../api/client'
-import { Button, Facts, Loading } from '../../ui/basics'
+import { Button, Facts, Loading, Note } from '../../ui/basics'
 import { Dialog } from '../../ui/dialog'
-import { SelectField, TextArea } from '../../ui/form'
+import { SelectField, TextArea, TextField } from '../../ui/form'
 import { ProblemNote } from '../../ui/problem'
 import { span } from '../../ui/time'
 import { say } from '../../ui/toast'
+import { typesQuery } from '../agenttask/Tasks'
+import { destroyedBy } from './destroys'
 import { paramsOf, sample } from './params'
 import type { Detail } from './queries'
 
@@ -19,16 +21,18 @@ const classes: Record<string, string> = {
 
 /** RunTask asks a node to do something: the types come from the control plane, parameters are JSON. */
 export function RunTask({ node, onClose }: { node: Detail; onClose: () => void }) {
-  const types = useQuery({ queryKey: ['tasks', 'types'], queryFn: () => got(api.GET('/api/v1/admin/node-task-types')), staleTime: Infinity })
+  const types = useQuery(typesQuery)
   const [type, setType] = useState('')
   const [params, setParams] = useState<string>()
   const [reason, setReason] = useState('')
+  const [typed, setTyped] = useState('')
   const queries = useQueryClient()
   const navigate = useNavigate()
   const offered = (types.data?.items ?? []).filter((t) => t.on_request)
   const chosen = offered.find((t) => t.type === type) ?? offered[0]
   const text = params ?? sample(chosen?.type ?? '')
   const read = paramsOf(text)
+  const harm = destroyedBy(chosen?.type ?? '')
   const running = useMutation({
     mutationFn: () => got(api.POST('/api/v1/admin/nodes/{node_id}/tasks', { params: { path: { node_id: node.node_id } }, body: { type: chosen?.type ?? '', params: read.value, reason: reason.trim() } })),
     onSuccess: (task) => {
@@ -53,6 +57,7 @@ export function RunTask({ node, onClose }: { node: Detail; onClose: () => void }
             onChange={(t) => {
               setType(t)
               setParams(undefined)
+              setTyped('') // what was confirmed was another task
             }}
             options={offered.map((t) => ({ value: t.type, label: `${t.type}: ${t.title}` }))}
           />
@@ -63,12 +68,23 @@ export function RunTask({ node, onClose }: { node: Detail; onClose: () => void }
               ['May take', `${span(chosen.window_seconds)} an attempt, ${chosen.attempts === 1 ? 'one attempt' : `${chosen.attempts} attempts`}`],
             ]}
           />
-          <TextArea label="Parameters (JSON)" mono rows={6} value={text} onChange={setParams} error={read.error ?? (running.error ? asRefusal(running.error).fields.params : undefined)} hint="Empty for a task that takes none. The control plane says which fields are missing or wrong." />
+          <TextArea label="Parameters (JSON)" mono rows={6} value={text} onChange={(p) => {
+              setParams(p)
+              setTyped('')
+            }} error={read.error ?? (running.error ? asRefusal(running.error).fields.params : undefined)} hint="Empty for a task that takes none. The control plane says which fields are missing or wrong." />
           <TextArea label="Reason" required rows={2} value={reason} onChange={setReason} hint="Kept in the audit log, with your name." />
+          {harm && (
+            <>
+              <Note tone="bad" title={node.status === 'active' ? `${node.hostname} is in service: read what this does` : 'Read what this does'}>
+                <p>{harm}</p>
+              </Note>
+              <TextField label={`Type ${node.hostname} to go on`} required value={typed} onChange={setTyped} />
+            </>
+          )}
           {running.error && <ProblemNote error={running.error} />}
           <div className="flex justify-end gap-2">
-            <Button onClick={onClose}>Cancel</Button>
-            <Button type="submit" look="primary" busy={running.isPending} disabled={reason.trim() === '' || !!read.error}>
+            <Button disabled={running.isPending} onClick={onClose}>Cancel</Button>
+            <Button type="submit" look={harm ? 'danger' : 'primary'} busy={running.isPending} disabled={reason.trim() === '' || !!read.error || (harm !== undefined && typed !== node.hostname)}>
               Run it
             </Button>
           </div>

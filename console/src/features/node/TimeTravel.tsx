@@ -7,7 +7,7 @@ import { after, before } from './timeline'
 import { beginning, inputOf, momentOf, positionOf, steps, typed } from './travel'
 
 /** TimeTravel chooses the moment that the page shows the node at, and says clearly that it is not now. */
-export function TimeTravel({ node, at, loading, onTravel }: { node: Detail; at: string; loading: boolean; onTravel: (to: string | undefined) => void }) {
+export function TimeTravel({ node, at, known, loading, onTravel }: { node: Detail; at: string; /** Whether there is anything to show of it then. */ known: boolean; loading: boolean; onTravel: (to: string | undefined) => void }) {
   const now = useNow()
   const history = useHistory(node.node_id)
   const from = beginning(node.created_at)
@@ -23,8 +23,8 @@ export function TimeTravel({ node, at, loading, onTravel }: { node: Detail; at: 
             This is the past: {exact(at)} {loading && <Spinner />}
           </p>
           <p className="text-sm">
-            The node as it was known then. Nothing can be changed here.
-            {cause && <> The last change before: {cause.cause || cause.kind.replaceAll('_', ' ')}.</>}
+            {known || loading ? 'The node as it was known then. Nothing can be changed here.' : 'Nothing is known of the node at that moment. Choose another one.'}
+            {known && cause && <> The last change before: {cause.cause || cause.kind.replaceAll('_', ' ')}.</>}
           </p>
         </div>
         <Button look="primary" onClick={() => onTravel(undefined)}>

@@ -42,4 +42,9 @@ describe('askedAt', () => {
     expect(askedAt('yesterday')).toBeUndefined()
     expect(askedAt(undefined)).toBeUndefined()
   })
+
+  it('does not take the future for the past', () => {
+    expect(askedAt('2026-03-01T00:00:01Z', from)).toBeUndefined()
+    expect(askedAt('2026-03-01T00:00:00Z', from)).toBe('2026-03-01T00:00:00Z')
+  })
 })

@@ -33,7 +33,7 @@ export function typed(text: string): number | undefined {
   return Number.isNaN(at) ? undefined : at
 }
 
-/** askedAt is the moment that the address asks for; undefined: now. */
-export function askedAt(text: string | undefined): string | undefined {
-  return text && !Number.isNaN(Date.parse(text)) ? text : undefined
+/** askedAt is the moment of the past that the address asks for; undefined: now, also for what is yet to come. */
+export function askedAt(text: string | undefined, now = Date.now()): string | undefined {
+  return text && Date.parse(text) <= now ? text : undefined
 }

@@ -1,19 +1,20 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
-import { useCallback, useEffect, useState } from 'react'
+import { useCallback, useEffect, useState, type ReactNode } from 'react'
 import { api, got } from '../../api/client'
 import { useParam, useSearchState } from '../../app/location'
 import { useMay } from '../../app/session'
 import { Badge, Button, Card, Empty, Facts, Loading, Note, Page, TextLink } from '../../ui/basics'
 import { ReasonDialog } from '../../ui/dialog'
 import { CheckField } from '../../ui/form'
-import { ProblemNote } from '../../ui/problem'
 import { When } from '../../ui/time'
 import { say } from '../../ui/toast'
+import { batchTone } from '../job/batchtone'
 import { BatchHeader } from '../job/BatchHeader'
 import { useBoard } from '../job/board'
-import { JobBoard } from '../job/JobBoard'
+import { BoardReading, JobBoard } from '../job/JobBoard'
 import { useProfiles, useSites } from '../job/lookups'
 import { largestPage } from '../../api/readall'
+import { Outdated } from '../job/Outdated'
 import { StageLegend } from '../job/StageBar'
 import { Who } from '../job/Who'
 import { useStages, type Onboarding, type OnboardingBatch } from './onboarding'
@@ -27,19 +28,13 @@ export default function BatchBoard() {
   const batchId = useParam('batchId')
   const batch = useQuery({ queryKey: ['onboarding-batches', batchId], queryFn: () => got(api.GET('/api/v1/admin/onboarding-batches/{batch_id}', { params: { path: { batch_id: batchId } } })) })
   const back = <TextLink to="/onboardings">Onboarding</TextLink>
-  if (batch.error) {
-    return (
-      <Page title="Batch" back={back}>
-        <ProblemNote error={batch.error} onRetry={() => void batch.refetch()} />
-      </Page>
-    )
-  }
-  if (!batch.data) return <Page title="Batch" back={back}><Loading what="the batch" /></Page>
+  const problem = <Outdated of={batch} />
+  if (!batch.data) return <Page title="Batch" back={back}>{batch.error ? problem : <Loading what="the batch" />}</Page>
   // The board follows one batch: another one is another board.
-  return <Board key={batchId} batch={batch.data} />
+  return <Board key={batchId} batch={batch.data} problem={problem} />
 }
 
-function Board({ batch }: { batch: OnboardingBatch }) {
+function Board({ batch, problem }: { batch: OnboardingBatch; problem: ReactNode }) {
   const [search, setSearch] = useSearchState()
   const stages = useStages(batch.site_id)
   const read = useCallback((cursor: string | undefined) => got(api.GET('/api/v1/admin/onboardings', { params: { query: { batch_id: batch.batch_id, cursor, page_size: largestPage } } })), [batch.batch_id])
@@ -49,13 +44,14 @@ function Board({ batch }: { batch: OnboardingBatch }) {
   useEffect(() => store.show({ status, parkedFirst }), [store, status, parkedFirst])
   return (
     <Page title={<Title batch={batch} />} back={<TextLink to="/onboardings">Onboarding</TextLink>} lead={<>asked for <When at={batch.requested_at} /></>} actions={<BatchActions batch={batch} />}>
+      {problem}
       <BatchNotes batch={batch} onShowParked={() => setSearch({ status: 'failed' })} />
       <BatchHeader store={store} stages={stages} total={batch.total} status={status} onStatus={(s) => setSearch({ status: s })} />
       <div className="flex flex-wrap items-center justify-between gap-3">
         <CheckField label="Parked on top" value={parkedFirst} onChange={(on) => setSearch({ parked: on ? 'first' : '' })} />
         <StageLegend />
       </div>
-      {query.error && <ProblemNote error={query.error} onRetry={() => void query.refetch()} />}
+      <BoardReading of={query} />
       {query.isPending ? (
         <Loading what="the machines" />
       ) : (
@@ -67,10 +63,9 @@ function Board({ batch }: { batch: OnboardingBatch }) {
 }
 
 function Title({ batch }: { batch: OnboardingBatch }) {
-  const tone = batch.state === 'running' ? 'info' : batch.state === 'paused' ? 'warn' : batch.failed > 0 ? 'bad' : batch.state === 'cancelled' ? 'idle' : 'ok'
   return (
     <>
-      Batch of {batch.total} {batch.total === 1 ? 'machine' : 'machines'} <Badge tone={tone}>{batch.state}</Badge>
+      Batch of {batch.total} {batch.total === 1 ? 'machine' : 'machines'} <Badge tone={batchTone(batch.state, batch.failed)}>{batch.state}</Badge>
     </>
   )
 }
@@ -106,7 +101,8 @@ function BatchActions({ batch }: { batch: OnboardingBatch }) {
   const queries = useQueryClient()
   const [step, setStep] = useState<Step>()
   const over = batch.state === 'settled' || batch.state === 'cancelled'
-  if (!may('onboarding:manage') || over) return null
+  // Who is asked why goes on being asked: the control plane says that it is over.
+  if (!may('onboarding:manage') || (over && !step)) return null
   const take = (s: Step, reason: string) => {
     const asked = { params: { path: { batch_id: batch.batch_id } }, body: { reason } }
     if (s === 'pause') return got(api.POST('/api/v1/admin/onboarding-batches/{batch_id}/pause', asked))
@@ -120,14 +116,14 @@ function BatchActions({ batch }: { batch: OnboardingBatch }) {
   }
   return (
     <>
-      {batch.paused_at ? (
+      {over ? null : batch.paused_at ? (
         <Button look="primary" onClick={() => setStep('resume')}>
           Resume …
         </Button>
       ) : (
         <Button onClick={() => setStep('pause')}>Pause …</Button>
       )}
-      <Button onClick={() => setStep('cancel')}>Cancel …</Button>
+      {!over && <Button onClick={() => setStep('cancel')}>Cancel …</Button>}
       {step && (
         <ReasonDialog title={`${stepWords[step].does}: ${batch.total} machines`} does={stepWords[step].does} danger={step === 'cancel'} act={(reason) => take(step, reason)} onDone={() => done(step)} onClose={() => setStep(undefined)}>
           <p>{stepWords[step].text}</p>

@@ -1,7 +1,7 @@
 import { useRef, useState, type DragEvent } from 'react'
 import { Badge, Button, Note } from '../../ui/basics'
 import { Table, type Column } from '../../ui/table'
-import { asText, mostMachines, type MachineRow, type Parsed } from './machines'
+import { asText, mostMachines, placeOf, plainLines, withoutLine, type MachineRow, type Parsed } from './machines'
 
 type Props = { text: string; onText: (text: string) => void; parsed: Parsed; blocked: Map<string, string[]>; looked: boolean }
 
@@ -15,19 +15,17 @@ export function MachineRows({ text, onText, parsed, blocked, looked }: Props) {
     if (!file) return
     if (file.size > largestFile) return setRefused(`${file.name} is too large for a list of machines: ${mostMachines} rows at most.`)
     setRefused('')
-    onText(await file.text())
+    onText(plainLines(await file.text()))
   }
   const drop = (e: DragEvent) => {
     e.preventDefault()
     void take(e.dataTransfer.files[0])
   }
   const goTo = (line: number) => {
-    const lines = text.split('\n')
-    const from = lines.slice(0, line - 1).reduce((n, l) => n + l.length + 1, 0)
     area.current?.focus()
-    area.current?.setSelectionRange(from, from + (lines[line - 1]?.length ?? 0))
+    area.current?.setSelectionRange(...placeOf(text, line))
   }
-  const remove = (line: number) => onText(text.split('\n').filter((_, i) => i !== line - 1).join('\n'))
+  const remove = (line: number) => onText(withoutLine(text, line))
   return (
     <div className="flex flex-col gap-3">
       <div className="flex flex-wrap items-end justify-between gap-2">

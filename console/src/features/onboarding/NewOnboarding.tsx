@@ -10,6 +10,7 @@ import { ProblemNote } from '../../ui/problem'
 import { say } from '../../ui/toast'
 import { sameAddress } from '../lab/lab'
 import { useProfiles, useSites, useSkus } from '../job/lookups'
+import { useTypedFor } from '../job/typed'
 import { MachineRows } from './MachineRows'
 import { asText, parseMachines, type Machine } from './machines'
 import { blocked } from './preflight'
@@ -23,29 +24,35 @@ const back = <TextLink to="/onboardings">Onboarding</TextLink>
 /** NewOnboarding asks for one machine or a thousand in the same form: nothing is started before it was checked. */
 export default function NewOnboarding() {
   const may = useMay()
-  const { sites, ready, error } = useSites()
+  const { sites, ready, error, retry } = useSites()
+  const usable = sites.some((s) => s.status === 'active')
+  const [begun, setBegun] = useState(false)
+  // Who has begun to fill in the form keeps it, whatever becomes of the sites meanwhile.
+  if (usable && !begun) setBegun(true)
   if (!may('onboarding:manage')) return <Page title="Onboard machines" back={back}><Empty title="You may look, but not onboard">Ask somebody with the permission onboarding:manage.</Empty></Page>
-  if (error) return <Page title="Onboard machines" back={back}><ProblemNote error={error} /></Page>
+  if (begun) return <Form sites={sites} error={error} />
+  if (error) return <Page title="Onboard machines" back={back}><ProblemNote error={error} onRetry={retry} /></Page>
   if (!ready) return <Page title="Onboard machines" back={back}><Loading what="sites" /></Page>
-  const usable = sites.filter((s) => s.status === 'active')
-  if (usable.length === 0) {
-    return (
-      <Page title="Onboard machines" back={back}>
-        <Empty title="First there must be a site" action={<LinkButton to="/sites" look="primary">To the sites</LinkButton>}>
-          A site is a data centre with its MAAS: it has the machines and the credentials that onboarding needs.
-        </Empty>
-      </Page>
-    )
-  }
-  return <Form sites={usable} />
+  return (
+    <Page title="Onboard machines" back={back}>
+      <Empty title="First there must be a site" action={<LinkButton to="/sites" look="primary">To the sites</LinkButton>}>
+        A site is a data centre with its MAAS: it has the machines and the credentials that onboarding needs.
+      </Empty>
+    </Page>
+  )
 }
 
 type Site = Schemas['SiteView']
 
-function Form({ sites }: { sites: Site[] }) {
+function Form({ sites: all, error }: { sites: Site[]; error: unknown }) {
   const [search] = useSearchState()
-  const { skus } = useSkus()
-  const [site, setSite] = useState(() => sites.find((s) => s.site_id === search.site)?.site_id ?? sites[0]?.site_id ?? '')
+  const { skus, ready: skusRead, error: skusError } = useSkus()
+  const [site, setSite] = useState(() => {
+    const active = all.filter((s) => s.status === 'active')
+    return (active.find((s) => s.site_id === search.site) ?? active[0])?.site_id ?? ''
+  })
+  // One that was chosen and is disabled now still says so, instead of turning into another one.
+  const sites = useMemo(() => all.filter((s) => s.status === 'active' || s.site_id === site), [all, site])
   const { profiles } = useProfiles(site)
   const [profile, setProfile] = useState('')
   const [sku, setSku] = useState('')
@@ -75,6 +82,8 @@ function Form({ sites }: { sites: Site[] }) {
 
   return (
     <Page title="Onboard machines" back={back} lead="Bare servers become nodes: each is found in MAAS, commissioned, deployed, and its agent enrolls. Everything is checked before anything is started.">
+      {error !== null && <ProblemNote error={error} />}
+      {skusError && <ProblemNote error={skusError} />}
       {lab.error && <ProblemNote error={lab.error} />}
       {lab.noLab && <Note tone="warn" title="There is no lab beside this control plane">Name the machines yourself.</Note>}
       <Card title="1. Where, and what they are">
@@ -87,11 +96,11 @@ function Form({ sites }: { sites: Site[] }) {
               setSite(s)
               setProfile('')
             }}
-            options={sites.map((s) => ({ value: s.site_id, label: `${s.name} (${s.region_code})` }))}
+            options={sites.map((s) => ({ value: s.site_id, label: `${s.name} (${s.region_code})${s.status === 'active' ? '' : ', disabled'}` }))}
             hint="Its MAAS has, or is to have, the machines."
           />
           <SelectField label="Profile" required value={chosenProfile} onChange={setProfile} options={profiles.map((p) => ({ value: p.profile_id, label: p.name }))} hint={policy ? `Deploys ${policy.distro_series}, ${policy.architecture}.` : 'The policies that hold: image, time limits, network.'} />
-          <SelectField label="SKU" required value={chosenSku} onChange={setSku} options={active.map((s) => ({ value: s.sku_id, label: `${s.sku_id}: ${s.gpus_total} × ${s.gpu_model}` }))} hint={active.length === 0 ? 'There is no SKU yet: create one first.' : 'Which kind of machine all of them are.'} />
+          <SelectField label="SKU" required value={chosenSku} onChange={setSku} options={active.map((s) => ({ value: s.sku_id, label: `${s.sku_id}: ${s.gpus_total} × ${s.gpu_model}` }))} hint={active.length === 0 && skusRead && !skusError ? 'There is no SKU yet: create one first.' : 'Which kind of machine all of them are.'} />
         </div>
         {its && policy && (
           <p className="mt-3 text-sm text-muted">
@@ -107,7 +116,7 @@ function Form({ sites }: { sites: Site[] }) {
 type StepsProps = { asked: Asked; well: boolean; text: string; setText: (t: string) => void; parsed: ReturnType<typeof parseMachines>; wipe: boolean; setWipe: (w: boolean) => void }
 
 function Steps({ asked, well, text, setText, parsed, wipe, setWipe }: StepsProps) {
-  const [typed, setTyped] = useState('')
+  const [typed, setTyped] = useTypedFor(JSON.stringify([asked.site_id, asked.nodes]))
   const look = useMutation({ mutationFn: async (a: Asked) => ({ of: JSON.stringify(a), ...(await got(api.POST('/api/v1/admin/onboardings/preflight', { body: a }))) }) })
   const hostnames = useMemo(() => new Set(asked.nodes.map((n) => n.hostname)), [asked.nodes])
   const outdated = look.data !== undefined && look.data.of !== JSON.stringify(asked)

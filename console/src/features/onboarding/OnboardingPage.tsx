@@ -3,14 +3,14 @@ import type { ReactNode } from 'react'
 import { api, got, type Schemas } from '../../api/client'
 import { useParam } from '../../app/location'
 import { useMay } from '../../app/session'
-import { Badge, Card, Code, Facts, Loading, Page, State, TextLink } from '../../ui/basics'
-import { ProblemNote } from '../../ui/problem'
+import { Card, Code, Facts, Loading, Page, State, TextLink } from '../../ui/basics'
 import { When } from '../../ui/time'
 import { Diagnostics, Explanation, Observed, WorkflowLink } from '../job/Explanation'
 import { whileItLasts } from '../job/job'
 import { Ledger } from '../job/Ledger'
 import { useProfiles, useSites } from '../job/lookups'
 import { largestPage, readAll } from '../../api/readall'
+import { Outdated } from '../job/Outdated'
 import { RecoveryActions } from '../job/RecoveryActions'
 import { Standing } from '../job/Standing'
 import { Timeline } from '../job/Timeline'
@@ -26,18 +26,12 @@ export default function OnboardingPage() {
   const detail = useQuery({ queryKey: ['onboardings', id], queryFn: () => got(api.GET('/api/v1/admin/onboardings/{onboarding_id}', { params: { path } })), refetchInterval: whileItLasts })
   const events = useQuery({ queryKey: ['onboardings', id, 'events'], queryFn: () => readAll((cursor) => got(api.GET('/api/v1/admin/onboardings/{onboarding_id}/events', { params: { path, query: { cursor, page_size: largestPage } } }))) })
   const back = <TextLink to="/onboardings">Onboarding</TextLink>
-  if (detail.error) {
-    return (
-      <Page title="Onboarding" back={back}>
-        <ProblemNote error={detail.error} onRetry={() => void detail.refetch()} />
-      </Page>
-    )
-  }
-  if (!detail.data) return <Page title="Onboarding" back={back}><Loading what="the onboarding" /></Page>
-  return <Shown of={detail.data} events={events.data?.rows ?? detail.data.events} />
+  const problem = <Outdated of={detail.error ? detail : events} />
+  if (!detail.data) return <Page title="Onboarding" back={back}>{detail.error ? problem : <Loading what="the onboarding" />}</Page>
+  return <Shown of={detail.data} events={events.data?.rows ?? detail.data.events} problem={problem} />
 }
 
-function Shown({ of, events }: { of: Detail; events: Detail['events'] }) {
+function Shown({ of, events, problem }: { of: Detail; events: Detail['events']; problem: ReactNode }) {
   const may = useMay()
   const queries = useQueryClient()
   const stages = useStages(of.site_id)
@@ -54,10 +48,11 @@ function Shown({ of, events }: { of: Detail; events: Detail['events'] }) {
   )
   return (
     <Page title={<>{of.hostname} <State of="job" is={of.status} /></>} back={back}>
+      {problem}
       <Standing of={of} stages={stages} />
       <div className="grid gap-4 xl:grid-cols-[minmax(0,3fr)_minmax(0,2fr)]">
         <div className="flex min-w-0 flex-col gap-4">
-          <Explanation of={of.explanation} failure={of.failure} />
+          <Explanation of={of.explanation} failure={of.failure} seenAt={of.observed.at} />
           <RecoveryActions
             actions={of.explanation.actions}
             recommended={of.recommended_action}
@@ -92,7 +87,7 @@ function About({ of }: { of: Detail }) {
     ['BMC', <Code key="bmc">{of.ipmi_ip}</Code>],
     ['PXE interface', of.pxe_mac && <Code key="mac">{of.pxe_mac}</Code>],
     ['Machine in MAAS', of.maas_system_id && <Code key="system">{of.maas_system_id}</Code>],
-    ['Disks', of.initialize_disks ? <Badge key="disks" tone="bad">all but the root disk are formatted at the first boot</Badge> : 'only the root disk is touched'],
+    ['Disks', of.initialize_disks ? <span key="disks" className="font-medium text-bad">all but the root disk are formatted at the first boot</span> : 'only the root disk is touched'],
     ['Adopted', of.adopted ? 'a state that was brought about outside was adopted' : ''],
     ['Asked for', <When key="asked" at={of.requested_at} exactly />],
     ['Asked for by', <Who key="who" id={of.requested_by} />],

@@ -1,19 +1,20 @@
 import { useNavigate } from '@tanstack/react-router'
-import type { ReactNode } from 'react'
+import { useCallback, type ReactNode } from 'react'
 import { api, got } from '../../api/client'
 import { usePages } from '../../api/pages'
 import { useSearchState } from '../../app/location'
 import { useMay } from '../../app/session'
 import { Badge, Empty, LinkButton, Loading, Page, State, TextLink } from '../../ui/basics'
-import { SelectField, TextField } from '../../ui/form'
-import { ProblemNote } from '../../ui/problem'
+import { SelectField } from '../../ui/form'
 import { Table, type Column } from '../../ui/table'
 import { When } from '../../ui/time'
-import type { Tone } from '../../ui/tone'
+import { FilterText } from '../audit/FilterText'
+import { batchTone } from '../job/batchtone'
 import { BatchProgress } from '../job/BatchProgress'
 import { Spent, StageName } from '../job/JobBoard'
 import { actionTitle, statusChoices, type Stage } from '../job/job'
 import { useSites } from '../job/lookups'
+import { Outdated, outdatedOf } from '../job/Outdated'
 import { Section } from '../job/Section'
 import { StageBar } from '../job/StageBar'
 import { useStages, type Onboarding, type OnboardingBatch } from './onboarding'
@@ -21,6 +22,7 @@ import { useStages, type Onboarding, type OnboardingBatch } from './onboarding'
 /** Onboardings is all work that turns machines into nodes: what waits for somebody first. */
 export default function Onboardings() {
   const [search, setSearch] = useSearchState()
+  const find = useCallback((hostname: string) => setSearch({ hostname }), [setSearch])
   const may = useMay()
   const { sites } = useSites()
   const filtered = !!(search.status || search.site || search.hostname)
@@ -32,19 +34,14 @@ export default function Onboardings() {
       Onboard machines
     </LinkButton>
   )
-  if (all.error) {
-    return (
-      <Page title="Onboarding" actions={start}>
-        <ProblemNote error={all.error} onRetry={all.retry} />
-      </Page>
-    )
-  }
   if (all.loading) return <Page title="Onboarding"><Loading what="onboardings" /></Page>
-  if (!filtered && all.rows.length === 0) return <NothingYet start={start} sites={sites.length} />
+  if (!filtered && all.rows.length === 0 && !all.error) return <NothingYet start={start} sites={sites.length} />
+  const unread = all.error !== null && all.rows.length === 0
   return (
     <Page title="Onboarding" lead="Machines on their way to becoming nodes." actions={start}>
+      <Outdated of={outdatedOf(all, parked, batches)} />
       <div className="grid gap-3 sm:grid-cols-3 lg:max-w-3xl">
-        <TextField label="Machine" type="search" placeholder="name begins with" value={search.hostname ?? ''} onChange={(hostname) => setSearch({ hostname })} />
+        <FilterText label="Machine" placeholder="name begins with" value={search.hostname ?? ''} onChange={find} />
         <SelectField label="Status" value={search.status ?? ''} onChange={(status) => setSearch({ status })} options={statusChoices} />
         <SelectField label="Site" value={search.site ?? ''} onChange={(site) => setSearch({ site })} options={[{ value: '', label: 'Any site' }, ...sites.map((s) => ({ value: s.site_id, label: s.name }))]} />
       </div>
@@ -58,9 +55,11 @@ export default function Onboardings() {
           <BatchTable rows={batches.rows} more={batches.more} siteName={(id) => sites.find((s) => s.site_id === id)?.name ?? id} />
         </Section>
       )}
-      <Section title={filtered ? 'What fits' : 'All, newest first'} count={all.rows.length} more={all.hasMore}>
-        <OnboardingTable label="Onboardings" pages={all} empty={<Empty title="Nothing fits">Choose another status or site, or a shorter beginning of the name.</Empty>} />
-      </Section>
+      {!unread && (
+        <Section title={filtered ? 'What fits' : 'All, newest first'} count={all.rows.length} more={all.hasMore}>
+          <OnboardingTable label="Onboardings" pages={all} empty={<Empty title="Nothing fits">Choose another status or site, or a shorter beginning of the name.</Empty>} />
+        </Section>
+      )}
     </Page>
   )
 }
@@ -138,13 +137,11 @@ function parkedColumns(stages: Stage[]): Column<Onboarding>[] {
   ]
 }
 
-const batchTones: Record<OnboardingBatch['state'], Tone> = { running: 'info', paused: 'warn', cancelled: 'idle', settled: 'ok' }
-
 function BatchTable({ rows, more, siteName }: { rows: OnboardingBatch[]; more?: () => void; siteName: (id: string) => string }) {
   const navigate = useNavigate()
   const columns: Column<OnboardingBatch>[] = [
     { key: 'asked', title: 'Batch', width: 'minmax(8rem, 1fr)', cell: (b) => <TextLink to={`/onboarding-batches/${b.batch_id}`}><When at={b.requested_at} /></TextLink> },
-    { key: 'state', title: 'State', width: '7rem', cell: (b) => <Badge tone={b.state === 'settled' && b.failed > 0 ? 'bad' : batchTones[b.state]}>{b.state}</Badge> },
+    { key: 'state', title: 'State', width: '7rem', cell: (b) => <Badge tone={batchTone(b.state, b.failed)}>{b.state}</Badge> },
     { key: 'progress', title: 'Progress', width: 'minmax(9rem, 1.5fr)', cell: (b) => <BatchProgress total={b.total} succeeded={b.succeeded} failed={b.failed} /> },
     { key: 'running', title: 'Running', width: '5.5rem', align: 'right', cell: (b) => b.counts.running + b.counts.compensating },
     { key: 'pending', title: 'Pending', width: '5.5rem', align: 'right', cell: (b) => b.counts.pending },

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { asText, mostMachines, normalAddress, parseMachines } from './machines'
+import { asText, mostMachines, normalAddress, parseMachines, placeOf, plainLines, withoutLine } from './machines'
 
 const problemsOf = (text: string) => {
   const { rows, problems } = parseMachines(text)
@@ -66,4 +66,15 @@ it.each([
   ['host', undefined],
 ])('normalAddress(%s)', (text, expected) => {
   expect(normalAddress(text)).toBe(expected)
+})
+
+it.each([
+  ['of Windows', '\r\n'],
+  ['of old files', '\r'],
+  ['of everything else', '\n'],
+])('finds and removes lines whatever ends them: %s', (_, end) => {
+  const text = plainLines(['a,10.0.0.1', 'b,10.0.0.2', 'c,10.0.0.3', ''].join(end))
+  const line = parseMachines(text).rows[1]?.line ?? 0
+  expect(text.slice(...placeOf(text, line))).toBe('b,10.0.0.2')
+  expect(withoutLine(text, line)).toBe('a,10.0.0.1\nc,10.0.0.3\n')
 })

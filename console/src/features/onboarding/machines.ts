@@ -140,3 +140,20 @@ function isReachable(address: string): boolean {
 export function asText(machines: Machine[]): string {
   return ['hostname,ipmi_ip', ...machines.map((m) => `${m.hostname},${m.ipmi_ip}`)].join('\n')
 }
+
+/** plainLines is text with one kind of line end, which is how the browser counts characters of what it shows. */
+export function plainLines(text: string): string {
+  return text.replace(/\r\n?/g, '\n')
+}
+
+/** placeOf is where a line, counted from 1, begins and ends in plain text. */
+export function placeOf(text: string, line: number): [from: number, to: number] {
+  const lines = text.split('\n')
+  const from = lines.slice(0, line - 1).reduce((n, l) => n + l.length + 1, 0)
+  return [from, from + (lines[line - 1]?.length ?? 0)]
+}
+
+/** withoutLine is plain text without a line, counted from 1. */
+export function withoutLine(text: string, line: number): string {
+  return text.split('\n').filter((_, i) => i !== line - 1).join('\n')
+}

@@ -14,10 +14,13 @@ export type FromLab = { siteUrl: string; sku: string; machines: Machine[] }
 export function useLabMachines(count: number, fill: (from: FromLab) => void) {
   const wanted = count > 0
   const lab = useQuery({ ...labQuery, enabled: wanted })
-  const machines = useQuery({ ...machinesQuery, enabled: wanted, refetchInterval: false })
+  const machines = useQuery({ ...machinesQuery, enabled: wanted, refetchInterval: false, refetchOnMount: 'always' })
   const taken = useQuery({
-    queryKey: ['onboardings', 'taken-names'],
+    // Needed once: no event has it read again.
+    queryKey: ['lab', 'taken-names'],
     enabled: wanted,
+    gcTime: 0,
+    refetchOnMount: 'always',
     queryFn: async () => {
       const [nodes, open] = await Promise.all([
         readAll((cursor) => got(api.GET('/api/v1/admin/nodes', { params: { query: { cursor, page_size: largestPage } } }))),
@@ -26,13 +29,15 @@ export function useLabMachines(count: number, fill: (from: FromLab) => void) {
       return [...nodes.rows, ...open.rows].map((n) => n.hostname)
     },
   })
+  const fresh = machines.isFetchedAfterMount && taken.isFetchedAfterMount
   const filled = useRef(false)
   useEffect(() => {
-    if (filled.current || !lab.data || !machines.data || !taken.data) return
+    // What another page read some time ago may be in use by now.
+    if (filled.current || !fresh || !lab.data || !machines.data || !taken.data) return
     filled.current = true
     const used = new Set(taken.data)
     const free = freeMachines(machines.data).filter((m) => !used.has(m.hostname))
     fill({ siteUrl: lab.data.maas_url, sku: lab.data.sku, machines: free.slice(0, count).map((m) => ({ hostname: m.hostname, ipmi_ip: m.bmc })) })
-  }, [lab.data, machines.data, taken.data, count, fill])
+  }, [fresh, lab.data, machines.data, taken.data, count, fill])
   return { error: lab.error ?? machines.error ?? taken.error, noLab: wanted && lab.data === null }
 }

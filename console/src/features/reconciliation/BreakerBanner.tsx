@@ -1,13 +1,14 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
-import { api, got } from '../../api/client'
+import { api, got, Refusal } from '../../api/client'
 import { useMay } from '../../app/session'
 import { Button, Note, TextLink } from '../../ui/basics'
 import { ReasonDialog } from '../../ui/dialog'
 import { When } from '../../ui/time'
 import { say } from '../../ui/toast'
+import { otherThanSeen } from './breaker'
 import type { SiteOverview } from './findings'
-import { useStatus } from './reading'
+import { statusQuery, useStatus } from './reading'
 
 type Decision = 'confirm' | 'dismiss'
 
@@ -18,19 +19,21 @@ type Decision = 'confirm' | 'dismiss'
 export function BreakerBanner() {
   const may = useMay()
   const status = useStatus(may('reconciliation:read'))
+  // What was seen when the question was asked: it stands while others decide or nodes come and go.
+  const [asked, setAsked] = useState<{ site: SiteOverview; decision: Decision }>()
   const open = (status.data?.sites ?? []).filter((s) => s.breaker)
   return (
     <>
       {open.map((site) => (
-        <OpenBreaker key={site.site_id} site={site} />
+        <OpenBreaker key={site.site_id} site={site} asOf={status.error ? status.dataUpdatedAt : undefined} onDecide={(decision) => setAsked({ site, decision })} />
       ))}
+      {asked && <Decide site={asked.site} decision={asked.decision} onClose={() => setAsked(undefined)} />}
     </>
   )
 }
 
-function OpenBreaker({ site }: { site: SiteOverview }) {
+function OpenBreaker({ site, asOf, onDecide }: { site: SiteOverview; /** When it was last read, where it could not be read since. */ asOf?: number; onDecide: (decision: Decision) => void }) {
   const may = useMay()
-  const [deciding, setDeciding] = useState<Decision>()
   const { breaker } = site
   if (!breaker) return null
   const count = breaker.nodes.length
@@ -43,10 +46,10 @@ function OpenBreaker({ site }: { site: SiteOverview }) {
         may('reconciliation:manage') &&
         !decided && (
           <>
-            <Button look="danger" onClick={() => setDeciding('confirm')}>
+            <Button look="danger" onClick={() => onDecide('confirm')}>
               Confirm …
             </Button>
-            <Button onClick={() => setDeciding('dismiss')}>Dismiss …</Button>
+            <Button onClick={() => onDecide('dismiss')}>Dismiss …</Button>
           </>
         )
       }
@@ -60,7 +63,11 @@ function OpenBreaker({ site }: { site: SiteOverview }) {
         </p>
       )}
       <HeldBack nodes={breaker.nodes} />
-      {deciding && <Decide site={site} decision={deciding} onClose={() => setDeciding(undefined)} />}
+      {asOf !== undefined && (
+        <p className="mt-1">
+          As of <When at={new Date(asOf).toISOString()} />: it could not be read since.
+        </p>
+      )}
     </Note>
   )
 }
@@ -99,7 +106,13 @@ function Decide({ site, decision, onClose }: { site: SiteOverview; decision: Dec
       title={confirming ? `Quarantine ${count} nodes of ${site.name}` : `Dismiss the breaker of ${site.name}`}
       does={confirming ? `Quarantine ${count} nodes` : 'Dismiss'}
       danger={confirming}
-      act={(reason) => got(api.POST('/api/v1/admin/reconciliation/sites/{site_id}/breaker', { params: { path: { site_id: site.site_id } }, body: { decision, reason } }))}
+      act={async (reason) => {
+        // The control plane is told the decision, not the nodes: whoever decides has seen those that it is about.
+        const now = await statusQuery.queryFn()
+        const problem = otherThanSeen(site, now.sites.find((s) => s.site_id === site.site_id))
+        if (problem) throw new Refusal(problem)
+        return got(api.POST('/api/v1/admin/reconciliation/sites/{site_id}/breaker', { params: { path: { site_id: site.site_id } }, body: { decision, reason } }))
+      }}
       onDone={() => {
         say(confirming ? `The nodes of ${site.name} are being quarantined.` : `The breaker of ${site.name} is closed.`)
         void queries.invalidateQueries({ queryKey: ['drift'] })

@@ -45,21 +45,29 @@ export function DriftedNodes({ site, severity, type, repeated }: { site?: string
   if (pages.loading) return <Loading what="nodes" />
   const filtered = site ?? severity ?? type ?? repeated
   return (
-    <Table
-      label="Nodes that drifted"
-      columns={columns}
-      rows={pages.rows}
-      rowKey={(n) => n.node_id}
-      onOpen={(n) => void navigate({ to: `/drift/${n.node_id}` })}
-      more={pages.more}
-      stale={pages.stale}
-      empty={
-        filtered ? (
-          <Empty title="No node fits these filters">Take a filter away to see more.</Empty>
-        ) : (
-          <Empty title="Every node is as it should be">When MAAS, an agent and the inventory disagree about a node, it is listed here with what happened and what to do.</Empty>
-        )
-      }
-    />
+    <>
+      {pages.error && <ProblemNote error={pages.error} onRetry={pages.retry} />}
+      <Table
+        label="Nodes that drifted"
+        columns={columns}
+        rows={pages.rows}
+        rowKey={(n) => n.node_id}
+        onOpen={(n) => void navigate({ to: `/drift/${n.node_id}` })}
+        more={pages.more}
+        stale={pages.stale}
+        empty={
+          filtered ? (
+            <Empty title="No node fits these filters">Take a filter away to see more.</Empty>
+          ) : (
+            <Empty title="Every node is as it should be">When MAAS, an agent and the inventory disagree about a node, it is listed here with what happened and what to do.</Empty>
+          )
+        }
+      />
+      {pages.readAt > 0 && (
+        <p className="text-xs text-muted">
+          As of <When at={new Date(pages.readAt).toISOString()} />
+        </p>
+      )}
+    </>
   )
 }

@@ -48,7 +48,7 @@ function OfSeverity({ severity, filter, folded }: { severity: Severity; filter: 
           </Button>
         )}
       </h2>
-      {pages.error && rows.length === 0 && <ProblemNote error={pages.error} onRetry={pages.retry} />}
+      {pages.error && <ProblemNote error={pages.error} onRetry={pages.retry} />}
       {pages.loading && <Loading what="findings" />}
       {empty && <Empty title="No critical finding">Nothing calls for you at once.</Empty>}
       {open && (

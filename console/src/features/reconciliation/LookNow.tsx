@@ -35,7 +35,7 @@ export function LookNow({ site, onClose }: { site: { site_id: string; name: stri
           <TextField label="Reason" value={reason} onChange={setReason} hint="Kept in the audit log. May be left out." />
           {asking.error && <ProblemNote error={asking.error} />}
           <div className="flex justify-end gap-2">
-            <Button onClick={onClose}>Cancel</Button>
+            <Button disabled={asking.isPending} onClick={onClose}>Cancel</Button>
             <Button type="submit" look="primary" busy={asking.isPending}>
               {dryRun ? 'Look, and do nothing' : 'Look now'}
             </Button>
@@ -48,18 +48,18 @@ export function LookNow({ site, onClose }: { site: { site_id: string; name: stri
 
 function Followed({ runId, onClose }: { runId: string; onClose: () => void }) {
   const run = useRun(runId)
-  if (run.error) return <ProblemNote error={run.error} onRetry={() => void run.refetch()} />
-  if (!run.data) return <Loading what="the run" />
   return (
     <div className="flex flex-col gap-4">
-      {!run.data.ended_at && (
+      {run.error && <ProblemNote error={run.error} onRetry={() => void run.refetch()} />}
+      {run.isPending && <Loading what="the run" />}
+      {run.data && !run.data.ended_at && (
         <Note title={run.data.began_at ? 'Looking' : 'Waiting to begin'}>
           <p>
             For <Elapsed from={run.data.requested_at} />. It goes on when you close this; find it again under Runs.
           </p>
         </Note>
       )}
-      {run.data.ended_at && <RunReport run={run.data} />}
+      {run.data?.ended_at && <RunReport run={run.data} />}
       <div className="flex justify-end">
         <Button onClick={onClose}>Close</Button>
       </div>

@@ -56,7 +56,7 @@ export function ResolveDialog({ node, onClose }: { node: Detail; onClose: () => 
         )}
         {deciding.error && <ProblemNote error={deciding.error} />}
         <div className="flex justify-end gap-2">
-          <Button onClick={onClose}>Keep as it is</Button>
+          <Button disabled={deciding.isPending} onClick={onClose}>Keep as it is</Button>
           <Button type="submit" look={choice?.destroys ? 'danger' : 'primary'} busy={deciding.isPending} disabled={!ready}>
             {choice?.title ?? 'Choose first'}
           </Button>
@@ -90,20 +90,20 @@ function Outcome({ runId, resolution, onClose }: { runId: string; resolution: Re
     void queries.invalidateQueries({ queryKey: ['drift'] })
     onClose()
   }
-  if (run.error) return <ProblemNote error={run.error} onRetry={() => void run.refetch()} />
-  if (!run.data) return <Loading what="what came of it" />
   const r = run.data
-  const done = r.outcome === 'informed'
+  const done = r?.outcome === 'informed'
   return (
     <div className="flex flex-col gap-4">
-      {!r.ended_at && (
+      {run.error && <ProblemNote error={run.error} onRetry={() => void run.refetch()} />}
+      {run.isPending && <Loading what="what came of it" />}
+      {r && !r.ended_at && (
         <Note title="Looking at the machine first">
           <p>
             For <Elapsed from={r.requested_at} />. It goes on when you close this.
           </p>
         </Note>
       )}
-      {r.ended_at && done && (
+      {r?.ended_at && done && (
         <Note tone="ok" title={doneWords[resolution]}>
           {r.report.left_to_jobs.map((j) => (
             <p key={j.job}>
@@ -112,7 +112,7 @@ function Outcome({ runId, resolution, onClose }: { runId: string; resolution: Re
           ))}
         </Note>
       )}
-      {r.ended_at && !done && (
+      {r?.ended_at && !done && (
         <Note tone={r.outcome === 'refused' ? 'warn' : 'bad'} title={r.error?.message ?? 'It was not done: MAAS did not tell what is needed.'}>
           <p>{r.error?.remedy ?? 'Nothing was changed. Try again when MAAS answers.'}</p>
         </Note>

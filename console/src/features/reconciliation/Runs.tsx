@@ -41,6 +41,7 @@ export function Runs({ site, trigger }: { site?: string; trigger?: string }) {
   if (pages.loading) return <Loading what="runs" />
   return (
     <>
+      {pages.error && <ProblemNote error={pages.error} onRetry={pages.retry} />}
       <Table
         label="Runs"
         columns={columns}

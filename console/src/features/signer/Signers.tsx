@@ -125,7 +125,8 @@ function Waiting({ of: s }: { of: Signer }) {
   )
 }
 
-function Ask({ asked, rotating, onClose }: { asked: Asked; rotating: boolean; onClose: () => void }) {
+function Ask({ asked, onClose, ...shown }: { asked: Asked; rotating: boolean; onClose: () => void }) {
+  const [rotating] = useState(shown.rotating) // as it was when this was asked
   const queries = useQueryClient()
   const [force, setForce] = useState(false)
   const done = (text: string) => () => {

@@ -7,6 +7,7 @@ import { TextField } from '../../ui/form'
 import { ProblemNote } from '../../ui/problem'
 import { When } from '../../ui/time'
 import { say } from '../../ui/toast'
+import { bodyFrom, keptAfter, nothing, wrongWith, type Typed } from './credentialDraft'
 import { explanationOf } from './explained'
 import { ProbeCard } from './ProbeResult'
 import { probeQuery, type Site } from './siteQueries'
@@ -55,25 +56,6 @@ function Kept({ title, of, missing }: { title: string; of: Schemas['SiteCredenti
   )
 }
 
-const nothing = { api_token: '', deploy_password: '', user: '', pass: '' }
-
-function bodyFrom(typed: typeof nothing): Schemas['SiteCredentialsBody'] {
-  const { api_token, deploy_password, user, pass } = typed
-  return {
-    ...(api_token.trim() && { api_token: api_token.trim() }),
-    ...(deploy_password && { deploy_password }),
-    ...((user || pass) && { power: { user: user.trim(), pass } }),
-  }
-}
-
-function wrongWith({ api_token, user, pass }: typeof nothing): Partial<typeof nothing> {
-  return {
-    ...(api_token.trim() && api_token.trim().split(':').length !== 3 && { api_token: 'must be of the form consumer:token:secret, as MAAS shows it' }),
-    ...(pass && !user.trim() && { user: 'must not be empty' }),
-    ...(user.trim() && !pass && { pass: 'must not be empty' }),
-  }
-}
-
 function WriteCredentials({ site }: { site: Site }) {
   const queries = useQueryClient()
   const probe = useQuery(probeQuery(site.site_id))
@@ -82,20 +64,18 @@ function WriteCredentials({ site }: { site: Site }) {
   const writing = useMutation({
     mutationFn: () => got(api.POST('/api/v1/admin/maas-sites/{site_id}/credentials', { params: { path: { site_id: site.site_id } }, body: bodyFrom(typed) })),
     onSuccess: () => {
+      setTyped(nothing)
       say(`Credentials of ${site.name} are written.`)
       void queries.invalidateQueries({ queryKey: ['sites'] })
       void probe.refetch() // the card of the check shows what came of it
     },
-    // Whatever came of it, a secret does not stay in the page.
-    onSettled: () => {
-      setTyped(nothing)
-      setTried(false)
-    },
+    onError: (error) => setTyped(keptAfter(typed, asRefusal(error).status)),
+    onSettled: () => setTried(false),
   })
   const wrong = wrongWith(typed)
   const refused = writing.error ? asRefusal(writing.error).fields : {}
-  const error = (field: keyof typeof nothing, path: string = field) => (tried ? wrong[field] : undefined) ?? refused[path]
-  const set = (field: keyof typeof nothing) => (value: string) => setTyped({ ...typed, [field]: value })
+  const error = (field: keyof Typed, path: string = field) => (tried ? wrong[field] : undefined) ?? refused[path]
+  const set = (field: keyof Typed) => (value: string) => setTyped({ ...typed, [field]: value })
   const empty = Object.values(typed).every((v) => v === '')
   const submit = (e: SyntheticEvent) => {
     e.preventDefault()
@@ -105,7 +85,7 @@ function WriteCredentials({ site }: { site: Site }) {
   return (
     <Card title="Write credentials">
       <form noValidate onSubmit={submit} className="flex flex-col gap-4">
-        <p className="text-sm text-muted">What you leave empty stays as it is. The fields are emptied after sending, and the site is checked.</p>
+        <p className="text-sm text-muted">What you leave empty stays as it is. Secrets are emptied once they were taken or refused, and the site is checked.</p>
         <TextField type="password" label="MAAS token" value={typed.api_token} onChange={set('api_token')} error={error('api_token')} hint={explanationOf('SiteCredentialsBody', 'api_token').description} />
         <TextField type="password" label={`Password of ${site.deploy_user}`} value={typed.deploy_password} onChange={set('deploy_password')} error={error('deploy_password')} hint="Account that deployed machines are reached by." />
         <div className="grid items-start gap-4 sm:grid-cols-2">

@@ -5,6 +5,7 @@ import { Button } from '../../ui/basics'
 import { Dialog } from '../../ui/dialog'
 import { SelectField, TextField } from '../../ui/form'
 import { ProblemNote } from '../../ui/problem'
+import { unheard } from './credentialDraft'
 import { selectorExamples, selectorRules, selectors, type Override } from './selectors'
 import { ifMatch, type Site } from './siteQueries'
 
@@ -21,7 +22,7 @@ export function NewOverride({ site, onClose, onDone }: { site: Site; onClose: ()
       onDone(`BMC credentials for ${value.trim()} are written.`)
       onClose()
     },
-    onSettled: () => setPass(''),
+    onError: (error) => unheard(asRefusal(error).status) || setPass(''), // a refused secret does not stay in the page
   })
   const refused = making.error ? asRefusal(making.error).fields : {}
   const wrong = value.trim() === '' ? undefined : selectorRules[type](value.trim())
@@ -39,7 +40,7 @@ export function NewOverride({ site, onClose, onDone }: { site: Site; onClose: ()
         <Account user={user} setUser={setUser} pass={pass} setPass={setPass} refused={refused} />
         {making.error && <ProblemNote error={making.error} />}
         <div className="flex justify-end gap-2">
-          <Button onClick={onClose}>Cancel</Button>
+          <Button disabled={making.isPending} onClick={onClose}>Cancel</Button>
           <Button type="submit" look="primary" busy={making.isPending} disabled={!value.trim() || !!wrong || !user.trim() || !pass}>
             Write override
           </Button>
@@ -61,7 +62,7 @@ export function RotateOverride({ override, machine, onClose, onDone }: { overrid
       onDone(`BMC credentials for ${machine} are changed.`)
       onClose()
     },
-    onSettled: () => setPass(''),
+    onError: (error) => unheard(asRefusal(error).status) || setPass(''), // a refused secret does not stay in the page
   })
   const submit = (e: SyntheticEvent) => {
     e.preventDefault()
@@ -74,7 +75,7 @@ export function RotateOverride({ override, machine, onClose, onDone }: { overrid
         <Account user={user} setUser={setUser} pass={pass} setPass={setPass} refused={writing.error ? asRefusal(writing.error).fields : {}} />
         {writing.error && <ProblemNote error={writing.error} />}
         <div className="flex justify-end gap-2">
-          <Button onClick={onClose}>Keep as it is</Button>
+          <Button disabled={writing.isPending} onClick={onClose}>Keep as it is</Button>
           <Button type="submit" look="primary" busy={writing.isPending} disabled={!user.trim() || !pass}>
             Write credentials
           </Button>

@@ -37,7 +37,7 @@ export function PowerOverrides({ site }: { site: Site }) {
       </div>
       {overrides.error && <ProblemNote error={overrides.error} onRetry={overrides.retry} />}
       {overrides.loading && <Loading what="overrides" />}
-      {!overrides.loading && !overrides.error && (
+      {!overrides.loading && !(overrides.error && overrides.rows.length === 0) && (
         <Table
           label="Power overrides"
           columns={columnsFor(manage ? setAsked : undefined)}

@@ -95,7 +95,7 @@ function ProfileForm({ initial, usual, does, send, onClose }: { initial: Draft; 
             {wrong === 1 ? 'One field needs correction.' : `${wrong} fields need correction.`}
           </p>
         )}
-        <Button onClick={onClose}>{does === 'Save changes' ? 'Keep as it is' : 'Cancel'}</Button>
+        <Button disabled={sending.isPending} onClick={onClose}>{does === 'Save changes' ? 'Keep as it is' : 'Cancel'}</Button>
         <Button type="submit" look="primary" busy={sending.isPending}>
           {does}
         </Button>

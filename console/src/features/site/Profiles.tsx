@@ -52,21 +52,15 @@ export function Profiles({ site }: { site: Site }) {
         {may('site:manage') && <Button onClick={() => change({ profile: 'new' })}>New profile</Button>}
       </div>
       <Table label="Profiles" columns={columns} rows={profiles.data} rowKey={(p) => p.profile_id} onOpen={(p) => change({ profile: p.profile_id })} />
-      {shown && <OneProfile key={shown.profile_id} site={site} profile={shown} onGone={close} />}
+      {shown && <OneProfile key={shown.profile_id} profile={shown} onGone={close} />}
     </div>
   )
 }
 
-function OneProfile({ site, profile, onGone }: { site: Site; profile: Profile; onGone: () => void }) {
+function OneProfile({ profile, onGone }: { profile: Profile; onGone: () => void }) {
   const [asked, setAsked] = useState<'edit' | 'status' | 'delete'>()
-  const queries = useQueryClient()
   const may = useMay()
-  const path = { site_id: site.site_id, profile_id: profile.profile_id }
   const close = () => setAsked(undefined)
-  const done = (text: string) => {
-    void queries.invalidateQueries({ queryKey: ['sites', site.site_id] })
-    say(text)
-  }
   if (asked === 'edit') return <EditProfile profile={profile} onClose={close} />
   const usual = profile.name === defaultProfile
   const disabled = profile.status === 'disabled'
@@ -97,34 +91,49 @@ function OneProfile({ site, profile, onGone }: { site: Site; profile: Profile; o
           </Card>
         ))}
       </div>
-      {asked === 'status' && (
-        <ConfirmDialog
-          title={`${disabled ? 'Enable' : 'Disable'} profile ${profile.name}`}
-          does={disabled ? 'Enable' : 'Disable'}
-          act={() => got(api.PATCH('/api/v1/admin/maas-sites/{site_id}/profiles/{profile_id}', { params: { path, header: ifMatch(profile) }, body: { status: disabled ? 'active' : 'disabled' } }))}
-          onDone={() => done(`Profile ${profile.name} is ${disabled ? 'enabled' : 'disabled'}.`)}
-          onClose={close}
-        >
-          <p>{disabled ? 'New work may be done by this profile again.' : 'New work is not done by this profile any more. Work that is running goes on.'}</p>
-        </ConfirmDialog>
-      )}
-      {asked === 'delete' && (
-        <ConfirmDialog
-          title={`Delete profile ${profile.name}`}
-          does="Delete profile"
-          danger
-          confirm={profile.name}
-          act={() => got(api.DELETE('/api/v1/admin/maas-sites/{site_id}/profiles/{profile_id}', { params: { path } }))}
-          onDone={() => {
-            done(`Profile ${profile.name} is deleted.`)
-            onGone()
-          }}
-          onClose={close}
-        >
-          <p>The profile is taken out of use. Nodes that were onboarded by it keep its policy.</p>
-        </ConfirmDialog>
-      )}
+      {asked && <Asking what={asked} profile={profile} onGone={onGone} onClose={close} />}
     </section>
+  )
+}
+
+function Asking({ what, profile: shown, onGone, onClose }: { what: 'status' | 'delete'; profile: Profile; onGone: () => void; onClose: () => void }) {
+  // The profile as it was when this was asked: what others change meanwhile does not turn the question round.
+  const [profile] = useState(shown)
+  const queries = useQueryClient()
+  const path = { site_id: profile.site_id, profile_id: profile.profile_id }
+  const done = (text: string) => {
+    void queries.invalidateQueries({ queryKey: ['sites', profile.site_id] })
+    say(text)
+  }
+  if (what === 'delete') {
+    return (
+      <ConfirmDialog
+        title={`Delete profile ${profile.name}`}
+        does="Delete profile"
+        danger
+        confirm={profile.name}
+        act={() => got(api.DELETE('/api/v1/admin/maas-sites/{site_id}/profiles/{profile_id}', { params: { path } }))}
+        onDone={() => {
+          done(`Profile ${profile.name} is deleted.`)
+          onGone()
+        }}
+        onClose={onClose}
+      >
+        <p>The profile is taken out of use. Nodes that were onboarded by it keep its policy.</p>
+      </ConfirmDialog>
+    )
+  }
+  const enable = profile.status === 'disabled'
+  return (
+    <ConfirmDialog
+      title={`${enable ? 'Enable' : 'Disable'} profile ${profile.name}`}
+      does={enable ? 'Enable' : 'Disable'}
+      act={() => got(api.PATCH('/api/v1/admin/maas-sites/{site_id}/profiles/{profile_id}', { params: { path, header: ifMatch(profile) }, body: { status: enable ? 'active' : 'disabled' } }))}
+      onDone={() => done(`Profile ${profile.name} is ${enable ? 'enabled' : 'disabled'}.`)}
+      onClose={onClose}
+    >
+      <p>{enable ? 'New work may be done by this profile again.' : 'New work is not done by this profile any more. Work that is running goes on.'}</p>
+    </ConfirmDialog>
   )
 }
 

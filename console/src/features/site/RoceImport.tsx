@@ -59,7 +59,7 @@ export function RoceImport({ site, onClose, onDone }: { site: Site; onClose: () 
         {sending.error && <ProblemNote error={sending.error} />}
         <div className="flex flex-wrap items-center justify-end gap-2">
           {ready && !sending.error && <p className="mr-auto text-sm text-muted">{lines.length.toLocaleString('en')} rows are ready.</p>}
-          <Button onClick={onClose}>Cancel</Button>
+          <Button disabled={sending.isPending} onClick={onClose}>Cancel</Button>
           <Button type="submit" look="primary" busy={sending.isPending} disabled={!ready}>
             {ready ? `Write ${lines.length.toLocaleString('en')} ${lines.length === 1 ? 'row' : 'rows'}` : 'Write rows'}
           </Button>

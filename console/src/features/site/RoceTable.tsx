@@ -1,16 +1,16 @@
 import { useQueryClient } from '@tanstack/react-query'
-import { useState } from 'react'
+import { useCallback, useState } from 'react'
 import { api, got, type Schemas } from '../../api/client'
 import { usePages } from '../../api/pages'
 import { useSearchState } from '../../app/location'
 import { useMay } from '../../app/session'
 import { Button, Empty, Loading } from '../../ui/basics'
-import { TextField } from '../../ui/form'
 import { ProblemNote } from '../../ui/problem'
 import { Table, type Column } from '../../ui/table'
 import { When } from '../../ui/time'
 import { say } from '../../ui/toast'
 import { ConfirmDialog } from '../../ui/confirm'
+import { FilterText } from '../audit/FilterText'
 import { RoceImport } from './RoceImport'
 import { RowButton } from '../../ui/rowbutton'
 import type { Site } from './siteQueries'
@@ -25,6 +25,8 @@ export function RoceTable({ site }: { site: Site }) {
   const queries = useQueryClient()
   const manage = useMay()('site:manage')
   const { hostname, interface: iface } = search
+  const findNode = useCallback((v: string) => change({ hostname: v }), [change])
+  const findInterface = useCallback((v: string) => change({ interface: v }), [change])
   const rows = usePages(['sites', site.site_id, 'roce', hostname, iface], (cursor) =>
     got(api.GET('/api/v1/admin/maas-sites/{site_id}/roce-assignments', { params: { path: { site_id: site.site_id }, query: { cursor, page_size: 200, hostname, interface: iface } } })),
   )
@@ -50,14 +52,14 @@ export function RoceTable({ site }: { site: Site }) {
     <div className="flex flex-col gap-4">
       {(filtered || rows.rows.length > 0) && (
         <div className="flex flex-wrap items-end gap-3">
-          <TextField label="Node" type="search" value={hostname ?? ''} onChange={(v) => change({ hostname: v.trim() })} placeholder="exact host name" />
-          <TextField label="Interface" type="search" value={iface ?? ''} onChange={(v) => change({ interface: v.trim() })} placeholder="exact name" />
+          <FilterText label="Node" value={hostname ?? ''} onChange={findNode} placeholder="exact host name" />
+          <FilterText label="Interface" value={iface ?? ''} onChange={findInterface} placeholder="exact name" />
           <div className="ml-auto">{add}</div>
         </div>
       )}
       {rows.error && <ProblemNote error={rows.error} onRetry={rows.retry} />}
       {rows.loading && <Loading what="addresses" />}
-      {!rows.loading && !rows.error && (
+      {!rows.loading && !(rows.error && rows.rows.length === 0) && (
         <Table
           label="RoCE addresses"
           columns={columns}

@@ -54,7 +54,7 @@ export function SiteForm({ initial, exists, does, send, onClose }: Props) {
       )}
       {sending.error && <ProblemNote error={sending.error} />}
       <div className="flex justify-end gap-2">
-        <Button onClick={onClose}>{exists ? 'Keep as it is' : 'Cancel'}</Button>
+        <Button disabled={sending.isPending} onClick={onClose}>{exists ? 'Keep as it is' : 'Cancel'}</Button>
         <Button type="submit" look="primary" busy={sending.isPending}>
           {does}
         </Button>

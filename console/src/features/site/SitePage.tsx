@@ -97,7 +97,9 @@ function OneSite({ site }: { site: Site }) {
   )
 }
 
-function Asking({ what, site, onClose }: { what: Asked; site: Site; onClose: () => void }) {
+function Asking({ what, site: shown, onClose }: { what: Asked; site: Site; onClose: () => void }) {
+  // The site as it was when this was asked: what others change meanwhile neither turns the question round nor is overwritten.
+  const [site] = useState(shown)
   const queries = useQueryClient()
   const navigate = useNavigate()
   const path = { site_id: site.site_id }

@@ -40,7 +40,7 @@ export default function Sites() {
     >
       {!none && manage && <DemoSiteOffer />}
       {search.demo && manage && <DemoSite onClose={() => change({ demo: undefined })} />}
-      {!none && (
+      {!none && !(sites.error && sites.rows.length === 0) && (
         <div className="w-40">
           <SelectField label="Status" value={status ?? ''} onChange={(v) => change({ status: v })} options={[{ value: '', label: 'any' }, 'active', 'disabled']} />
         </div>
@@ -49,7 +49,7 @@ export default function Sites() {
       {reconciliation.error && <ProblemNote error={reconciliation.error} onRetry={() => void reconciliation.refetch()} />}
       {sites.loading && <Loading what="sites" />}
       {none && <NoSites manage={manage} />}
-      {!sites.loading && !sites.error && !none && (
+      {!sites.loading && !(sites.error && sites.rows.length === 0) && !none && (
         <Table
           label="Sites"
           columns={columnsFor(reconciliation.data, fleet.data)}

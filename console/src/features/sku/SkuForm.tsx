@@ -70,7 +70,7 @@ function SkuForm({ initial, exists, does, send, onClose }: { initial: Draft; exi
       </div>
       {sending.error && <ProblemNote error={sending.error} />}
       <div className="flex justify-end gap-2">
-        <Button onClick={onClose}>{exists ? 'Keep as it is' : 'Cancel'}</Button>
+        <Button disabled={sending.isPending} onClick={onClose}>{exists ? 'Keep as it is' : 'Cancel'}</Button>
         <Button type="submit" look="primary" busy={sending.isPending}>
           {does}
         </Button>

@@ -41,7 +41,7 @@ export default function Skus() {
       </div>
       {skus.error && <ProblemNote error={skus.error} onRetry={skus.retry} />}
       {skus.loading && <Loading what="SKUs" />}
-      {!skus.loading && !skus.error && (
+      {!skus.loading && !(skus.error && skus.rows.length === 0) && (
         <Table
           label="SKUs"
           columns={columnsFor(fleet.data ? nodes : undefined, manage ? setAsked : undefined)}

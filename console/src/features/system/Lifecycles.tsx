@@ -12,7 +12,7 @@ type Lifecycle = Schemas['LifecycleDescription']
 export function Lifecycles() {
   const [search, change] = useSearchState()
   const list = useQuery({ queryKey: ['lifecycles'], queryFn: () => got(api.GET('/api/v1/lifecycles')), staleTime: Infinity })
-  if (list.error) return <ProblemNote error={list.error} onRetry={() => void list.refetch()} />
+  if (list.error && !list.data) return <ProblemNote error={list.error} onRetry={() => void list.refetch()} />
   if (!list.data) return <Loading what="lifecycles" />
   const shown = list.data.items.find((l) => l.noun === search.noun) ?? list.data.items[0]
   return (

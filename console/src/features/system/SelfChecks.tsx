@@ -6,14 +6,15 @@ import { useMay } from '../../app/session'
 import { Badge, Button, Empty, Loading } from '../../ui/basics'
 import { ReasonDialog } from '../../ui/dialog'
 import { ProblemNote } from '../../ui/problem'
-import { Elapsed, When } from '../../ui/time'
+import { Elapsed, span, When } from '../../ui/time'
 import { say } from '../../ui/toast'
 import type { Tone } from '../../ui/tone'
 
 type Check = Schemas['SelfCheck']
 
 const tones: Record<Check['status'], Tone> = { pending: 'idle', running: 'info', passed: 'ok', failed: 'bad', cancelled: 'idle' }
-const milliseconds = (from: string, to: string) => `${Date.parse(to) - Date.parse(from)} ms`
+// Most take less than a second; those that waited for something are told as people say it.
+const took = (ms: number) => (ms < 10_000 ? `${ms} ms` : span(ms / 1000))
 const lasts = (c: Check) => c.status === 'pending' || c.status === 'running'
 
 /** SelfChecks has the control plane walk through its own parts, and shows how earlier walks went. */
@@ -70,7 +71,7 @@ function CheckCard({ check: c }: { check: Check }) {
         <When at={c.created_at} />
         <span className="text-muted">
           {lasts(c) ? 'for ' : 'took '}
-          {c.finished_at ? milliseconds(c.created_at, c.finished_at) : <Elapsed from={c.created_at} />}
+          {c.finished_at ? took(Date.parse(c.finished_at) - Date.parse(c.created_at)) : <Elapsed from={c.created_at} />}
         </span>
         {c.waiting_for && lasts(c) && <span className="text-muted">at {c.waiting_for}</span>}
         {lasts(c) && may('self_check:run') && (
@@ -85,7 +86,7 @@ function CheckCard({ check: c }: { check: Check }) {
             <li key={s.name} className="flex flex-wrap items-baseline gap-2">
               <Badge tone={s.ok ? 'ok' : 'bad'}>{s.ok ? 'ok' : 'failed'}</Badge>
               <span className="font-medium">{s.name}</span>
-              <span className="text-xs text-muted tabular-nums">{s.duration_ms} ms</span>
+              <span className="text-xs text-muted tabular-nums">{took(s.duration_ms)}</span>
               {s.message && <span className={s.ok ? 'text-muted' : 'text-bad'}>{s.message}</span>}
               {s.remedy && <span>{s.remedy}</span>}
             </li>
