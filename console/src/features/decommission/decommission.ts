@@ -12,6 +12,7 @@ export function useModes(siteId?: string) {
     queryKey: ['decommission-stages', siteId ?? ''],
     queryFn: async () => (await got(api.GET('/api/v1/admin/decommission-stages', { params: { query: { site_id: siteId } } }))).items,
     staleTime: 60_000,
+    refetchInterval: 60_000, // how long stages typically take is learned while they are watched
   })
   return query.data
 }

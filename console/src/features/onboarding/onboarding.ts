@@ -13,6 +13,7 @@ export function useStages(siteId?: string): Stage[] {
     queryKey: ['onboarding-stages', siteId ?? ''],
     queryFn: async () => (await got(api.GET('/api/v1/admin/onboarding-stages', { params: { query: { site_id: siteId } } }))).items,
     staleTime: 60_000,
+    refetchInterval: 60_000, // how long stages typically take is learned while they are watched
   })
   return query.data ?? none
 }
