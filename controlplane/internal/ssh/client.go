@@ -43,6 +43,7 @@ type Client struct {
 	cfg     Config
 	conn    net.Conn
 	client  *ssh.Client
+	gone    chan struct{} // closed when the connection has ended
 	hostKey string
 }
 
@@ -66,7 +67,11 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 		_ = conn.Close() // why there is no session matters more
 		return nil, c.refusal(err)
 	}
-	c.client = ssh.NewClient(handshake, channels, requests)
+	c.client, c.gone = ssh.NewClient(handshake, channels, requests), make(chan struct{})
+	go func() {
+		_ = c.client.Wait() // whoever uses the connection learns why it ended
+		close(c.gone)
+	}()
 	return c, nil
 }
 
@@ -132,7 +137,7 @@ func (c *Client) Run(ctx context.Context, command Command, stdin redact.Secret) 
 	}
 	release := c.bound(ctx)
 	defer release()
-	session, err := c.client.NewSession()
+	session, err := opened(c.gone, c.client.NewSession)
 	if err != nil {
 		return nil, unreachable(c.cfg.Address, err)
 	}
@@ -143,6 +148,29 @@ func (c *Client) Run(ctx context.Context, command Command, stdin redact.Secret) 
 		return nil, failing(c.cfg.Address, command, c.oneLine(string(complaint.kept), stdin), err)
 	}
 	return out.kept, nil
+}
+
+var errGone = errors.New("the connection has ended")
+
+// opened opens a session on a connection that may end at any moment. The library
+// waits for ever for an answer that was asked for just as it did, so its end is
+// waited for, too.
+func opened(gone <-chan struct{}, open func() (*ssh.Session, error)) (*ssh.Session, error) {
+	type result struct {
+		session *ssh.Session
+		err     error
+	}
+	done := make(chan result, 1)
+	go func() {
+		session, err := open()
+		done <- result{session, err}
+	}()
+	select {
+	case r := <-done:
+		return r.session, r.err
+	case <-gone:
+		return nil, errGone
+	}
 }
 
 // Close ends the connection.
