@@ -1,18 +1,11 @@
 import { expect, test, type Page } from '@playwright/test'
+import { loaded } from '../e2e/loaded'
 import { call, signIn } from '../e2e/people'
 import { plane } from '../e2e/plane'
 import { open } from './database'
 import { batch } from './seeded'
 
 const say = (what: string, figure: string) => console.log(`  ${figure.padStart(12)}  ${what}`)
-
-/** loaded is what the page has transferred since it was opened, compressed as it came. */
-const loaded = (page: Page) =>
-  page.evaluate(() =>
-    [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]
-      .filter((e): e is PerformanceResourceTiming => e instanceof PerformanceResourceTiming && !/\/(api|lab)\//.test(e.name))
-      .reduce((sum, e) => sum + e.encodedBodySize, 0),
-  )
 
 test('first load', async ({ page }) => {
   await page.goto(plane.url)

@@ -1,5 +1,6 @@
 import AxeBuilder from '@axe-core/playwright'
 import { expect, test, type Page } from '@playwright/test'
+import { loaded } from './loaded'
 import { pages } from './pages'
 import { signIn } from './people'
 import { plane } from './plane'
@@ -56,11 +57,7 @@ test('the first load stays below 300 kB', async ({ page }) => {
   await signIn(page)
   await page.reload()
   await page.getByRole('heading', { level: 1 }).waitFor()
-  const bytes = await page.evaluate(() =>
-    [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]
-      .filter((e): e is PerformanceResourceTiming => e instanceof PerformanceResourceTiming && !/\/(api|lab)\//.test(e.name))
-      .reduce((sum, e) => sum + e.encodedBodySize, 0),
-  )
+  const bytes = await loaded(page)
   expect(bytes).toBeGreaterThan(50_000)
   expect(bytes).toBeLessThan(300_000)
 })

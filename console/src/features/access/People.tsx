@@ -9,7 +9,7 @@ import { ProblemNote } from '../../ui/problem'
 import { Table, type Column } from '../../ui/table'
 import { When } from '../../ui/time'
 import { words } from '../../ui/tone'
-import { FilterText } from '../audit/FilterText'
+import { FilterText } from '../../ui/filtertext'
 import { Invite } from './Invite'
 import { Person } from './Person'
 

@@ -9,7 +9,7 @@ import { ProblemNote } from '../../ui/problem'
 import { Table, type Column } from '../../ui/table'
 import { exact, When } from '../../ui/time'
 import { words } from '../../ui/tone'
-import { FilterText } from './FilterText'
+import { FilterText } from '../../ui/filtertext'
 import { toMoment } from './moment'
 
 type Entry = Schemas['AuditLogEntry']

@@ -8,7 +8,7 @@ import { Badge, Button, Empty, LinkButton, Loading, Page, State, TextLink } from
 import { SelectField } from '../../ui/form'
 import { Table, type Column } from '../../ui/table'
 import { When } from '../../ui/time'
-import { FilterText } from '../audit/FilterText'
+import { FilterText } from '../../ui/filtertext'
 import { batchTone } from '../job/batchtone'
 import { BatchProgress } from '../job/BatchProgress'
 import { Spent, StageName } from '../job/JobBoard'

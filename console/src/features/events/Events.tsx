@@ -6,7 +6,7 @@ import { Dialog } from '../../ui/dialog'
 import { Table, type Column } from '../../ui/table'
 import { exact, When } from '../../ui/time'
 import type { Tone } from '../../ui/tone'
-import { FilterText } from '../audit/FilterText'
+import { FilterText } from '../../ui/filtertext'
 import { about, families, gist, leadsTo } from './feed'
 
 /** Events shows what happens, as it happens. */

@@ -1,6 +1,7 @@
-import { useEffect, useState } from 'react'
+import { useCallback } from 'react'
 import { Button, Stat } from '../../ui/basics'
-import { SelectField, TextField } from '../../ui/form'
+import { FilterText } from '../../ui/filtertext'
+import { SelectField } from '../../ui/form'
 import type { Tone } from '../../ui/tone'
 import { agentCards, countOf, filters, groups, narrowed, statusesOf, toggled, type Summary } from './filters'
 
@@ -41,12 +42,13 @@ const states = [...groups.flatMap((g) => g.states), 'deleted']
 
 /** NodeFilters narrows the table; all of it is in the address. */
 export function NodeFilters({ all, address, change }: { all?: Summary; address: Address; change: Change }) {
+  const search = useCallback((q: string) => change({ q }), [change])
   const chosen = statusesOf(address)
   const status = chosen.length > 1 ? chosen.join(',') : (chosen[0] ?? '')
   const several = chosen.length > 1 ? [{ value: status, label: chosen.map((s) => s.replaceAll('_', ' ')).join(', ') }] : []
   return (
     <div className="grid grid-cols-2 items-start gap-3 sm:grid-cols-3 lg:grid-cols-6">
-      <Search value={address.q ?? ''} onChange={(q) => change({ q })} />
+      <FilterText label="Search" placeholder="hostname, host or id" value={address.q ?? ''} onChange={search} />
       <SelectField label="State" value={status} onChange={(v) => change({ status: v })} options={[{ value: '', label: 'Any state' }, ...several, ...states]} />
       <SelectField label="SKU" value={address.sku ?? ''} onChange={(sku) => change({ sku })} options={[{ value: '', label: 'Any SKU' }, ...listed(all?.skus.map((s) => s.sku), address.sku)]} />
       <SelectField label="Region" value={address.region_code ?? ''} onChange={(v) => change({ region_code: v })} options={[{ value: '', label: 'Any region' }, ...listed(all?.regions.map((r) => r.region_code), address.region_code)]} />
@@ -74,28 +76,4 @@ function either(yes: string, no: string): { value: string; label: string }[] {
 /** listed are the values to choose from, the chosen one always among them. */
 function listed(known: string[] | undefined, chosen: string | undefined): { value: string; label: string }[] {
   return [...new Set([...(known ?? []), ...(chosen ? [chosen] : [])])].map((value) => ({ value, label: value }))
-}
-
-/** Search asks when somebody stops typing, not at each key. */
-function Search({ value, onChange }: { value: string; onChange: (q: string) => void }) {
-  const [typed, setTyped] = useState(value)
-  const [before, setBefore] = useState(value)
-  const [sent, setSent] = useState(value)
-  if (before !== value) {
-    setBefore(value)
-    // What was asked for from here comes back later: more may have been typed since.
-    if (value !== sent) {
-      setTyped(value)
-      setSent(value)
-    }
-  }
-  useEffect(() => {
-    if (typed === value || typed === sent) return
-    const wait = setTimeout(() => {
-      setSent(typed)
-      onChange(typed)
-    }, 200)
-    return () => clearTimeout(wait)
-  }, [typed, value, sent, onChange])
-  return <TextField label="Search" type="search" value={typed} onChange={setTyped} placeholder="hostname, host or id" />
 }
