@@ -45,7 +45,8 @@ test: test-deps build servers lint gen-check contract-diff ## the whole suite: l
 
 unit: ## all Go tests with the race detector, on one private stack
 	@go build -o bin/withstack ./stack/cmd/withstack
-	bin/withstack -- env CGO_ENABLED=1 go test -race -count=1 -timeout 45m ./...
+	@set -o pipefail; bin/withstack -- env CGO_ENABLED=1 go test -race -count=1 -timeout 45m ./... 2>&1 | tee bin/unit.log || \
+		{ echo; echo "what failed (all of it is in bin/unit.log):"; grep -E '^FAIL|^panic:|^ *--- FAIL|^ *[a-zA-Z0-9_]+_test\.go:[0-9]+:' bin/unit.log | cut -c1-600 | head -60; exit 1; }
 
 e2e: deps build servers ## only the end-to-end tests
 	@go build -o bin/withstack ./stack/cmd/withstack

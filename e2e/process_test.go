@@ -53,7 +53,7 @@ func begin(t testing.TB, env []string, args ...string) *process {
 		p.signal(syscall.SIGKILL)
 		<-p.exited
 		if t.Failed() {
-			t.Logf("gpuaas %s said:\n%s", strings.Join(args, " "), p.output.tail(20_000))
+			t.Logf("gpuaas %s said:\n%s", strings.Join(args, " "), p.output.remarks(6_000))
 		}
 	})
 	return p
@@ -139,6 +139,19 @@ func (j *journal) String() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.text.String()
+}
+
+// remarks is the end of what was printed, without the requests that were served:
+// they would bury what a test failed for.
+func (j *journal) remarks(most int) string {
+	var lines strings.Builder
+	for line := range strings.Lines(j.String()) {
+		if !strings.Contains(line, `"level":"INFO","msg":"request"`) {
+			lines.WriteString(line)
+		}
+	}
+	s := lines.String()
+	return s[max(0, len(s)-most):]
 }
 
 func (j *journal) tail(most int) string {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -63,14 +64,18 @@ func (c *cycle) weigh(ctx context.Context, wanted []id.Node, quarantines []due) 
 	return c.tripBreaker(ctx, wanted, int(recent))
 }
 
+// confirmedFor is how long what an operator confirmed is let through: two cycles,
+// and never so short that a run under way and the next one could miss it.
+func (c *cycle) confirmedFor() time.Duration { return max(2*c.settings.Every, time.Minute) }
+
 // tripped goes on while the breaker is open: what an operator confirmed is let
-// through, for two cycles; when nothing asks for it any more it closes by itself.
+// through, for a while; when nothing asks for it any more it closes by itself.
 func (c *cycle) tripped(ctx context.Context, state reconciliationdb.ReconciliationSite, wanted []id.Node, quarantines []due, why map[id.Finding]string) error {
 	listed := func(n id.Node) bool { return slices.Contains(state.TrippedNodes, n.String()) }
 	left := slices.DeleteFunc(slices.Clone(wanted), func(n id.Node) bool { return !listed(n) })
 	fresh := slices.DeleteFunc(slices.Clone(wanted), listed)
 	switch {
-	case state.ConfirmedAt != nil && len(left) > 0 && c.now().Sub(*state.ConfirmedAt) < 2*c.settings.Every:
+	case state.ConfirmedAt != nil && len(left) > 0 && c.now().Sub(*state.ConfirmedAt) < c.confirmedFor():
 		for _, d := range quarantines { // what was confirmed is let through, and nothing else
 			if !listed(d.Node) {
 				why[d.ID] = breakerOpen
