@@ -17,7 +17,7 @@ test('the session is a cookie that scripts cannot read, and ends with signing ou
   await signIn(page, '/system')
   await expect(page).toHaveURL(/\/system$/) // where one wanted to go
   await expect(page.getByText('Live', { exact: true })).toBeVisible()
-  const cookie = (await context.cookies()).find((c) => c.name === 'gpuaas_session')
+  const cookie = (await context.cookies()).find((c) => c.name === `gpuaas_session_${new URL(plane.url).port}`)
   expect(cookie).toMatchObject({ httpOnly: true, sameSite: 'Strict', path: '/' })
   expect(await page.evaluate(() => document.cookie + JSON.stringify(localStorage) + JSON.stringify(sessionStorage))).not.toContain('gpuaas_')
   expect(strayed).toEqual([])
@@ -25,7 +25,7 @@ test('the session is a cookie that scripts cannot read, and ends with signing ou
 
   await page.getByRole('button', { name: 'Sign out' }).click()
   await expect(page.getByLabel('API token')).toBeVisible()
-  const replayed = await fetch(`${plane.url}/api/v1/me`, { headers: { Cookie: `gpuaas_session=${cookie?.value}` } })
+  const replayed = await fetch(`${plane.url}/api/v1/me`, { headers: { Cookie: `${cookie?.name}=${cookie?.value}` } })
   expect(replayed.status).toBe(401)
 })
 

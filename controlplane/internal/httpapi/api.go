@@ -150,7 +150,7 @@ func New(cfg Config) *API {
 	router.NotFound(a.routeNotFound)
 	router.MethodNotAllowed(a.methodNotAllowed)
 	a.serveDocs()
-	a.handler = a.observe(router)
+	a.handler = compressed(a.observe(router))
 	return a
 }
 

@@ -41,6 +41,7 @@ type exchange struct {
 	operation string
 	principal string
 	secure    bool          // the browser's end of the connection is encrypted
+	port      string        // that the browser named; empty: the usual one
 	session   bool          // the caller is known by a cookie
 	former    redact.Secret // what a browser had before it opens a session
 }
@@ -69,7 +70,7 @@ func (a *API) observe(next http.Handler) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
-		x := &exchange{operation: unmatched, principal: auth.Anonymous().ID, secure: a.cameByTLS(r)}
+		x := &exchange{operation: unmatched, principal: auth.Anonymous().ID, secure: a.cameByTLS(r), port: portOf(r)}
 		ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
 		ctx, span := tracer.Start(ctx, unmatched, trace.WithSpanKind(trace.SpanKindServer))
 		ctx = telemetry.WithCorrelation(ctx, correlationOf(r.Header))

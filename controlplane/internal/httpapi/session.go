@@ -2,7 +2,9 @@ package httpapi
 
 import (
 	"context"
+	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,18 +19,32 @@ const (
 	secureSessionCookie = "__Host-gpuaas_session"
 )
 
-func cookieName(secure bool) string {
-	if secure {
+// cookieName keeps control planes apart that are tried out on one host: a browser
+// has the same cookies for all ports of it.
+func (x *exchange) cookieName() string {
+	switch {
+	case x.secure:
 		return secureSessionCookie
+	case x.port != "":
+		return sessionCookie + "_" + x.port
 	}
 	return sessionCookie
 }
 
+// portOf is the port that a browser named; empty: the usual one.
+func portOf(r *http.Request) string {
+	_, port, err := net.SplitHostPort(r.Host)
+	if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
+		return ""
+	}
+	return port
+}
+
 // cookie is a Set-Cookie header; without a value it makes a browser forget.
-func cookie(secure bool, value string, expires time.Time) string {
+func (x *exchange) cookie(value string, expires time.Time) string {
 	c := http.Cookie{ //nolint:gosec // without TLS there can be nothing secure: a browser would not keep it
-		Name: cookieName(secure), Value: value, Expires: expires,
-		Path: "/", Secure: secure, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Name: x.cookieName(), Value: value, Expires: expires,
+		Path: "/", Secure: x.secure, HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	}
 	if value == "" {
 		c.MaxAge = -1
@@ -39,7 +55,7 @@ func cookie(secure bool, value string, expires time.Time) string {
 // NewSession is the Set-Cookie header that lets a browser come back with a
 // token. No script can read it, and no other site can make use of it.
 func NewSession(ctx context.Context, token redact.Secret, expires time.Time) string {
-	return cookie(exchangeFrom(ctx).secure, token.Reveal(), expires.UTC())
+	return exchangeFrom(ctx).cookie(token.Reveal(), expires.UTC())
 }
 
 // EndSession is the Set-Cookie header that makes a browser forget its session;
@@ -49,7 +65,7 @@ func EndSession(ctx context.Context) string {
 	if !x.session {
 		return ""
 	}
-	return cookie(x.secure, "", time.Time{})
+	return x.cookie("", time.Time{})
 }
 
 // endSession makes a browser forget a session that is over.
@@ -72,8 +88,7 @@ func (a *API) cameByTLS(r *http.Request) bool {
 // sessionOf is the token in the cookie of a request. Only the name that fits
 // the connection counts: the other one may have been planted.
 func sessionOf(r *http.Request) (redact.Secret, bool) {
-	x := exchangeFrom(r.Context())
-	c, err := r.Cookie(cookieName(x.secure))
+	c, err := r.Cookie(exchangeFrom(r.Context()).cookieName())
 	if err != nil || c.Value == "" {
 		return redact.Secret{}, false
 	}

@@ -48,7 +48,13 @@ func sessionFrame(t *testing.T, change ...func(*httpapi.Config)) *frame {
 }
 
 func session(token string) func(*http.Request) {
-	return func(r *http.Request) { r.AddCookie(&http.Cookie{Name: plainCookie, Value: token}) }
+	return func(r *http.Request) {
+		name := plainCookie
+		if port := r.URL.Port(); port != "" { // of a server, not of a handler that is called
+			name += "_" + port
+		}
+		r.AddCookie(&http.Cookie{Name: name, Value: token})
+	}
 }
 
 func cookiesOf(t *testing.T, r *result) *http.Cookie {
@@ -115,6 +121,24 @@ func TestOnlyTheCookieOfTheConnectionCounts(t *testing.T) {
 		r.AddCookie(&http.Cookie{Name: secureCookie, Value: "viewer"})
 	}).expect(t, 401, "token_missing")
 	f.call(t, http.MethodGet, "/read", "", "", session("")).expect(t, 401, "token_missing")
+}
+
+// A browser has one jar for all ports of a host: control planes that are tried
+// out side by side must not end each other's sessions.
+func TestSessionsOfTwoPortsAreApart(t *testing.T) {
+	f := sessionFrame(t)
+	at := func(host string) func(*http.Request) { return func(r *http.Request) { r.Host = host } }
+	for host, want := range map[string]string{
+		"127.0.0.1:8080": plainCookie + "_8080", "[::1]:8090": plainCookie + "_8090", "gpu.example": plainCookie, "gpu.example:x;y": plainCookie,
+	} {
+		set := cookiesOf(t, f.call(t, http.MethodPost, "/open", "", "", at(host)).expect(t, 204, ""))
+		if set == nil || set.Name != want {
+			t.Fatalf("at %s the cookie is %+v, want %s", host, set, want)
+		}
+		back := func(r *http.Request) { r.AddCookie(&http.Cookie{Name: set.Name, Value: set.Value}) }
+		f.call(t, http.MethodGet, "/read", "", "", at(host), back).expect(t, 204, "")
+		f.call(t, http.MethodGet, "/read", "", "", at("127.0.0.1:9"), back).expect(t, 401, "token_missing")
+	}
 }
 
 func TestASessionThatIsOverIsForgotten(t *testing.T) {
