@@ -172,7 +172,7 @@ func (r *Runner[R]) change(before R, action durable.JobEvent, status durable.Job
 // the workflow of it.
 func (r *Runner[R]) tellAction(ctx context.Context, tx pgx.Tx, after R, stage, reason string, entry map[string]any) error {
 	j, who := after.Common(), auth.From(ctx)
-	entry["actor"], entry["actor_role"] = who.ID, string(who.RoleOn(auth.Target{}))
+	entry["actor"], entry["actor_name"], entry["actor_role"] = who.ID, who.Name, string(who.RoleOn(auth.Target{}))
 	details, err := EncodeDetails(entry)
 	if err != nil {
 		return err

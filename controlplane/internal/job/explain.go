@@ -254,6 +254,7 @@ func (j Job) onBehalf(events []Event) string {
 type decision struct {
 	Action durable.JobEvent `json:"action"`
 	Actor  string           `json:"actor"`
+	Name   string           `json:"actor_name"`
 	Role   string           `json:"actor_role"`
 	reason string
 }
@@ -272,13 +273,11 @@ func newestDecision(events []Event, action durable.JobEvent) *decision {
 }
 
 func (d decision) who() string {
-	switch {
-	case d.Actor == "":
-		return "an operator"
-	case d.Role == "":
-		return d.Actor
+	who := cmp.Or(d.Name, d.Actor, "an operator")
+	if d.Role == "" {
+		return who
 	}
-	return d.Actor + " (" + d.Role + ")"
+	return who + " (" + d.Role + ")"
 }
 
 // said is who did it and why.

@@ -39,6 +39,9 @@ type Family[R Row] struct {
 	// Does says what an action would do, where the usual sentence does not fit;
 	// nil or empty: it does.
 	Does func(R, durable.JobEvent) string
+	// Warns says what will be destroyed later if a job goes on by an action; nil
+	// or empty: nothing.
+	Warns func(R, durable.JobEvent) string
 	// Undone says what a cancel undoes.
 	Undone func(R) string
 	// AfterEnd is the remedy for whoever wants to act on a job that ended.

@@ -161,10 +161,28 @@ func (f *Family[R]) safetyOf(r R, action durable.JobEvent) Safety {
 	case durable.JobAdoptObserved:
 		return NeedsCare
 	}
+	if f.warns(r, action) != "" {
+		return NeedsCare
+	}
 	return Safe
 }
 
 func (f *Family[R]) does(r R, action durable.JobEvent) string {
+	text := f.doesItself(r, action)
+	if later := f.warns(r, action); later != "" {
+		return text + "; " + later
+	}
+	return text
+}
+
+func (f *Family[R]) warns(r R, action durable.JobEvent) string {
+	if f.Warns == nil {
+		return ""
+	}
+	return f.Warns(r, action)
+}
+
+func (f *Family[R]) doesItself(r R, action durable.JobEvent) string {
 	if f.Does != nil {
 		if own := f.Does(r, action); own != "" {
 			return own

@@ -133,6 +133,7 @@ type region struct {
 	away    error
 	admin   bool
 	lacking []site.Image
+	has     []site.RegionMachine
 }
 
 func (r *region) Open(site.Access) (site.Region, error) { return r, nil }
@@ -153,6 +154,10 @@ func (r *region) Setting(_ context.Context, name string) (string, error) {
 
 func (r *region) Lacks(_ context.Context, images []site.Image) ([]site.Image, error) {
 	return slices.DeleteFunc(slices.Clone(images), func(i site.Image) bool { return !slices.Contains(r.lacking, i) }), r.away
+}
+
+func (r *region) Machines(_ context.Context, hostnames []string) ([]site.RegionMachine, error) {
+	return slices.DeleteFunc(slices.Clone(r.has), func(m site.RegionMachine) bool { return !slices.Contains(hostnames, m.Hostname) }), r.away
 }
 
 func (r *region) Skew() (time.Duration, bool) { return 0, true }

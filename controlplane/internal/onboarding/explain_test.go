@@ -121,6 +121,10 @@ func cases() []explained {
 		{"compensating, told by whom", underWay(func(o *onboarding.Onboarding) {
 			o.Status, o.Action = durable.JobCompensating, durable.JobRestartClean
 		}), decided(durable.JobRestartClean, "suspect")},
+		{"failed, disks are to be initialised", underWay(func(o *onboarding.Onboarding) {
+			*o = parked(durable.DeployCloudInitFailure, bringup.WaitForDeployed, "deployment_failed", "the installer failed")
+			o.InitializeDisks = true
+		}), nil},
 		{"failed, undoing got stuck", underWay(func(o *onboarding.Onboarding) {
 			*o = parked(durable.BMCPowerFailure, bringup.WaitForDeployed, "maas_bmc_failure", "the BMC does not answer")
 			o.Action = durable.JobCancel
@@ -134,7 +138,7 @@ func decided(action durable.JobEvent, reason string) []job.Event {
 		{Seq: 1, Epoch: 2, Stage: bringup.WaitForReady, Status: job.OperatorAction, Message: "an older one", Details: json.RawMessage(`{"action":"rerun","actor":"bob"}`), OccurredAt: at(5)},
 		{
 			Seq: 2, Epoch: 2, Stage: bringup.WaitForReady, Status: job.OperatorAction, Message: reason,
-			Details: json.RawMessage(`{"action":"` + string(action) + `","actor":"ada","actor_role":"platform_admin"}`), OccurredAt: at(19),
+			Details: json.RawMessage(`{"action":"` + string(action) + `","actor":"01a1e019-0af2-78c8-9802-9b5514190f15","actor_name":"ada","actor_role":"platform_admin"}`), OccurredAt: at(19),
 		},
 	}
 }

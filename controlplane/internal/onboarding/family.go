@@ -19,6 +19,7 @@ var family = job.Family[Onboarding]{
 	Rewind:    map[string]string{codeSyncUnproven: bringup.EnsureHardwareSyncConfigured},
 	HoldsData: Onboarding.holdsData,
 	Does:      does,
+	Warns:     warns,
 	Undone:    undone,
 	AfterEnd:  afterEnd,
 	Usually:   usually,
@@ -84,6 +85,24 @@ func does(o Onboarding, action durable.JobEvent) string {
 		return "releases the machine if this job holds it, which DESTROYS what is on its disks, and starts from nothing"
 	}
 	return ""
+}
+
+// warns reminds of what was confirmed when the onboarding was asked for, perhaps
+// by somebody else and days ago.
+func warns(o Onboarding, action durable.JobEvent) string {
+	if !o.InitializeDisks {
+		return ""
+	}
+	switch action { //nolint:exhaustive // the others install nothing
+	case durable.JobRetryStage, durable.JobResume, durable.JobRerun:
+		if o.Facts.DeployedAt != nil {
+			return ""
+		}
+	case durable.JobRestartClean:
+	default:
+		return ""
+	}
+	return "once installed, its first boot DESTROYS the data on all disks but the root disk, as was asked for"
 }
 
 func undone(o Onboarding) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"gpuaas/controlplane/internal/fault"
@@ -64,7 +65,7 @@ func (p *preflight) machines(ctx context.Context) {
 	normal, err := checked(p.asked.Machines, func(i int) string { return p.asked.Machines[i].Hostname + " " })
 	p.note("machines", err, "%d, each with a host name and a BMC address", len(normal))
 	if err != nil {
-		for _, name := range []string{"power_credentials", "roce_rows", "not_in_use"} {
+		for _, name := range []string{"power_credentials", "roce_rows", "not_in_use", "machines_in_maas"} {
 			p.bad(name, "not_checked", "first correct: machines", "not looked at")
 		}
 		return
@@ -73,6 +74,7 @@ func (p *preflight) machines(ctx context.Context) {
 	p.power(ctx)
 	p.roce(ctx)
 	p.inUse(ctx)
+	p.inMAAS(ctx)
 }
 
 func (p *preflight) well(name, format string, args ...any) {
@@ -307,6 +309,46 @@ func (p *preflight) inUse(ctx context.Context) {
 			WithRemedy("take those machines out of the request, or finish what uses them")
 	}
 	p.note("not_in_use", err, "no host name or BMC address is being onboarded or in the inventory")
+}
+
+// inMAAS says how MAAS has the machines. One that it does not have is added,
+// which is right for a new server and wrong for a name with a typing error.
+func (p *preflight) inMAAS(ctx context.Context) {
+	const name = "machines_in_maas"
+	if !p.wellSo("token_valid") {
+		p.bad(name, "not_checked", "first correct: token_valid", "not looked at")
+		return
+	}
+	names := make([]string, len(p.asked.Machines))
+	for i, m := range p.asked.Machines {
+		names[i] = m.Hostname
+	}
+	found, err := p.sites.MachinesNamed(ctx, p.asked.Site, names)
+	if err != nil {
+		p.note(name, err, "")
+		return
+	}
+	var taken []string
+	for _, m := range found {
+		if m.Taken {
+			taken = append(taken, m.Hostname+" is "+m.Status)
+		}
+	}
+	unknown := slices.DeleteFunc(names, func(n string) bool {
+		return slices.ContainsFunc(found, func(m site.RegionMachine) bool { return m.Hostname == n })
+	})
+	switch {
+	case len(taken) > 0:
+		p.bad(name, "machine_in_use", "release those machines in MAAS if nobody needs what is on them, or take them out of the request", "in MAAS, %s", some(taken))
+	case len(unknown) > 0:
+		p.well(name, "MAAS has %d of %d; NEW to it, and added when the work begins: %s", len(p.asked.Machines)-len(unknown), len(p.asked.Machines), some(unknown))
+	default:
+		p.well(name, "MAAS has all %d, and nothing is installed on them", len(p.asked.Machines))
+	}
+}
+
+func (p *preflight) wellSo(name string) bool {
+	return slices.ContainsFunc(p.checks, func(c Check) bool { return c.Name == name && c.OK })
 }
 
 // capacity says how many could begin at once. The others wait, which is no

@@ -2,6 +2,7 @@ package site
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -98,6 +99,24 @@ func (r region) Racks(ctx context.Context) ([]Rack, error) {
 		racks[i] = Rack{Name: c.Hostname, Rackd: c.Service("rackd").Status, Healthy: c.Healthy()}
 	}
 	return racks, err
+}
+
+// namedAtOnce keeps the address of a listing within what web servers take.
+const namedAtOnce = 100
+
+func (r region) Machines(ctx context.Context, hostnames []string) ([]RegionMachine, error) {
+	var out []RegionMachine
+	for some := range slices.Chunk(hostnames, namedAtOnce) {
+		found, err := r.Client.Machines(ctx, maas.Filter{Hostnames: some})
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range found {
+			taken := m.Status == maas.StatusAllocated || m.Status == maas.StatusDeploying || m.Status == maas.StatusDeployed
+			out = append(out, RegionMachine{Hostname: m.Hostname, Status: m.Status.Label(), Taken: taken})
+		}
+	}
+	return out, nil
 }
 
 func (r region) Lacks(ctx context.Context, images []Image) ([]Image, error) {

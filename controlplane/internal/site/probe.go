@@ -22,6 +22,8 @@ type Region interface {
 	Setting(ctx context.Context, name string) (string, error)
 	// Lacks says which images are not there under exactly their name.
 	Lacks(ctx context.Context, images []Image) ([]Image, error)
+	// Machines says how those stand that the region has under some host names.
+	Machines(ctx context.Context, hostnames []string) ([]RegionMachine, error)
 	// Skew is how far the clock of the region is ahead, when an answer said so.
 	Skew() (time.Duration, bool)
 	Close()
@@ -38,6 +40,13 @@ type Rack struct {
 	Name    string
 	Rackd   string // status of its service rackd
 	Healthy bool
+}
+
+// RegionMachine is a machine as the region shows it.
+type RegionMachine struct {
+	Hostname string
+	Status   string // in the words of MAAS
+	Taken    bool   // somebody has it, or something is installed on it
 }
 
 // Image is an image that a profile deploys.
@@ -58,6 +67,31 @@ const (
 	probeLimit = 25 * time.Second
 	maxSkew    = 60 * time.Second // MAAS refuses signatures that are five minutes old
 )
+
+// MachinesNamed asks the region of a site which machines it has under some host
+// names, and how they stand.
+func (s *Service) MachinesNamed(ctx context.Context, site id.Site, hostnames []string) ([]RegionMachine, error) {
+	found, err := s.Site(ctx, site)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeLimit)
+	defer cancel()
+	token, err := s.token(ctx, found)
+	if err != nil {
+		return nil, err
+	}
+	access, err := accessTo(found, token)
+	if err != nil {
+		return nil, err
+	}
+	region, err := s.regions.Open(access)
+	if err != nil {
+		return nil, err
+	}
+	defer region.Close()
+	return region.Machines(ctx, hostnames)
+}
 
 // Probe looks at everything that work on a site needs. It fails only when the
 // site cannot be read: whatever else is wrong is in the checks.

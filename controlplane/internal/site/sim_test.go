@@ -1,17 +1,19 @@
 package site_test
 
 import (
+	"fmt"
 	"net/http"
 	"testing"
 
 	"gpuaas/controlplane/internal/site"
 	simulated "gpuaas/sim/maas"
+	"gpuaas/sim/maas/fleet"
 )
 
 // The whole way of a new operator, against the simulator.
 func TestANewSiteAgainstTheSimulator(t *testing.T) {
 	w := newWorld(t)
-	sim := simulated.StartTest(t, simulated.Options{})
+	sim := simulated.StartTest(t, simulated.Options{Fleet: fleet.Options{Machines: 120, Stage: "deployed"}})
 	body := w.body("dc1")
 	body["api_base_url"] = sim.URL
 	var v site.View
@@ -30,6 +32,14 @@ func TestANewSiteAgainstTheSimulator(t *testing.T) {
 		if want := name != "dns_servers"; c.OK != want {
 			t.Errorf("%s: %+v", name, c)
 		}
+	}
+	names := []string{"of-no-machine"}
+	for i := range 120 { // more than one request names
+		names = append(names, fmt.Sprintf("gpu-%05d", i+1))
+	}
+	found, err := w.service.MachinesNamed(system(t), v.SiteID, names)
+	if err != nil || len(found) != 120 || found[119] != (site.RegionMachine{Hostname: "gpu-00120", Status: "Deployed", Taken: true}) {
+		t.Errorf("of 121 names MAAS has %d machines: %v", len(found), err)
 	}
 	access, err := w.service.Access(system(t), v.SiteID)
 	if err != nil {
