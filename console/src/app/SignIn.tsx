@@ -89,7 +89,8 @@ function WithToken({ plain }: { plain?: boolean }) {
   }
   return (
     <form onSubmit={submit} className="flex flex-col gap-3">
-      <TextField label="API token" type="password" required value={token} onChange={setToken} />
+      {/* eslint-disable-next-line jsx-a11y/no-autofocus -- there is nothing else to do on this page */}
+      <TextField label="API token" type="password" required autoFocus={!plain} value={token} onChange={setToken} />
       {entering.error && <ProblemNote error={entering.error} />}
       <Button type="submit" look={plain ? 'plain' : 'primary'} busy={entering.isPending} disabled={token.trim() === ''}>
         Sign in

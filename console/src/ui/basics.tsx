@@ -1,5 +1,5 @@
 import { Link, type LinkProps } from '@tanstack/react-router'
-import { useEffect, useRef, type ButtonHTMLAttributes, type ReactNode } from 'react'
+import { useEffect, useRef, type ButtonHTMLAttributes, type MouseEvent, type ReactNode } from 'react'
 import { toneOf, toneSoft, toneText, words, type Noun, type Tone } from './tone'
 
 type Look = 'primary' | 'plain' | 'danger' | 'quiet'
@@ -13,9 +13,14 @@ const looks: Record<Look, string> = {
 
 const shape = 'inline-flex items-center justify-center gap-1.5 rounded-md border px-3 py-1.5 text-sm font-medium whitespace-nowrap disabled:opacity-60 disabled:cursor-not-allowed'
 
-export function Button({ look = 'plain', busy, children, className = '', ...rest }: ButtonHTMLAttributes<HTMLButtonElement> & { look?: Look; busy?: boolean }) {
+export function Button({ look = 'plain', busy, children, className = '', onClick, ...rest }: ButtonHTMLAttributes<HTMLButtonElement> & { look?: Look; busy?: boolean }) {
+  const once = (e: MouseEvent<HTMLButtonElement>) => {
+    // The second click of a double click comes before anything is shown as busy: it asks for nothing new.
+    if (e.detail > 1 && (look === 'primary' || look === 'danger' || rest.type === 'submit')) e.preventDefault()
+    else onClick?.(e)
+  }
   return (
-    <button type="button" {...rest} disabled={rest.disabled || busy} aria-busy={busy || undefined} className={`${shape} ${looks[look]} ${className}`}>
+    <button type="button" {...rest} onClick={once} disabled={rest.disabled || busy} aria-busy={busy || undefined} className={`${shape} ${looks[look]} ${className}`}>
       {busy && <Spinner />}
       {children}
     </button>

@@ -47,7 +47,7 @@ export function TextField({
         type={type}
         value={value}
         placeholder={placeholder}
-        // eslint-disable-next-line jsx-a11y/no-autofocus -- only the first field of a dialog that was just asked for
+        // eslint-disable-next-line jsx-a11y/no-autofocus -- only where there is one thing to do
         autoFocus={autoFocus}
         list={list ? `${id}-list` : undefined}
         // A secret is typed here once and never suggested again.

@@ -28,7 +28,7 @@ export function Toasts() {
     () => toasts,
   )
   return (
-    <div role="status" aria-live="polite" className="fixed right-4 bottom-4 z-50 flex max-w-sm flex-col gap-2">
+    <div role="status" aria-live="polite" className="fixed right-4 bottom-20 z-50 flex max-w-sm flex-col gap-2">
       {shown.map((t) => (
         <p key={t.key} className={`rounded-md border border-line px-3 py-2 text-sm shadow-lg ${toneSoft[t.tone]}`}>
           {t.text}

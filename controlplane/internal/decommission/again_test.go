@@ -3,7 +3,11 @@ package decommission_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
+	"time"
+
+	"go.temporal.io/sdk/testsuite"
 
 	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/bringup"
@@ -62,5 +66,38 @@ func TestAMachineThatIsGoneIsAFollowUp(t *testing.T) {
 	}
 	if len(end.FollowUps) != 1 || end.FollowUps[0].What != "switch off "+d.Hostname {
 		t.Errorf("left to be done: %+v", end.FollowUps)
+	}
+}
+
+// A machine that is gone before it could be released has nothing to adopt: it is
+// looked for again, or operators go on without it, and the end says so.
+func TestAMachineThatWasGoneBeforeItsReleaseIsWaived(t *testing.T) {
+	y := newYard(t)
+	n := y.node(t, node.Active, true)
+	d := y.request(t, n, decommission.FullDecommission)
+	gone := failure(durable.StateAmbiguity, "machine_gone")
+	gone.Final = true
+	y.script.fails(1, bringup.ReleaseMAASNode, gone)
+	y.script.fails(1, bringup.PowerOffMAASNode, gone)
+	y.script.on("adopt", func(context.Context, *bringup.Work, int) (bringup.Result, error) { return bringup.Result{}, &gone })
+	recommends := func(want durable.JobEvent) func() {
+		return func() {
+			if got := decommission.Recommended(y.read(t, d.ID)); got != want {
+				t.Errorf("recommended is %s, want %s", got, want)
+			}
+		}
+	}
+	end := y.run(t, d.ID,
+		func(env *testsuite.TestWorkflowEnvironment) {
+			recommends(durable.JobRetryStage)()
+			y.override(t, d.ID, bringup.ReleaseMAASNode)(env)
+		},
+		y.act(t, d.ID, durable.JobAdoptObserved, recommends(durable.JobAdoptObserved)))
+	if end.CompletedAt == nil || y.see(t, n).Status != node.Deleted {
+		t.Fatalf("%s at %s: %s %s", end.Status, end.Stage, end.ErrorCode, end.ErrorMessage)
+	}
+	said := decommission.Explain(end, nil, time.Now()).Summary
+	if !strings.Contains(said, "NOT all of it was done") || !strings.Contains(said, "(risk: data may be readable)") || strings.Contains(said, "released and switched off") {
+		t.Errorf("it ends with %q", said)
 	}
 }

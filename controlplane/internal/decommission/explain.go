@@ -44,6 +44,9 @@ func explanationOf(d Decommission, e job.Explanation) Explanation {
 			Does:    "goes on without this stage; who decided that, why, and the risk that is left are kept and stand in the certificate",
 			Command: fmt.Sprintf("gpuaas decommission override %s --stage %s --residual-risk TEXT --reason REASON", d.ID, d.Stage),
 		}
+		if d.ErrorCode == codeMachineGone && family().Recommended(d) != durable.JobAdoptObserved {
+			out.Remedy = "find out who removed it; once it is in MAAS again, retry the stage; if it is gone for good, go on without the stage, which the certificate will say"
+		}
 	}
 	return out
 }

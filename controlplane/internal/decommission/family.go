@@ -3,6 +3,7 @@ package decommission
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"gpuaas/controlplane/internal/durable"
 	"gpuaas/controlplane/internal/job"
@@ -13,7 +14,7 @@ func family() *job.Family[Decommission] {
 	return &job.Family[Decommission]{
 		Noun: "decommission", Table: func(d Decommission) job.Table { return tables[d.Mode] },
 		Sample: func(j job.Job) Decommission { return Decommission{Job: j, Mode: FullDecommission} },
-		First:  first, FirstOf: firstOf, Undone: undone, AfterEnd: afterEnd, Usually: usually, Causes: causes,
+		First:  first, FirstOf: firstOf, Prefers: prefers, Undone: undone, AfterEnd: afterEnd, Usually: usually, Causes: causes,
 		HoldsData: func(Decommission) bool { return false },
 		Forbids:   forbids,
 		Awaits:    "its batch has a free place, and not too many of it have failed",
@@ -40,7 +41,6 @@ var first = map[durable.FailureClass][]durable.JobEvent{
 var firstOf = map[string]durable.JobEvent{
 	codeResidue:              durable.JobResume,
 	"released_elsewhere":     durable.JobAdoptObserved,
-	"machine_gone":           durable.JobAdoptObserved,
 	"nothing_to_adopt":       durable.JobRetryStage,
 	"deployed_image_differs": durable.JobResume,
 	"machine_hollow":         durable.JobResume,
@@ -52,6 +52,25 @@ var firstOf = map[string]durable.JobEvent{
 	"machine_in_use":         durable.JobResume,
 	"evidence_missing":       durable.JobRerun,
 	"node_tainted":           durable.JobRerun,
+}
+
+// prefers looks again for a machine that is gone from MAAS, unless the job can
+// go on without it: there is nothing to adopt otherwise.
+func prefers(d Decommission) durable.JobEvent {
+	switch {
+	case d.ErrorCode != codeMachineGone:
+		return ""
+	case d.Stage == stagePowerOff && d.givenBack():
+		return durable.JobAdoptObserved
+	}
+	return durable.JobRetryStage
+}
+
+// givenBack says that MAAS released the machine, or that operators decided to go
+// on without that.
+func (d Decommission) givenBack() bool {
+	waived := slices.ContainsFunc(d.Overrides, func(o Override) bool { return o.Stage == stageRelease })
+	return waived || d.Facts.Release != nil && d.Facts.Release.EndedAt != nil
 }
 
 var causes = map[string]string{
@@ -102,14 +121,28 @@ func afterEnd(d Decommission) string {
 
 func reached(d Decommission, took string) string {
 	text := fmt.Sprintf("the %s of %s reached its goal%s: %s", d.Mode, d.Hostname, took, ends[d.Mode])
+	if len(d.Overrides) > 0 {
+		text = fmt.Sprintf("the %s of %s ended%s, and NOT all of it was done. %s", d.Mode, d.Hostname, took, d.waived())
+	}
 	if r := d.Facts.Release; r != nil && r.FellBack {
 		text += fmt.Sprintf("; but LESS was erased than asked for, by decision of %s: %s instead of %s, because %s", or(r.DecidedBy, "nobody on record"), or(r.Achieved, "none"), r.Requested, or(r.FallbackReason, "erasing failed"))
-	}
-	if n := len(d.Overrides); n > 0 {
-		text += fmt.Sprintf("; %d stages were passed over by decision of operators, which leaves a risk: %s", n, d.Overrides[0].ResidualRisk)
 	}
 	if n := len(d.FollowUps); n > 0 {
 		text += fmt.Sprintf("; %d things are left to be done: %s", n, d.FollowUps[0].What)
 	}
 	return text
+}
+
+// waived is what operators decided to go on without, and the risk that each of
+// them saw in it.
+func (d Decommission) waived() string {
+	texts := make([]string, len(d.Overrides))
+	for i, o := range d.Overrides {
+		title := o.Stage
+		if s, known := tables[d.Mode].Of(o.Stage); known {
+			title = s.Title
+		}
+		texts[i] = fmt.Sprintf("%q (risk: %s)", title, o.ResidualRisk)
+	}
+	return "Passed over by decision of operators: " + strings.Join(texts, ", ")
 }

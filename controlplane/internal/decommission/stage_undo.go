@@ -165,7 +165,7 @@ func (s *Service) adopt(ctx context.Context, d Decommission, w *bringup.Work) (b
 	if _, ofMachine := s.bringup.Stages()[d.Stage]; ofMachine {
 		result, err := s.bringup.Adopt(ctx, w)
 		var f *bringup.Failure
-		if d.Stage == stagePowerOff && released(w) && errors.As(err, &f) && f.Code == codeMachineGone {
+		if d.Stage == stagePowerOff && d.givenBack() && errors.As(err, &f) && f.Code == codeMachineGone {
 			return adoptGone(d, table), nil
 		}
 		return result, err

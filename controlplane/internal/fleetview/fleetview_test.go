@@ -50,6 +50,7 @@ func newFleet(tb testing.TB) fleet {
 	w.find(tb, f.south, f.nodes["dev"], "warning", "open")
 	w.find(tb, f.south, id.Node{}, "debug", "open")
 	w.find(tb, gone, id.Node{}, "critical", "open")
+	w.find(tb, f.north, f.nodes["deleted"], "critical", "confirmed") // which nobody can settle any more
 	onboard := func(site id.Site, n id.Node, hostname, status string) *fleetview.SpotJob {
 		return &fleetview.SpotJob{Kind: fleetview.Onboarding, JobID: w.onboard(tb, site, n, hostname, status).String(), Status: durable.JobStatus(status)}
 	}

@@ -39,12 +39,12 @@ GROUP BY b.node_id, n.status, n.schedulable, k.held, k.tainted, n.gpus_total, n.
     n.reported_agent_commit, n.desired_agent_version, k.certified, n.verifier_version, m.site_id, o.site_id;
 
 -- name: Findings :many
--- Findings that are not over, of sites that there are: nobody looks at a deleted
--- one again. They are of the region of their node, those about none of that of
+-- Findings that are not over, of sites and nodes that there are: nobody looks at
+-- a deleted site again, and with a node its findings end in the next cycle. They are of the region of their node, those about none of that of
 -- their site; the two can differ, as the region of a site may be changed.
 SELECT f.node_id, f.severity, count(*) AS findings
 FROM reconciliation_findings f JOIN maas_sites s ON s.id = f.site_id LEFT JOIN nodes n ON n.id = f.node_id
-WHERE f.status <> 'closed' AND s.deleted_at IS NULL
+WHERE f.status <> 'closed' AND s.deleted_at IS NULL AND n.status IS DISTINCT FROM 'deleted'
   AND (sqlc.narg(region_code)::text IS NULL OR COALESCE(n.region_code, s.region_code) = sqlc.narg(region_code))
   AND (sqlc.narg(site_id)::uuid IS NULL OR s.id = sqlc.narg(site_id)::uuid)
 GROUP BY f.node_id, f.severity;

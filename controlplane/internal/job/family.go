@@ -27,6 +27,9 @@ type Family[R Row] struct {
 	// FirstOf is the best action where the code of a failure says more than its
 	// class.
 	FirstOf map[string]durable.JobEvent
+	// Prefers is the best action where a code is not enough to say it; nil or
+	// empty: FirstOf and First say it.
+	Prefers func(R) durable.JobEvent
 	// Adoptable are the states of MAAS that a job can go on from.
 	Adoptable []string
 	// Rewind are the stages that jobs are put back to when they are parked with a

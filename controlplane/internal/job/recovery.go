@@ -107,6 +107,8 @@ func (f *Family[R]) Recommend(r R) []Advice {
 			take(j.Action)
 		case j.ErrorCode == CodeMarked:
 			take(durable.JobResume)
+		case f.Prefers != nil && f.Prefers(r) != "":
+			take(f.Prefers(r))
 		case f.FirstOf[j.ErrorCode] != "":
 			take(f.FirstOf[j.ErrorCode])
 		case j.FailureClass == durable.StateAmbiguity && slices.Contains(f.Adoptable, j.Observed.Status):

@@ -55,7 +55,7 @@ describe('matters', () => {
   })
 
   it('name warnings of reconciliation', () => {
-    expect(matters({ summary: { ...calm, findings: { ...calm.findings, warning: 2 } } }).map((m) => [m.title, m.search])).toEqual([['2 findings are warnings', { severity: 'warning' }]])
+    expect(matters({ summary: { ...calm, findings: { ...calm.findings, warning: 2 } } }).map((m) => [m.title, m.search])).toEqual([['2 findings are warnings', { tab: 'findings', severity: 'warning' }]])
   })
 
   it('name turnovers that were halted', () => {

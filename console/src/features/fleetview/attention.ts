@@ -76,10 +76,10 @@ function ofFleet(summary: Known['summary']): Matter[] {
     out.push({ key: 'decommissions', tone: 'bad', title: `${many(jobs.decommissions_parked, 'decommission is', 'decommissions are')} parked`, detail: 'The node stays held until an operator acts.', to: '/decommissions', search: parked })
   }
   if (findings.critical > 0) {
-    out.push({ key: 'findings', tone: 'bad', title: many(findings.critical, 'critical finding', 'critical findings'), detail: 'MAAS, the agents and the inventory disagree.', to: '/drift', search: { severity: 'critical' } })
+    out.push({ key: 'findings', tone: 'bad', title: many(findings.critical, 'critical finding', 'critical findings'), detail: 'MAAS, the agents and the inventory disagree.', to: '/drift', search: { tab: 'findings', severity: 'critical' } })
   }
   if (findings.warning > 0) {
-    out.push({ key: 'warnings', tone: 'warn', title: many(findings.warning, 'finding is a warning', 'findings are warnings'), detail: 'MAAS, the agents and the inventory disagree.', to: '/drift', search: { severity: 'warning' } })
+    out.push({ key: 'warnings', tone: 'warn', title: many(findings.warning, 'finding is a warning', 'findings are warnings'), detail: 'MAAS, the agents and the inventory disagree.', to: '/drift', search: { tab: 'findings', severity: 'warning' } })
   }
   if (by.offline > 0) out.push({ key: 'offline', tone: 'warn', title: `${many(by.offline, 'node is', 'nodes are')} offline`, detail: 'The agent does not answer.', to: '/nodes', search: { status: 'offline' } })
   if (by.quarantined > 0) {

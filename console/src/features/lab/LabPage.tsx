@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { useMay } from '../../app/session'
-import { Badge, Card, Code, Empty, Facts, LinkButton, Loading, Note, Page, TextLink } from '../../ui/basics'
+import { Badge, Button, Card, Code, Empty, Facts, LinkButton, Loading, Note, Page, TextLink } from '../../ui/basics'
 import { TextField } from '../../ui/form'
 import { ProblemNote } from '../../ui/problem'
 import { DemoSiteButton, useLab } from './DemoSite'
@@ -75,10 +75,14 @@ function OnboardCard({ machines }: { machines?: LabMachine[] }) {
             <TextField label="How many" type="number" value={typed} onChange={setChosen} hint={`${free} are free.`} error={possible ? undefined : `must be 1 to ${free}`} />
           </div>
           <div className="sm:pt-6">
-            {possible && (
+            {possible ? (
               <LinkButton look="primary" to="/onboardings/new" search={{ lab: String(n) }}>
                 Onboard {n} {n === 1 ? 'machine' : 'machines'}
               </LinkButton>
+            ) : (
+              <Button look="primary" disabled>
+                Onboard machines
+              </Button>
             )}
           </div>
         </div>

@@ -73,11 +73,11 @@ function columnsFor(nodes: Map<string, Spot>, label: (what: string) => string, a
     { key: 'power', title: 'Power', width: '4.5rem', cell: (m) => m.power },
     { key: 'addresses', title: 'Address', width: '7.5rem', cell: (m) => <span className="font-mono text-xs">{m.addresses.join(', ') || '–'}</span> },
     { key: 'bmc', title: 'BMC', width: '7.5rem', cell: (m) => <span className="font-mono text-xs">{m.bmc || '–'}</span> },
-    { key: 'node', title: 'Node', width: 'minmax(12rem, 1.2fr)', cell: (m) => <NodeOf spot={nodes.get(m.hostname)} /> },
+    { key: 'node', title: 'Node', width: 'minmax(15rem, 1.6fr)', cell: (m) => <NodeOf spot={nodes.get(m.hostname)} /> },
     {
       key: 'faults',
       title: 'Faults',
-      width: 'minmax(10.5rem, 1fr)',
+      width: 'minmax(8rem, 1fr)',
       cell: (m) => (
         <span className="flex gap-1">
           {m.faults.map((f) => (

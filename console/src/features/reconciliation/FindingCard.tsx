@@ -4,7 +4,7 @@ import { Badge, Button, Code, State, TextLink } from '../../ui/basics'
 import { When } from '../../ui/time'
 import { toneOf, toneText, words } from '../../ui/tone'
 import { Acknowledge } from './Acknowledge'
-import { actionOf, oftenIs, ordinal, subjectOf, type Finding } from './findings'
+import { actionOf, oftenIs, ordinal, resolutionIn, subjectOf, type Finding, type Resolution } from './findings'
 
 const edges: Record<string, string> = { bad: 'border-l-bad', warn: 'border-l-warn', info: 'border-l-info' }
 
@@ -131,20 +131,17 @@ function Pair({ name, children }: { name: string; children: ReactNode }) {
   )
 }
 
-/** Advice is what an operator does best now, the best first. */
-export function Advice({ of, nodeId }: { of: Finding['advice']; nodeId?: string }) {
+/** Advice is what an operator does best now, the best first. What this page shows anyway is left out. */
+export function Advice({ of, nodeId, onResolve }: { of: Finding['advice']; nodeId?: string; /** Decides here; absent: the page of the node does. */ onResolve?: (resolution: Resolution) => void }) {
+  const steps = of.filter((a) => !a.command?.startsWith('gpuaas drift show '))
+  if (steps.length === 0) return null
   return (
     <div className="text-sm">
       <p className="text-muted">What to do, the best first:</p>
-      <ol className="list-decimal pl-5">
-        {of.map((a) => (
+      <ol className="flex list-decimal flex-col gap-1 pl-5">
+        {steps.map((a) => (
           <li key={a.what} className="first-letter:uppercase">
-            {a.what}
-            {a.command && (
-              <>
-                : <Code>{a.command}</Code> <Here command={a.command} nodeId={nodeId} />
-              </>
-            )}
+            {a.what} {a.command && <Here command={a.command} nodeId={nodeId} onResolve={onResolve} />}
           </li>
         ))}
       </ol>
@@ -152,13 +149,25 @@ export function Advice({ of, nodeId }: { of: Finding['advice']; nodeId?: string 
   )
 }
 
-/** Here leads to where the console does what a command does. */
-function Here({ command, nodeId }: { command: string; nodeId?: string }) {
+/** Here leads to where the console does what a command does; the command itself where it does not. */
+function Here({ command, nodeId, onResolve }: { command: string; nodeId?: string; onResolve?: (resolution: Resolution) => void }) {
+  const may = useMay()
   const mode = /^gpuaas decommission start .*--mode (\w+)/.exec(command)?.[1]
-  if (!mode || !nodeId) return null
-  return (
-    <TextLink to="/decommissions" search={{ plan: nodeId, mode }}>
-      Plan it here
-    </TextLink>
-  )
+  const resolution = resolutionIn(command)
+  if (mode && nodeId) {
+    return (
+      <TextLink to="/decommissions" search={{ plan: nodeId, mode }}>
+        Plan it here
+      </TextLink>
+    )
+  }
+  if (resolution && nodeId && !onResolve) return <TextLink to={`/drift/${nodeId}`}>Decide on the node’s page</TextLink>
+  if (resolution && onResolve && may('reconciliation:manage')) {
+    return (
+      <button type="button" className="text-accent underline" onClick={() => onResolve(resolution)}>
+        Decide here
+      </button>
+    )
+  }
+  return <Code>{command}</Code>
 }

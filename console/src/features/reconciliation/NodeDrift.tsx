@@ -7,6 +7,7 @@ import { Badge, Button, Card, Code, Empty, Facts, LinkButton, Loading, Note, Pag
 import { ProblemNote } from '../../ui/problem'
 import { When } from '../../ui/time'
 import { Advice, FindingCard } from './FindingCard'
+import type { Resolution } from './findings'
 import { ResolveDialog } from './ResolveDialog'
 import { JobLink } from './RunReport'
 
@@ -16,7 +17,7 @@ type Detail = Schemas['ReconciliationDriftDetailView']
 export default function NodeDrift() {
   const nodeId = useParam('nodeId')
   const may = useMay()
-  const [resolving, setResolving] = useState(false)
+  const [resolving, setResolving] = useState<{ as?: Resolution }>()
   const drift = useQuery({
     queryKey: ['drift', 'node', nodeId],
     queryFn: () => got(api.GET('/api/v1/admin/reconciliation/drift/{node_id}', { params: { path: { node_id: nodeId } } })),
@@ -38,7 +39,7 @@ export default function NodeDrift() {
           <>
             <LinkButton to={`/nodes/${nodeId}`}>The node</LinkButton>
             {may('reconciliation:manage') && (
-              <Button look="primary" onClick={() => setResolving(true)}>
+              <Button look="primary" onClick={() => setResolving({})}>
                 Resolve …
               </Button>
             )}
@@ -48,13 +49,13 @@ export default function NodeDrift() {
     >
       {drift.error && <ProblemNote error={drift.error} onRetry={() => void drift.refetch()} />}
       {drift.isPending && <Loading what="the node" />}
-      {n && <Found node={n} />}
-      {n && resolving && <ResolveDialog node={n} onClose={() => setResolving(false)} />}
+      {n && <Found node={n} onResolve={(as) => setResolving({ as })} />}
+      {n && resolving && <ResolveDialog node={n} first={resolving.as} onClose={() => setResolving(undefined)} />}
     </Page>
   )
 }
 
-function Found({ node: n }: { node: Detail }) {
+function Found({ node: n, onResolve }: { node: Detail; onResolve: (resolution: Resolution) => void }) {
   return (
     <>
       {n.held_by && (
@@ -78,7 +79,7 @@ function Found({ node: n }: { node: Detail }) {
           />
         </Card>
         <Card title="What to do">
-          {n.advice.length > 0 ? <Advice of={n.advice} nodeId={n.node_id} /> : <p className="text-sm text-muted">{n.drifted ? 'Read the findings.' : 'Nothing: the node is as it should be.'}</p>}
+          {n.advice.length > 0 ? <Advice of={n.advice} nodeId={n.node_id} onResolve={onResolve} /> : <p className="text-sm text-muted">{n.drifted ? 'Read the findings.' : 'Nothing: the node is as it should be.'}</p>}
         </Card>
       </div>
       <section aria-label="Findings" className="flex flex-col gap-2">

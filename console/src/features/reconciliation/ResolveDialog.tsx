@@ -13,8 +13,8 @@ import { JobLink } from './RunReport'
 type Detail = Schemas['ReconciliationDriftDetailView']
 
 /** ResolveDialog has an operator decide what becomes of a node that drifted, and shows what came of the decision. */
-export function ResolveDialog({ node, onClose }: { node: Detail; onClose: () => void }) {
-  const [chosen, setChosen] = useState<Resolution>()
+export function ResolveDialog({ node, first, onClose }: { node: Detail; /** What is chosen already. */ first?: Resolution; onClose: () => void }) {
+  const [chosen, setChosen] = useState(first)
   const [reason, setReason] = useState('')
   const [typed, setTyped] = useState('')
   const queries = useQueryClient()
@@ -31,7 +31,7 @@ export function ResolveDialog({ node, onClose }: { node: Detail; onClose: () => 
   if (deciding.data && chosen) {
     return (
       <Dialog title={`${choice?.title}: ${node.hostname}`} onClose={onClose}>
-        <Outcome runId={deciding.data.run_id} resolution={chosen} onClose={onClose} />
+        <Outcome runId={deciding.data.run_id} resolution={chosen} onAgain={() => deciding.reset()} onClose={onClose} />
       </Dialog>
     )
   }
@@ -83,7 +83,7 @@ function Option({ choice, chosen, onChoose }: { choice: Choice; chosen: boolean;
   )
 }
 
-function Outcome({ runId, resolution, onClose }: { runId: string; resolution: Resolution; onClose: () => void }) {
+function Outcome({ runId, resolution, onAgain, onClose }: { runId: string; resolution: Resolution; /** Back to the choice, with what was typed. */ onAgain: () => void; onClose: () => void }) {
   const run = useRun(runId)
   const queries = useQueryClient()
   const close = () => {
@@ -117,7 +117,8 @@ function Outcome({ runId, resolution, onClose }: { runId: string; resolution: Re
           <p>{r.error?.remedy ?? 'Nothing was changed. Try again when MAAS answers.'}</p>
         </Note>
       )}
-      <div className="flex justify-end">
+      <div className="flex justify-end gap-2">
+        {r?.ended_at && !done && <Button onClick={onAgain}>Decide again</Button>}
         <Button onClick={close}>Close</Button>
       </div>
     </div>

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { actionOf, choicesFor, jobOf, ordinal, outcomeOf, subjectOf } from './findings'
+import { actionOf, choicesFor, jobOf, ordinal, outcomeOf, resolutionIn, subjectOf } from './findings'
 
 describe('actionOf', () => {
   it.each([
@@ -38,26 +38,42 @@ describe('ordinal', () => {
   ])('%i is %s', (n, text) => expect(ordinal(n)).toBe(text))
 })
 
+describe('resolutionIn', () => {
+  it('reads the decision from the command that stands for it', () => {
+    expect(resolutionIn('gpuaas drift resolve c07u31 return-to-service --reason "…"')).toBe('return_to_service')
+    expect(resolutionIn('gpuaas drift resolve c07u31 adopt --reason "…"')).toBe('adopt_observed')
+    expect(resolutionIn('gpuaas drift show c07u31')).toBeUndefined()
+    expect(resolutionIn('gpuaas drift resolve c07u31 explode')).toBeUndefined()
+  })
+})
+
 describe('choicesFor', () => {
+  const off = { type: 'powered_off' }
   const open = (node: Parameters<typeof choicesFor>[0]) =>
     choicesFor(node)
       .filter((c) => !c.barred)
       .map((c) => c.resolution)
 
   it('offers what the state of the node allows', () => {
-    expect(open({ node_status: 'active', findings: [1] })).toEqual(['acknowledge', 'adopt_observed', 'quarantine', 'reimage'])
-    expect(open({ node_status: 'quarantined', findings: [1] })).toEqual(['acknowledge', 'adopt_observed', 'return_to_service', 'reimage'])
+    expect(open({ node_status: 'active', findings: [off] })).toEqual(['acknowledge', 'adopt_observed', 'quarantine', 'reimage'])
+    expect(open({ node_status: 'quarantined', findings: [off] })).toEqual(['acknowledge', 'adopt_observed', 'return_to_service', 'reimage'])
     expect(open({ node_status: 'quarantined', findings: [] })).toEqual(['return_to_service', 'reimage'])
-    expect(open({ node_status: 'retired', findings: [1] })).toEqual(['acknowledge', 'adopt_observed', 'reimage'])
+    expect(open({ node_status: 'retired', findings: [off] })).toEqual(['acknowledge', 'adopt_observed', 'reimage'])
   })
 
   it('leaves a node to the job that works on it', () => {
-    expect(open({ node_status: 'active', findings: [1], held_by: 'onboarding 7' })).toEqual(['acknowledge', 'quarantine'])
+    expect(open({ node_status: 'active', findings: [off], held_by: 'onboarding 7' })).toEqual(['acknowledge', 'quarantine'])
+  })
+
+  it('says that a machine which somebody else released must be adopted', () => {
+    const does = (type: string) => choicesFor({ node_status: 'quarantined', findings: [{ type }] }).find((c) => c.resolution === 'reimage')?.does
+    expect(does('released')).toContain('adopt the machine as it is')
+    expect(does('powered_off')).not.toContain('adopt')
   })
 
   it('marks what destroys', () => {
     expect(
-      choicesFor({ node_status: 'active', findings: [1] })
+      choicesFor({ node_status: 'active', findings: [off] })
         .filter((c) => c.destroys)
         .map((c) => c.resolution),
     ).toEqual(['reimage'])

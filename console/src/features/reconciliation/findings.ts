@@ -51,7 +51,7 @@ export function ordinal(n: number): string {
 export type Choice = { resolution: Resolution; title: string; does: string; /** Why it cannot be chosen now. */ barred?: string; destroys?: boolean }
 
 /** choicesFor is what an operator can decide about a node, the mildest first, each with what it will do. */
-export function choicesFor(node: { node_status: string; findings: unknown[]; held_by?: string }): Choice[] {
+export function choicesFor(node: { node_status: string; findings: { type: string }[]; held_by?: string }): Choice[] {
   const { node_status: status } = node
   const clear = node.findings.length === 0
   const jobHas = node.held_by ? `${node.held_by} works on it; deal with that first` : undefined
@@ -83,12 +83,22 @@ export function choicesFor(node: { node_status: string; findings: unknown[]; hel
     {
       resolution: 'reimage',
       title: 'Reimage',
-      does: 'Releases the machine and installs it anew under the same node. Destroys the installation and what is on its disks.',
+      does:
+        'Releases the machine and installs it anew under the same node. Destroys the installation and what is on its disks.' +
+        (node.findings.some((f) => f.type === 'released') ? ' Somebody else has released this machine, and what became of its disks is not known: the job stops there and has you adopt the machine as it is.' : ''),
       barred: jobHas,
       destroys: true,
     },
   ]
 }
+
+/** resolutionIn is the decision that a command stands for. */
+export function resolutionIn(command: string): Resolution | undefined {
+  const word = /^gpuaas drift resolve \S+ ([\w-]+)/.exec(command)?.[1]
+  return word === undefined ? undefined : resolutions[word]
+}
+
+const resolutions: Record<string, Resolution> = { acknowledge: 'acknowledge', adopt: 'adopt_observed', quarantine: 'quarantine', 'return-to-service': 'return_to_service', reimage: 'reimage' }
 
 /** doneWords is what it means that a resolution was carried out. */
 export const doneWords: Record<Resolution, string> = {

@@ -117,7 +117,7 @@ func (q *Queries) Alike(ctx context.Context, arg AlikeParams) ([]AlikeRow, error
 const findings = `-- name: Findings :many
 SELECT f.node_id, f.severity, count(*) AS findings
 FROM reconciliation_findings f JOIN maas_sites s ON s.id = f.site_id LEFT JOIN nodes n ON n.id = f.node_id
-WHERE f.status <> 'closed' AND s.deleted_at IS NULL
+WHERE f.status <> 'closed' AND s.deleted_at IS NULL AND n.status IS DISTINCT FROM 'deleted'
   AND ($1::text IS NULL OR COALESCE(n.region_code, s.region_code) = $1)
   AND ($2::uuid IS NULL OR s.id = $2::uuid)
 GROUP BY f.node_id, f.severity
@@ -134,8 +134,8 @@ type FindingsRow struct {
 	Findings int64
 }
 
-// Findings that are not over, of sites that there are: nobody looks at a deleted
-// one again. They are of the region of their node, those about none of that of
+// Findings that are not over, of sites and nodes that there are: nobody looks at
+// a deleted site again, and with a node its findings end in the next cycle. They are of the region of their node, those about none of that of
 // their site; the two can differ, as the region of a site may be changed.
 func (q *Queries) Findings(ctx context.Context, arg FindingsParams) ([]FindingsRow, error) {
 	rows, err := q.db.Query(ctx, findings, arg.RegionCode, arg.SiteID)
