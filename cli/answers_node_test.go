@@ -63,8 +63,10 @@ func nodeAnswers(into map[string]http.HandlerFunc) map[string]http.HandlerFunc {
 		"get-node-agent-lifecycle": answer(200, agentJSON), "issue-node-bootstrap": answer(201, bootstrapJSON), "revoke-node-identity": nothing,
 		"create-node-task": answer(202, taskQueued), "list-node-tasks": pageOf(taskDone), "list-all-node-tasks": pageOf(taskDone, taskFailed),
 		"get-node-task": answer(200, taskDone), "cancel-node-task": answer(202, taskQueued),
-		"list-node-task-types": pageOf(`{"type":"node.drain","title":"close sessions, revoke users","concurrency_class":"exclusive","window_seconds":900,"patience_seconds":3600,"attempts":3,"on_request":true}`),
-		"create-sku":           answer(201, skuJSON), "list-skus": pageOf(skuJSON), "get-sku": answer(200, skuJSON), "update-sku": answer(200, skuJSON), "delete-sku": nothing,
+		"list-node-task-types": pageOf(`{"type":"node.drain","title":"close sessions, revoke users","concurrency_class":"exclusive","window_seconds":900,"patience_seconds":3600,"attempts":3,"on_request":true,`+
+			`"destroys":"Tenants who work there are cut off."}`, `{"type":"node.validate_clean","title":"look for anything a tenant left behind","concurrency_class":"exclusive","window_seconds":900,`+
+			`"patience_seconds":3600,"attempts":3,"on_request":true}`),
+		"create-sku": answer(201, skuJSON), "list-skus": pageOf(skuJSON), "get-sku": answer(200, skuJSON), "update-sku": answer(200, skuJSON), "delete-sku": nothing,
 		"list-signers": pageOf(signerJSON), "rotate-signer": answer(200, signerJSON), "rollback-signer": answer(200, signerJSON), "revoke-signer": answer(200, signerJSON),
 	})
 	return into

@@ -6,6 +6,8 @@ import (
 )
 
 const (
+	otherNodeID = "0190b2f4-7c1e-7d3a-8f5b-0000000000c2"
+
 	findingID = "0190b2f4-7c1e-7d3a-8f5b-0000000000f1"
 	runID     = "0190b2f4-7c1e-7d3a-8f5b-0000000000f2"
 
@@ -36,7 +38,7 @@ const (
 		`"left_to_jobs":[{"job":"onboarding ` + onboardingID + `","node_id":"` + nodeID + `","hostname":"c07u43","seen":"Deploying"}],"jobs_reconciled":[]}}`
 	siteStatePart = `"site_id":"` + siteID + `","name":"dc1","stale":false,"last_cycle_at":"2026-03-04T05:06:07Z","last_informed_at":"2026-03-04T05:06:07Z","sweep_ended_at":"2026-03-04T04:09:07Z",` +
 		`"nodes":40,"ok":35,"drifted":4,"unreconciled":1,"findings":{"critical":4,"warning":1,"info":2,"debug":0}`
-	breakerOpen = `{` + siteStatePart + `,"state":"breaker_open","breaker":{"since":"2026-03-04T05:06:07Z","nodes":[{"node_id":"` + nodeID + `","hostname":"c07u31"},{"node_id":"` + nodeID +
+	breakerOpen = `{` + siteStatePart + `,"state":"breaker_open","breaker":{"since":"2026-03-04T05:06:07Z","nodes":[{"node_id":"` + nodeID + `","hostname":"c07u31"},{"node_id":"` + otherNodeID +
 		`","hostname":"c07u32"}]},"remedy":"gpuaas reconcile status --site dc1"}`
 	unheardJSON = `{"site_id":"` + profileID + `","name":"dc2","state":"stale","stale":true,"last_cycle_at":"2026-03-04T05:06:07Z","last_error":{"code":"maas_unavailable","message":"MAAS does not answer"},` +
 		`"nodes":0,"ok":0,"drifted":0,"unreconciled":0,"findings":{"critical":0,"warning":0,"info":0,"debug":0},"remedy":"gpuaas site doctor dc2"}`

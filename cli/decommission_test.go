@@ -2,6 +2,7 @@ package cli
 
 import (
 	"io"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -77,6 +78,7 @@ func TestDestructionIsConfirmed(t *testing.T) {
 		"decommission start c07u31 --mode reimage --reason r":                   "decommission-node",
 		"decommission start c07u31 --mode full_decommission --reason r":         "decommission-node",
 		"decommission batch start --mode soft_reset --status active --reason r": "create-decommission-batch",
+		"node task run c07u31 node.drain --reason r":                            "create-node-task",
 	} {
 		for _, c := range []struct {
 			name, in, more string
@@ -108,6 +110,67 @@ func TestDestructionIsConfirmed(t *testing.T) {
 	b.around.terminal = func(io.Writer) bool { return true }
 	if got := b.run("node", "drain", "c07u31", "--reason", "r"); got.exit != exitOK || strings.Contains(got.err, "Type yes") {
 		t.Errorf("drain: %+v", got)
+	}
+}
+
+// What was asked about is what is begun: nodes that begin to fit later are not meant.
+func TestABatchIsAboutTheNodesThatWereShown(t *testing.T) {
+	named := func(id, hostname, status string) string {
+		return strings.NewReplacer(nodeID, id, `"hostname":"c07u31"`, `"hostname":"`+hostname+`"`, `"status":"active"`, `"status":"`+status+`"`).Replace(nodeJSON)
+	}
+	for name, c := range map[string]struct {
+		args, yes, asks, query, expected string
+		nodes                            []string
+	}{
+		"seen": {
+			"--hostname-prefix c07 --status active,offline --site dc1 --region eu-1 --sku h200 --skip-ineligible", "", "This begins a soft_reset of 2 nodes: c07u31, c07u32\nThose of them that cannot",
+			"hostname=c07&page_size=200&region_code=eu-1&site_id=" + siteID + "&sku=h200&statuses=active&statuses=offline", `"expected_node_ids":["` + nodeID + `","` + otherNodeID + `"],`,
+			[]string{named(nodeID, "c07u31", "active"), named(otherNodeID, "c07u32", "offline")},
+		},
+		"nobody asks": {"--hostname-prefix c07", " --yes", "", "", "", nil},
+		"by name":     {"--node " + nodeID, "", "This begins a soft_reset of 1 node: " + nodeID + "\n", "", "", nil},
+		"none":        {"--hostname-prefix zz", "", "", "hostname=zz&page_size=200", `"expected_node_ids":[],`, []string{}},
+	} {
+		f := newFakeAPI(t)
+		f.on("list-nodes", pageOf(c.nodes...))
+		b := signedIn(t, f)
+		b.in = "yes\n"
+		b.around.terminal = func(io.Writer) bool { return true }
+		got := b.run(strings.Fields("decommission batch start --mode soft_reset --reason r " + c.args + c.yes)...)
+		looked, sent := "", ""
+		for _, r := range f.received() {
+			switch r.operation {
+			case "list-nodes":
+				looked = r.query
+			case "create-decommission-batch":
+				sent = r.body
+			}
+		}
+		if got.exit != exitOK || !strings.Contains(got.err, c.asks) || (c.asks != "") != strings.Contains(got.err, "Type yes") || !sameQuery(looked, c.query) {
+			t.Errorf("%s: looked %s (%+v)", name, looked, got)
+		}
+		if !strings.HasPrefix(sent, `{`+c.expected+`"mode":`) {
+			t.Errorf("%s: sent %s, want %s", name, sent, c.expected)
+		}
+	}
+}
+
+// What a task destroys is read before it is asked for, on a terminal; one that does no harm is not held up.
+func TestTasksThatDestroyAreConfirmed(t *testing.T) {
+	for kind, want := range map[string]string{
+		"node.drain":          "node.drain of c07u31: Tenants who work there are cut off.",
+		"node.validate_clean": "",
+		"of.a_newer_release":  "",
+	} {
+		f := newFakeAPI(t)
+		b := signedIn(t, f)
+		b.in = "no\n"
+		b.around.terminal = func(io.Writer) bool { return true }
+		got := b.run("node", "task", "run", "c07u31", kind, "--reason", "r")
+		done := slices.ContainsFunc(f.received(), func(r received) bool { return r.operation == "create-node-task" })
+		if done != (want == "") || !strings.Contains(got.err, want) || strings.Contains(got.err, "Type yes") == done {
+			t.Errorf("%s: done %v (%+v)", kind, done, got)
+		}
 	}
 }
 

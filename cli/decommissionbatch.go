@@ -113,7 +113,8 @@ func (a *app) decommissionBatchStartCommand() *cobra.Command {
 		operations: []string{"create-decommission-batch", "list-decommissions", "get-decommission-batch", "stream-decommissions", "list-decommission-stages"},
 		long: "The nodes are those that everything holds for that is given: --node, --site, --region, --sku,\n" +
 			"--hostname-prefix, --status; at least one of them. Nothing is begun when one of the nodes cannot be operated\n" +
-			"on, unless --skip-ineligible leaves it out. When more than --max-failures have failed, no further one is begun.",
+			"on, unless --skip-ineligible leaves it out. When more than --max-failures have failed, no further one is begun.\n" +
+			"On a terminal the nodes are shown and asked about; when the selection is another one by then, nothing is begun.",
 		example: "  gpuaas decommission batch start --mode soft_reset --hostname-prefix c07 --status quarantined --max-failures 2 --reason 'end of the project'",
 		flags: func(cmd *cobra.Command) action {
 			v, f := &batchFlags{}, cmd.Flags()
@@ -145,11 +146,12 @@ func (s *session) startBatch(v *batchFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := s.confirm(*v.yes, "This begins a %s of every node that is selected.", v.mode); err != nil {
+	expected, err := s.confirmBatch(v, selector)
+	if err != nil {
 		return err
 	}
 	raw, err := apiclient.Read(s.api.CreateDecommissionBatchWithResponse(s.ctx, &apiclient.CreateDecommissionBatchParams{}, apiclient.DecommissionNewBatchBody{
-		Mode: apiclient.DecommissionNewBatchBodyMode(v.mode), Reason: v.reason, Selector: selector,
+		Mode: apiclient.DecommissionNewBatchBodyMode(v.mode), Reason: v.reason, Selector: selector, ExpectedNodeIds: expected,
 		Erase:          givenAs[apiclient.DecommissionNewBatchBodyErase](s, "erase", &v.cleaning.erase),
 		StorageCleanup: givenAs[apiclient.DecommissionNewBatchBodyStorageCleanup](s, "storage-cleanup", &v.cleaning.storage),
 		MaxParallel:    given(s, "max-parallel", &v.parallel), MaxFailures: given(s, "max-failures", &v.failures), SkipIneligible: given(s, "skip-ineligible", &v.skip),
@@ -181,6 +183,50 @@ func (s *session) startBatch(v *batchFlags) error {
 	}
 	s.note("follow it with: gpuaas decommission watch --batch %s", batch.BatchId)
 	return nil
+}
+
+// confirmBatch asks whether the nodes are meant that the selector names now, and says which
+// they are: the batch is about these. Nil: nobody looked, or they were named one by one.
+func (s *session) confirmBatch(v *batchFlags, selector apiclient.DecommissionSelectorBody) (*[]types.UUID, error) {
+	if !s.asks(*v.yes) {
+		return nil, nil
+	}
+	names := v.nodes
+	var ids *[]types.UUID
+	if len(v.nodes) == 0 {
+		fitting, err := s.fitting(selector, v.statuses)
+		if err != nil {
+			return nil, err
+		}
+		ids = &[]types.UUID{}
+		for _, n := range fitting {
+			names, *ids = append(names, n.value.Hostname), append(*ids, n.value.NodeId)
+		}
+		if len(names) == 0 {
+			return ids, nil // the control plane says that there is nothing to do
+		}
+	}
+	question := "This begins a %s of %s: %s"
+	if v.skip {
+		question += "\nThose of them that cannot be operated on now are left out."
+	}
+	return ids, s.confirm(*v.yes, question, v.mode, plural(len(names), "node"), someOf(names))
+}
+
+// fitting are the nodes that a selector names, as the inventory lists them.
+func (s *session) fitting(selector apiclient.DecommissionSelectorBody, statuses []string) ([]object[apiclient.NodeView], error) {
+	params := apiclient.ListNodesParams{SiteId: selector.SiteId, RegionCode: selector.RegionCode, Sku: selector.SkuId, Hostname: selector.HostnamePrefix}
+	if len(statuses) > 0 {
+		params.Statuses = &statuses
+	}
+	raws, _, err := collect(func(p page) (apiclient.Answer, error) {
+		params.Cursor, params.PageSize = p.cursor, p.size
+		return s.api.ListNodesWithResponse(s.ctx, &params)
+	}, 0)
+	if err != nil {
+		return nil, err
+	}
+	return decodeAll[apiclient.NodeView](raws)
 }
 
 // selected is which nodes are meant.

@@ -117,6 +117,7 @@ func taskTypeColumns() []column[apiclient.AgenttaskTypeView] {
 		{title: "WHAT IT DOES", text: func(v kind) string { return v.Title }},
 		{title: "BESIDE OTHERS", text: func(v kind) string { return string(v.ConcurrencyClass) }},
 		{title: "ON REQUEST", text: func(v kind) string { return yesNo(v.OnRequest) }},
+		{title: "DESTROYS", text: func(v kind) string { return text(v.Destroys) }},
 	}
 }
 
@@ -156,7 +157,7 @@ func (a *app) nodeTaskRunCommand() *cobra.Command {
 	return a.verb(verb{
 		use: "run NODE TYPE", short: "Ask a node to do something", args: exactly("NODE", "TYPE"), operations: []string{"create-node-task", "get-node-task"},
 		long: "The types are those of: gpuaas node task types. With --wait it returns when the task has ended, with exit\n" +
-			"code 0 when it succeeded and 8 when it did not.",
+			"code 0 when it succeeded and 8 when it did not. What a type destroys is shown and asked about on a terminal.",
 		example: "  gpuaas node task run c07u31 node.validate_clean --reason \"before the next tenant\" --wait\n" +
 			"  gpuaas node task run c07u31 node.storage_cleanup --param scope=local --reason cleanup",
 		flags: func(cmd *cobra.Command) action {
@@ -164,7 +165,7 @@ func (a *app) nodeTaskRunCommand() *cobra.Command {
 			file := cmd.Flags().String("params-file", "", "file with the parameters as a JSON object")
 			reason := cmd.Flags().String("reason", "", "why; it goes into the audit log")
 			_ = cmd.MarkFlagFilename("params-file") // it was defined above
-			w := addWaitFlags(cmd)
+			w, yes := addWaitFlags(cmd), addYesFlag(cmd)
 			return func(s *session, args []string) error {
 				if err := s.require("reason"); err != nil {
 					return err
@@ -181,10 +182,34 @@ func (a *app) nodeTaskRunCommand() *cobra.Command {
 				if len(given) > 0 {
 					body.Params = given
 				}
+				if err := s.confirmTask(*yes, args[0], args[1]); err != nil {
+					return err
+				}
 				return s.runTask(node, body, *w)
 			}
 		},
 	})
+}
+
+// confirmTask asks whether what a type of task destroys is meant.
+func (s *session) confirmTask(yes bool, node, kind string) error {
+	if !s.asks(yes) {
+		return nil
+	}
+	raws, _, err := collect(func(page) (apiclient.Answer, error) { return s.api.ListNodeTaskTypesWithResponse(s.ctx) }, 0)
+	if err != nil {
+		return err
+	}
+	kinds, err := decodeAll[apiclient.AgenttaskTypeView](raws)
+	if err != nil {
+		return err
+	}
+	for _, k := range kinds {
+		if harm := text(k.value.Destroys); k.value.Type == kind && harm != "" {
+			return s.confirm(yes, "%s of %s: %s", kind, node, harm)
+		}
+	}
+	return nil
 }
 
 // taskParams gathers parameters from a file and from flags; flags win.

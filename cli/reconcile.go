@@ -2,7 +2,6 @@ package cli
 
 import (
 	"encoding/json"
-	"strings"
 	"time"
 
 	"github.com/oapi-codegen/runtime/types"
@@ -82,7 +81,8 @@ func (a *app) reconcileCommand() *cobra.Command {
 	cmd.AddCommand(
 		a.reconcileStatusCommand(), a.reconcileRunsCommand(), a.reconcileShowCommand(),
 		a.breakerCommand("confirm", "Quarantine the nodes that were not, because they are too many",
-			"Exactly the nodes that gpuaas reconcile status --site SITE lists are quarantined. What runs on them is not touched."),
+			"Exactly the nodes that gpuaas reconcile status --site SITE lists are quarantined. What runs on them is not touched.\n"+
+				"On a terminal they are shown and asked about; when others are held back by then, nothing is done."),
 		a.breakerCommand("dismiss", "Leave the nodes alone that were not quarantined, because they are too many",
 			"For what is not true, or is settled otherwise. What is not over is found anew."),
 	)
@@ -168,11 +168,12 @@ func (a *app) breakerCommand(decision, short, long string) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if err := s.confirmBreaker(*yes, decision, id); err != nil {
+				seen, err := s.confirmBreaker(*yes, decision, id)
+				if err != nil {
 					return err
 				}
 				err = show(s, a.siteStateColumns())(s.api.DecideReconciliationBreakerWithResponse(s.ctx, id, &apiclient.DecideReconciliationBreakerParams{},
-					apiclient.ReconciliationBreakerBody{Decision: apiclient.ReconciliationBreakerBodyDecision(decision), Reason: *reason}))
+					apiclient.ReconciliationBreakerBody{Decision: apiclient.ReconciliationBreakerBodyDecision(decision), NodeIds: &seen, Reason: *reason}))
 				if err == nil && decision == "confirm" {
 					s.note("a run that was started quarantines them: gpuaas reconcile runs --site %s", *site)
 				}
@@ -182,25 +183,26 @@ func (a *app) breakerCommand(decision, short, long string) *cobra.Command {
 	})
 }
 
-// confirmBreaker asks whether the nodes are meant that the breaker holds back now.
-func (s *session) confirmBreaker(yes bool, decision string, site types.UUID) error {
+// confirmBreaker asks whether the nodes are meant that the breaker holds back now, and says
+// which they are: the decision is about these.
+func (s *session) confirmBreaker(yes bool, decision string, site types.UUID) ([]types.UUID, error) {
 	status, err := fetch[apiclient.ReconciliationOverview](s.api.GetReconciliationStatusWithResponse(s.ctx))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, o := range status.Sites {
 		if o.SiteId != site || o.Breaker == nil {
 			continue
 		}
-		names := make([]string, len(o.Breaker.Nodes))
+		names, ids := make([]string, len(o.Breaker.Nodes)), make([]types.UUID, len(o.Breaker.Nodes))
 		for i, n := range o.Breaker.Nodes {
-			names[i] = n.Hostname
+			names[i], ids[i] = n.Hostname, n.NodeId
 		}
 		does := "This quarantines"
 		if decision == "dismiss" {
 			does = "This leaves in service"
 		}
-		return s.confirm(yes, "%s %s of %s: %s", does, plural(len(names), "node"), o.Name, strings.Join(names, ", "))
+		return ids, s.confirm(yes, "%s %s of %s: %s", does, plural(len(names), "node"), o.Name, someOf(names))
 	}
-	return nil // the control plane says that there is nothing to decide
+	return []types.UUID{}, nil // the control plane says that there is nothing to decide
 }

@@ -20,8 +20,8 @@ func TestReconciliationSends(t *testing.T) {
 		"drift acknowledge " + findingID + " --reason r":          {"acknowledge-finding", `{"reason":"r"}`},
 		"reconcile --site dc1":                                    {"run-reconciliation", `{"site_id":"` + siteID + `"}`},
 		"reconcile --site dc1 --dry-run --full --reason r":        {"run-reconciliation", `{"dry_run":true,"full":true,"reason":"r","site_id":"` + siteID + `"}`},
-		"reconcile confirm --site dc1 --reason r":                 {"decide-reconciliation-breaker", `{"decision":"confirm","reason":"r"}`},
-		"reconcile dismiss --site " + siteID + " --reason outage": {"decide-reconciliation-breaker", `{"decision":"dismiss","reason":"outage"}`},
+		"reconcile confirm --site dc1 --reason r":                 {"decide-reconciliation-breaker", `{"decision":"confirm","node_ids":["` + nodeID + `","` + otherNodeID + `"],"reason":"r"}`},
+		"reconcile dismiss --site " + siteID + " --reason outage": {"decide-reconciliation-breaker", `{"decision":"dismiss","node_ids":["` + nodeID + `","` + otherNodeID + `"],"reason":"outage"}`},
 	} {
 		f := newFakeAPI(t)
 		got := signedIn(t, f).run(strings.Fields(args)...)
@@ -139,6 +139,18 @@ func TestReconciliationAsks(t *testing.T) {
 				t.Errorf("%s, %q: changed %v (%+v)", args, said, changed, got)
 			}
 		}
+	}
+}
+
+// A breaker that opens after the look is not decided unseen.
+func TestADecisionWithoutAnOpenBreakerNamesNoNode(t *testing.T) {
+	f := newFakeAPI(t)
+	f.on("get-reconciliation-status", answer(200, `{"totals":{"nodes":40,"ok":40,"drifted":0,"unreconciled":0,"stale_sites":0},"sites":[{`+siteStatePart+`,"state":"ok"}]}`))
+	f.on("decide-reconciliation-breaker", refuse(409, "breaker_changed", "the circuit breaker of dc1 holds back other nodes", "look at its nodes: gpuaas reconcile status --site dc1"))
+	got := signedIn(t, f).run("reconcile", "confirm", "--site", "dc1", "--reason", "r")
+	calls := f.received()
+	if sent := calls[len(calls)-1].body; sent != `{"decision":"confirm","node_ids":[],"reason":"r"}` || got.exit != exitConflict || !strings.Contains(got.err, "gpuaas reconcile status --site dc1") {
+		t.Errorf("sent %s (%+v)", sent, got)
 	}
 }
 

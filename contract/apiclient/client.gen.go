@@ -4674,6 +4674,9 @@ type AgenttaskTypeView struct {
 	Attempts         int64                             `json:"attempts"`
 	ConcurrencyClass AgenttaskTypeViewConcurrencyClass `json:"concurrency_class"`
 
+	// Destroys What nobody gets back by asking for another task: to be read and confirmed before it is asked for. Absent: nothing.
+	Destroys *string `json:"destroys,omitempty"`
+
 	// OnRequest Whether operators can ask for it.
 	OnRequest bool `json:"on_request"`
 
@@ -5698,6 +5701,9 @@ type DecommissionNewBatchBody struct {
 	// Erase What the release in MAAS is to do to disks; quick when left out.
 	Erase *DecommissionNewBatchBodyErase `json:"erase,omitempty"`
 
+	// ExpectedNodeIds The nodes that the selector was seen to name, those that skip_ineligible leaves out included; refused with 409 selection_changed when it names others. Left out: whatever it names now.
+	ExpectedNodeIds *[]openapi_types.UUID `json:"expected_node_ids,omitempty"`
+
 	// MaxFailures When more than so many have failed or were cancelled, no further one is begun; 0 when left out.
 	MaxFailures *int64 `json:"max_failures,omitempty"`
 
@@ -6055,7 +6061,7 @@ type DecommissionSelectorBody struct {
 	// RegionCode Nodes of this region.
 	RegionCode *string `json:"region_code,omitempty"`
 
-	// SiteId Machines of this site.
+	// SiteId Nodes of this site: they have a machine of it, or are being onboarded there.
 	//
 	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
 	SiteId *openapi_types.UUID `json:"site_id,omitempty"`
@@ -8449,6 +8455,9 @@ type ReconciliationAdvice struct {
 // ReconciliationBreakerBody defines model for ReconciliationBreakerBody.
 type ReconciliationBreakerBody struct {
 	Decision ReconciliationBreakerBodyDecision `json:"decision"`
+
+	// NodeIds The nodes that whoever decides has seen; refused when the breaker holds back others. Left out: whatever it holds back now.
+	NodeIds *[]openapi_types.UUID `json:"node_ids,omitempty"`
 
 	// Reason Why; it goes into the audit log.
 	//
@@ -11698,7 +11707,7 @@ type ClientInterface interface {
 
 	// CreateDecommissionBatchWithBody Do the same to many nodes
 	//
-	// A few at a time, until all are done or too many have failed. DESTROYS what the mode destroys, on each of them.
+	// A few at a time, until all are done or too many have failed. DESTROYS what the mode destroys, on each of them. Which nodes the selector names is asked when the request comes: whoever has seen them names them in expected_node_ids, so that no others are concerned.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -11707,7 +11716,7 @@ type ClientInterface interface {
 
 	// CreateDecommissionBatch Do the same to many nodes
 	//
-	// A few at a time, until all are done or too many have failed. DESTROYS what the mode destroys, on each of them.
+	// A few at a time, until all are done or too many have failed. DESTROYS what the mode destroys, on each of them. Which nodes the selector names is asked when the request comes: whoever has seen them names them in expected_node_ids, so that no others are concerned.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -12820,7 +12829,7 @@ type ClientInterface interface {
 
 	// DecideReconciliationBreakerWithBody Decide about nodes that were not quarantined because they are too many
 	//
-	// confirm quarantines exactly the nodes that the status of the site lists; dismiss lets them be and closes the breaker, which opens again if that many are found again.
+	// confirm quarantines exactly the nodes that the status of the site lists; dismiss lets them be and closes the breaker, which opens again if that many are found again. Whoever has seen the list names its nodes in node_ids: when it is another one by now, nothing is done and the answer is 409 breaker_changed.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -12829,7 +12838,7 @@ type ClientInterface interface {
 
 	// DecideReconciliationBreaker Decide about nodes that were not quarantined because they are too many
 	//
-	// confirm quarantines exactly the nodes that the status of the site lists; dismiss lets them be and closes the breaker, which opens again if that many are found again.
+	// confirm quarantines exactly the nodes that the status of the site lists; dismiss lets them be and closes the breaker, which opens again if that many are found again. Whoever has seen the list names its nodes in node_ids: when it is another one by now, nothing is done and the answer is 409 breaker_changed.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -13572,7 +13581,7 @@ func (c *Client) ListDecommissions(ctx context.Context, params *ListDecommission
 
 // CreateDecommissionBatchWithBody Do the same to many nodes
 //
-// A few at a time, until all are done or too many have failed. DESTROYS what the mode destroys, on each of them.
+// A few at a time, until all are done or too many have failed. DESTROYS what the mode destroys, on each of them. Which nodes the selector names is asked when the request comes: whoever has seen them names them in expected_node_ids, so that no others are concerned.
 //
 // Takes any type of body and a specified content type.
 //
@@ -13591,7 +13600,7 @@ func (c *Client) CreateDecommissionBatchWithBody(ctx context.Context, params *Cr
 
 // CreateDecommissionBatch Do the same to many nodes
 //
-// A few at a time, until all are done or too many have failed. DESTROYS what the mode destroys, on each of them.
+// A few at a time, until all are done or too many have failed. DESTROYS what the mode destroys, on each of them. Which nodes the selector names is asked when the request comes: whoever has seen them names them in expected_node_ids, so that no others are concerned.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -16134,7 +16143,7 @@ func (c *Client) GetReconciliationRun(ctx context.Context, runId openapi_types.U
 
 // DecideReconciliationBreakerWithBody Decide about nodes that were not quarantined because they are too many
 //
-// confirm quarantines exactly the nodes that the status of the site lists; dismiss lets them be and closes the breaker, which opens again if that many are found again.
+// confirm quarantines exactly the nodes that the status of the site lists; dismiss lets them be and closes the breaker, which opens again if that many are found again. Whoever has seen the list names its nodes in node_ids: when it is another one by now, nothing is done and the answer is 409 breaker_changed.
 //
 // Takes any type of body and a specified content type.
 //
@@ -16153,7 +16162,7 @@ func (c *Client) DecideReconciliationBreakerWithBody(ctx context.Context, siteId
 
 // DecideReconciliationBreaker Decide about nodes that were not quarantined because they are too many
 //
-// confirm quarantines exactly the nodes that the status of the site lists; dismiss lets them be and closes the breaker, which opens again if that many are found again.
+// confirm quarantines exactly the nodes that the status of the site lists; dismiss lets them be and closes the breaker, which opens again if that many are found again. Whoever has seen the list names its nodes in node_ids: when it is another one by now, nothing is done and the answer is 409 breaker_changed.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -27646,7 +27655,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateDecommissionBatchWithBodyWithResponse Do the same to many nodes
 	//
-	// A few at a time, until all are done or too many have failed. DESTROYS what the mode destroys, on each of them.
+	// A few at a time, until all are done or too many have failed. DESTROYS what the mode destroys, on each of them. Which nodes the selector names is asked when the request comes: whoever has seen them names them in expected_node_ids, so that no others are concerned.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -27655,7 +27664,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateDecommissionBatchWithResponse Do the same to many nodes
 	//
-	// A few at a time, until all are done or too many have failed. DESTROYS what the mode destroys, on each of them.
+	// A few at a time, until all are done or too many have failed. DESTROYS what the mode destroys, on each of them. Which nodes the selector names is asked when the request comes: whoever has seen them names them in expected_node_ids, so that no others are concerned.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -28856,7 +28865,7 @@ type ClientWithResponsesInterface interface {
 
 	// DecideReconciliationBreakerWithBodyWithResponse Decide about nodes that were not quarantined because they are too many
 	//
-	// confirm quarantines exactly the nodes that the status of the site lists; dismiss lets them be and closes the breaker, which opens again if that many are found again.
+	// confirm quarantines exactly the nodes that the status of the site lists; dismiss lets them be and closes the breaker, which opens again if that many are found again. Whoever has seen the list names its nodes in node_ids: when it is another one by now, nothing is done and the answer is 409 breaker_changed.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -28865,7 +28874,7 @@ type ClientWithResponsesInterface interface {
 
 	// DecideReconciliationBreakerWithResponse Decide about nodes that were not quarantined because they are too many
 	//
-	// confirm quarantines exactly the nodes that the status of the site lists; dismiss lets them be and closes the breaker, which opens again if that many are found again.
+	// confirm quarantines exactly the nodes that the status of the site lists; dismiss lets them be and closes the breaker, which opens again if that many are found again. Whoever has seen the list names its nodes in node_ids: when it is another one by now, nothing is done and the answer is 409 breaker_changed.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -47938,7 +47947,7 @@ func (c *ClientWithResponses) ListDecommissionsWithResponse(ctx context.Context,
 
 // CreateDecommissionBatchWithBodyWithResponse Do the same to many nodes
 //
-// A few at a time, until all are done or too many have failed. DESTROYS what the mode destroys, on each of them.
+// A few at a time, until all are done or too many have failed. DESTROYS what the mode destroys, on each of them. Which nodes the selector names is asked when the request comes: whoever has seen them names them in expected_node_ids, so that no others are concerned.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -47953,7 +47962,7 @@ func (c *ClientWithResponses) CreateDecommissionBatchWithBodyWithResponse(ctx co
 
 // CreateDecommissionBatchWithResponse Do the same to many nodes
 //
-// A few at a time, until all are done or too many have failed. DESTROYS what the mode destroys, on each of them.
+// A few at a time, until all are done or too many have failed. DESTROYS what the mode destroys, on each of them. Which nodes the selector names is asked when the request comes: whoever has seen them names them in expected_node_ids, so that no others are concerned.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -50012,7 +50021,7 @@ func (c *ClientWithResponses) GetReconciliationRunWithResponse(ctx context.Conte
 
 // DecideReconciliationBreakerWithBodyWithResponse Decide about nodes that were not quarantined because they are too many
 //
-// confirm quarantines exactly the nodes that the status of the site lists; dismiss lets them be and closes the breaker, which opens again if that many are found again.
+// confirm quarantines exactly the nodes that the status of the site lists; dismiss lets them be and closes the breaker, which opens again if that many are found again. Whoever has seen the list names its nodes in node_ids: when it is another one by now, nothing is done and the answer is 409 breaker_changed.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -50027,7 +50036,7 @@ func (c *ClientWithResponses) DecideReconciliationBreakerWithBodyWithResponse(ct
 
 // DecideReconciliationBreakerWithResponse Decide about nodes that were not quarantined because they are too many
 //
-// confirm quarantines exactly the nodes that the status of the site lists; dismiss lets them be and closes the breaker, which opens again if that many are found again.
+// confirm quarantines exactly the nodes that the status of the site lists; dismiss lets them be and closes the breaker, which opens again if that many are found again. Whoever has seen the list names its nodes in node_ids: when it is another one by now, nothing is done and the answer is 409 breaker_changed.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

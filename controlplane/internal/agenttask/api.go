@@ -74,6 +74,7 @@ type StepView struct {
 type TypeView struct {
 	Type            string `json:"type"`
 	Title           string `json:"title"`
+	Destroys        string `json:"destroys,omitempty" doc:"What nobody gets back by asking for another task: to be read and confirmed before it is asked for. Absent: nothing."`
 	Class           string `json:"concurrency_class" enum:"exclusive,user,concurrent"`
 	WindowSeconds   int64  `json:"window_seconds" doc:"How long one attempt may take."`
 	PatienceSeconds int64  `json:"patience_seconds" doc:"How long it may wait for its node."`
@@ -172,7 +173,7 @@ func (c Commands) registerTask(api *httpapi.API) {
 		out := &httpapi.Listed[TypeView]{}
 		for _, s := range agentwire.Catalog() {
 			out.Body.Items = append(out.Body.Items, TypeView{
-				Type: s.Type, Title: s.Title, Class: string(s.Class), WindowSeconds: int64(s.Window.Seconds()),
+				Type: s.Type, Title: s.Title, Destroys: s.Destroys, Class: string(s.Class), WindowSeconds: int64(s.Window.Seconds()),
 				PatienceSeconds: int64(s.Patience.Seconds()), Attempts: s.Attempts, OnRequest: reserved[s.Type] == "",
 			})
 		}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -214,6 +215,21 @@ func TestTheCatalogIsShown(t *testing.T) {
 	for _, v := range out.Items {
 		if v.OnRequest == (v.Type == "terminal.open" || v.Type == "node.update_verifiers") || v.WindowSeconds == 0 || v.Title == "" {
 			t.Errorf("%+v", v)
+		}
+	}
+}
+
+func TestTheCatalogSaysWhatIsDestroyed(t *testing.T) {
+	s := newSite(t)
+	var out struct{ Items []agenttask.TypeView }
+	s.call(t, "auditor", http.MethodGet, "/node-task-types", nil, &out)
+	destructive := []string{
+		agentwire.TypeDrain, agentwire.TypeUninstall, agentwire.TypeStorageCleanup, agentwire.TypeGPUScrub, agentwire.TypeSelfUpdate,
+		agentwire.TypeDeprovisionUser, agentwire.TypeRevokeUser,
+	}
+	for _, v := range out.Items {
+		if want := slices.Contains(destructive, v.Type); want != (v.Destroys != "") || want && !strings.HasSuffix(v.Destroys, ".") {
+			t.Errorf("%s destroys %q", v.Type, v.Destroys)
 		}
 	}
 }

@@ -22,7 +22,7 @@ const (
 // given. Something must be given.
 type SelectorBody struct {
 	NodeIDs        []id.Node     `json:"node_ids,omitempty" nullable:"false" maxItems:"1000" doc:"These nodes; all of them must be there."`
-	SiteID         *id.Site      `json:"site_id,omitempty" doc:"Machines of this site."`
+	SiteID         *id.Site      `json:"site_id,omitempty" doc:"Nodes of this site: they have a machine of it, or are being onboarded there."`
 	RegionCode     string        `json:"region_code,omitempty" maxLength:"63" doc:"Nodes of this region."`
 	SKUID          string        `json:"sku_id,omitempty" maxLength:"63" doc:"Nodes of this kind."`
 	HostnamePrefix string        `json:"hostname_prefix,omitempty" maxLength:"253" doc:"Nodes whose name starts so."`
@@ -52,6 +52,7 @@ type NewBatchBody struct {
 	StorageCleanup Cleanup      `json:"storage_cleanup,omitempty" enum:"none,local,weka,all" doc:"What the agent removes of what tenants left on disks; local when left out, where the mode cleans storage."`
 	Reason         string       `json:"reason" minLength:"1" maxLength:"500" doc:"Why; it goes into the audit log." example:"row 7 is returned to the vendor"`
 	Selector       SelectorBody `json:"selector" doc:"Which nodes."`
+	ExpectedIDs    []id.Node    `json:"expected_node_ids,omitempty" nullable:"false" maxItems:"20000" doc:"The nodes that the selector was seen to name, those that skip_ineligible leaves out included; refused with 409 selection_changed when it names others. Left out: whatever it names now."`
 	MaxParallel    int          `json:"max_parallel,omitempty" minimum:"0" maximum:"1000" doc:"How many at once; 10 when left out."`
 	MaxFailures    int          `json:"max_failures,omitempty" minimum:"0" maximum:"1000" doc:"When more than so many have failed or were cancelled, no further one is begun; 0 when left out."`
 	SkipIneligible bool         `json:"skip_ineligible,omitempty" doc:"Leave nodes out that cannot be operated on now; otherwise nothing is begun when there is one."`
@@ -117,14 +118,15 @@ type BatchPath struct {
 func (s *Service) registerBatches(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "create-decommission-batch", Method: http.MethodPost, Path: pathAll + "/batch", Tag: tag,
-		Summary:     "Do the same to many nodes",
-		Description: "A few at a time, until all are done or too many have failed. DESTROYS what the mode destroys, on each of them.",
-		Access:      httpapi.Platform(auth.DecommissionManage), Status: http.StatusAccepted,
+		Summary: "Do the same to many nodes",
+		Description: "A few at a time, until all are done or too many have failed. DESTROYS what the mode destroys, on each of them. " +
+			"Which nodes the selector names is asked when the request comes: whoever has seen them names them in expected_node_ids, so that no others are concerned.",
+		Access: httpapi.Platform(auth.DecommissionManage), Status: http.StatusAccepted,
 	}, func(ctx context.Context, in *struct{ Body NewBatchBody }) (*httpapi.Plain[NewBatchView], error) {
 		b := in.Body
 		made, left, err := s.RequestBatch(ctx, NewBatch{
 			Request:  Request{Mode: b.Mode, Erase: b.Erase, StorageCleanup: b.StorageCleanup, Reason: b.Reason},
-			Selector: b.Selector.selector(), MaxParallel: b.MaxParallel, MaxFailures: b.MaxFailures, SkipIneligible: b.SkipIneligible,
+			Selector: b.Selector.selector(), Expected: b.ExpectedIDs, MaxParallel: b.MaxParallel, MaxFailures: b.MaxFailures, SkipIneligible: b.SkipIneligible,
 		})
 		return &httpapi.Plain[NewBatchView]{Body: NewBatchView{Batch: showBatch(made), LeftOut: append([]LeftOut{}, left...)}}, err
 	})

@@ -309,6 +309,7 @@ func TestBatchesOverTheAPI(t *testing.T) {
 	d.call(t, http.MethodPost, "decommissions/batch", ask(object{"statuses": []string{"lost"}}, nil)).refused(t, http.StatusUnprocessableEntity, "validation_error")
 	d.call(t, http.MethodPost, "decommissions/batch", ask(object{"region_code": "none"}, nil)).refused(t, http.StatusConflict, "batch_empty")
 	d.call(t, http.MethodPost, "decommissions/batch", ask(object{"node_ids": []string{id.NewString()}}, nil)).refused(t, http.StatusNotFound, "node_not_found")
+	d.call(t, http.MethodPost, "decommissions/batch", ask(everything, object{"expected_node_ids": []string{id.NewString()}})).refused(t, http.StatusConflict, "selection_changed", "1 went")
 	d.call(t, http.MethodPost, "decommissions/batch", ask(everything, object{"max_parallel": 1001})).refused(t, http.StatusUnprocessableEntity, "validation_error", "max_parallel")
 	var made decommission.NewBatchView
 	d.call(t, http.MethodPost, "decommissions/batch", ask(everything, object{"skip_ineligible": true, "max_parallel": 1})).decode(t, http.StatusAccepted, &made)

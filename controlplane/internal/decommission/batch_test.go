@@ -1,6 +1,7 @@
 package decommission_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -128,6 +129,46 @@ func TestWhatABatchLeavesOut(t *testing.T) {
 	wantCode(t, err, fault.Conflict, "batch_empty")
 }
 
+// A selector is asked anew when a batch begins: nodes that nobody saw are not
+// turned over.
+func TestABatchIsAboutTheNodesThatWereExpected(t *testing.T) {
+	y := newYard(t)
+	seen := y.fleet(t, 2)
+	retired := y.node(t, node.Retired, false)
+	all := append(slices.Clone(seen), retired)
+	unknown := id.New[id.Node]()
+	name := func(of id.Node) string { return "n-" + of.String() }
+	n := batchOf()
+	n.Selector, n.SkipIneligible = decommission.Selector{SKU: yardSKU}, true
+	for what, c := range map[string]struct {
+		expected []id.Node
+		says     string
+	}{
+		"one came":       {seen, "1 came (" + name(retired) + ")"},
+		"one went":       {append(slices.Clone(all), unknown), "1 went (" + unknown.String() + ")"},
+		"as many others": {append(slices.Clone(seen), unknown), "1 came (" + name(retired) + "), 1 went (" + unknown.String() + ")"},
+		"none":           {[]id.Node{}, "3 came"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			n.Expected = c.expected
+			_, _, err := y.service.RequestBatch(y.ctx, n)
+			wantCode(t, err, fault.Conflict, "selection_changed", c.says, "gpuaas node list")
+		})
+	}
+	if made := y.count(t, `SELECT (SELECT count(*) FROM node_decommissions) + (SELECT count(*) FROM node_decommission_batches)`); made != 0 {
+		t.Errorf("%d were made of what was refused", made)
+	}
+	gone := n
+	gone.Selector, gone.Expected = decommission.Selector{Nodes: seen, Statuses: []node.Status{node.Retired}}, seen
+	_, _, err := y.service.RequestBatch(y.ctx, gone) // named one by one, they went all the same
+	wantCode(t, err, fault.Conflict, "selection_changed", "2 went")
+	n.Expected = []id.Node{retired, seen[1], seen[0]} // those that are left out are of the selection
+	b, left, err := y.service.RequestBatch(y.ctx, n)
+	if err != nil || b.Total != 2 || len(left) != 1 {
+		t.Errorf("%+v, %+v, %v", b, left, err)
+	}
+}
+
 func TestBatchesThatMakeNoSense(t *testing.T) {
 	y := newYard(t)
 	one := y.fleet(t, 1)
@@ -189,6 +230,25 @@ func TestSelectors(t *testing.T) {
 			}
 			y.exec(t, `UPDATE node_decommissions SET status = 'cancelled', completed_at = now() WHERE completed_at IS NULL`)
 		})
+	}
+}
+
+// A node that is being onboarded is of the site as the listing of nodes has it: it
+// is not turned over, and whoever saw it there is not told that it went.
+func TestABatchOfASiteKnowsWhatIsBeingOnboarded(t *testing.T) {
+	y := newYard(t)
+	managed, coming := y.node(t, node.Active, true), y.node(t, node.BootstrapIssued, false)
+	y.exec(t, `INSERT INTO node_onboardings (id, site_id, profile_id, hostname, ipmi_ip, sku_id, node_id, current_stage, workflow_id, requested_by, correlation_id)
+		SELECT $1, m.site_id, m.profile_id, 'coming', '10.0.0.9', $2, $3, 'enroll_machine', 'w', 'user:root', 'c' FROM node_maas_state m WHERE m.node_id = $4`,
+		id.New[id.Onboarding](), yardSKU, coming, managed)
+	n := batchOf()
+	n.Selector, n.Expected = decommission.Selector{Site: y.site.ID}, []id.Node{managed, coming}
+	_, _, err := y.service.RequestBatch(y.ctx, n)
+	wantCode(t, err, fault.Conflict, "batch_not_eligible", "1 of 2")
+	n.SkipIneligible = true
+	b, left, err := y.service.RequestBatch(y.ctx, n)
+	if err != nil || b.Total != 1 || len(left) != 1 || left[0].NodeID != coming {
+		t.Errorf("%+v, %+v, %v", b, left, err)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"gpuaas/controlplane/internal/durable"
 	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/id"
+	"gpuaas/controlplane/internal/node"
 	"gpuaas/controlplane/internal/outbox"
 	"gpuaas/controlplane/internal/postgres"
 	"gpuaas/controlplane/internal/telemetry"
@@ -27,9 +28,10 @@ const MaxBatch = 1000
 type NewBatch struct {
 	Request
 	Selector       Selector
-	MaxParallel    int  // zero: 10
-	MaxFailures    int  // more than so many, and no further one is begun
-	SkipIneligible bool // leave nodes out that cannot be operated on, instead of refusing all
+	Expected       []id.Node // what the selector was seen to name, those that are left out included; nil: whatever it names now
+	MaxParallel    int       // zero: 10
+	MaxFailures    int       // more than so many, and no further one is begun
+	SkipIneligible bool      // leave nodes out that cannot be operated on, instead of refusing all
 }
 
 // LeftOut is a node that a batch does not concern, and why.
@@ -100,8 +102,8 @@ func once(nodes []id.Node) []id.Node {
 	})
 }
 
-// eligible are the nodes of a selector that can be operated on, and the others.
-func (s *Service) eligible(ctx context.Context, n NewBatch) (fit []situation, left []LeftOut, err error) {
+// selected are the nodes that the selector of a batch names now.
+func (s *Service) selected(ctx context.Context, n NewBatch) ([]id.Node, error) {
 	sel := n.Selector
 	p := decommissiondb.SelectedParams{Ids: []string{}, SiteID: optional(sel.Site), HostnamePrefix: sel.HostnamePrefix, Statuses: []string{}, Most: MaxBatch + 1}
 	for _, of := range sel.Nodes {
@@ -112,13 +114,40 @@ func (s *Service) eligible(ctx context.Context, n NewBatch) (fit []situation, le
 	}
 	p.RegionCode, p.SkuID = given(sel.RegionCode), given(sel.SKU)
 	nodes, err := s.rows.q().Selected(ctx, p)
-	switch {
-	case err != nil:
-		return nil, nil, fmt.Errorf("select nodes: %w", err)
-	case len(nodes) > MaxBatch:
-		return nil, nil, fault.New(fault.Invalid, "batch_too_large", "the selector names more than %d nodes", MaxBatch).WithRemedy("narrow it")
-	case len(sel.Nodes) > 0 && len(nodes) < len(sel.Nodes):
-		return nil, nil, fault.New(fault.NotFound, "node_not_found", "%d of the %d nodes are not there, or not what the selector says", len(sel.Nodes)-len(nodes), len(sel.Nodes))
+	if err != nil {
+		return nil, fmt.Errorf("select nodes: %w", err)
+	}
+	if len(nodes) > MaxBatch {
+		return nil, fault.New(fault.Invalid, "batch_too_large", "the selector names more than %d nodes", MaxBatch).WithRemedy("narrow it")
+	}
+	if err := s.asExpected(ctx, n, nodes); err != nil {
+		return nil, err
+	}
+	if len(sel.Nodes) > 0 && len(nodes) < len(sel.Nodes) {
+		return nil, fault.New(fault.NotFound, "node_not_found", "%d of the %d nodes are not there, or not what the selector says", len(sel.Nodes)-len(nodes), len(sel.Nodes))
+	}
+	return nodes, nil
+}
+
+// asExpected refuses a batch of other nodes than those that were seen when it was
+// decided about.
+func (s *Service) asExpected(ctx context.Context, n NewBatch, nodes []id.Node) error {
+	if n.Expected == nil {
+		return nil
+	}
+	changed, err := node.SinceSeen(ctx, s.db, n.Expected, nodes)
+	if err != nil || changed == "" {
+		return err
+	}
+	return fault.New(fault.Conflict, "selection_changed", "the selector names other nodes than were expected: %s; nothing was begun", changed).
+		WithRemedy("look which nodes it names and decide again: gpuaas node list")
+}
+
+// eligible are the nodes of a selector that can be operated on, and the others.
+func (s *Service) eligible(ctx context.Context, n NewBatch) (fit []situation, left []LeftOut, err error) {
+	nodes, err := s.selected(ctx, n)
+	if err != nil {
+		return nil, nil, err
 	}
 	for _, of := range nodes {
 		now, err := s.look(ctx, of)

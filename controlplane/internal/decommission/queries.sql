@@ -230,10 +230,13 @@ UPDATE node_decommissions d SET admitted_at = sqlc.arg(now)::timestamptz, update
 FROM chosen WHERE d.id = chosen.id RETURNING d.*;
 
 -- name: Selected :many
+-- A node is of the site that the listing of nodes says, so that who looks there
+-- sees the same: of its machine, and before it has one, of its onboarding.
 SELECT n.id FROM nodes n LEFT JOIN node_maas_state m ON m.node_id = n.id
 WHERE n.status <> 'deleted'
   AND (cardinality(sqlc.arg(ids)::uuid[]) = 0 OR n.id = ANY(sqlc.arg(ids)::uuid[]))
-  AND (sqlc.narg(site_id)::uuid IS NULL OR m.site_id = sqlc.narg(site_id)::uuid)
+  AND (sqlc.narg(site_id)::uuid IS NULL OR m.site_id = sqlc.narg(site_id)::uuid
+    OR m.node_id IS NULL AND n.id IN (SELECT o.node_id FROM node_onboardings o WHERE o.site_id = sqlc.narg(site_id)::uuid AND o.completed_at IS NULL))
   AND (sqlc.narg(region_code)::text IS NULL OR n.region_code = sqlc.narg(region_code)::text)
   AND (sqlc.narg(sku_id)::text IS NULL OR n.sku_id = sqlc.narg(sku_id)::text)
   AND starts_with(n.hostname, sqlc.arg(hostname_prefix)::text)

@@ -139,10 +139,12 @@ func (s *Service) registerStatus(api *httpapi.API) {
 		ID: "decide-reconciliation-breaker", Method: http.MethodPost, Path: pathRoot + "/sites/{site_id}/breaker", Tag: tag,
 		Summary: "Decide about nodes that were not quarantined because they are too many",
 		Description: "confirm quarantines exactly the nodes that the status of the site lists; dismiss lets them be and closes the breaker, " +
-			"which opens again if that many are found again.",
+			"which opens again if that many are found again. Whoever has seen the list names its nodes in node_ids: when it is another one by now, " +
+			"nothing is done and the answer is 409 breaker_changed.",
 		Access: httpapi.Platform(auth.ReconciliationManage),
 	}, func(ctx context.Context, in *BreakerInput) (*httpapi.Plain[SiteOverview], error) {
-		if err := s.DecideBreaker(ctx, in.SiteID, in.Body.Decision == confirmed, in.Body.Reason); err != nil {
+		b := in.Body
+		if err := s.DecideBreaker(ctx, BreakerDecision{Site: in.SiteID, Confirm: b.Decision == confirmed, Seen: b.NodeIDs, Reason: b.Reason}); err != nil {
 			return nil, err
 		}
 		o, err := s.statusOf(ctx, in.SiteID)
@@ -158,10 +160,11 @@ type Decision string
 
 const confirmed Decision = "confirm"
 
-// BreakerBody is a decision and why.
+// BreakerBody is a decision, about which nodes, and why.
 type BreakerBody struct {
-	Decision Decision `json:"decision" enum:"confirm,dismiss"`
-	Reason   string   `json:"reason" minLength:"1" maxLength:"500" doc:"Why; it goes into the audit log." example:"rack 7 lost power, they are down indeed"`
+	Decision Decision  `json:"decision" enum:"confirm,dismiss"`
+	NodeIDs  []id.Node `json:"node_ids,omitempty" nullable:"false" maxItems:"20000" doc:"The nodes that whoever decides has seen; refused when the breaker holds back others. Left out: whatever it holds back now."`
+	Reason   string    `json:"reason" minLength:"1" maxLength:"500" doc:"Why; it goes into the audit log." example:"rack 7 lost power, they are down indeed"`
 }
 
 // BreakerInput is a decision about a site.

@@ -167,3 +167,39 @@ func TestTheBreakerIsDecided(t *testing.T) {
 		t.Errorf("others were told %d times", got)
 	}
 }
+
+// A decision that names nodes is about these and no others: what came to the
+// breaker, or left it, after the look is not decided with it.
+func TestADecisionIsAboutTheNodesThatWereSeen(t *testing.T) {
+	o := newOffice(t)
+	dc1 := o.site(t, "dc1", ago(time.Minute))
+	seen, came := o.node(t, "c07u43", dc1, ago(time.Minute)), o.node(t, "c07u44", dc1, ago(time.Minute))
+	unknown := id.New[id.Node]()
+	o.exec(t, `UPDATE reconciliation_sites SET tripped_at = $2, tripped_nodes = ARRAY[$3, $4]::uuid[] WHERE site_id = $1`, dc1, noon, seen, came)
+	path := "/sites/" + dc1.String() + "/breaker"
+	for _, decision := range []string{"confirm", "dismiss"} {
+		for name, c := range map[string]struct {
+			nodes []id.Node
+			says  string
+		}{
+			"one came":           {[]id.Node{seen}, "1 came (c07u44)"},
+			"one came, one went": {[]id.Node{seen, unknown}, "1 came (c07u44), 1 went (" + unknown.String() + ")"},
+			"one went":           {[]id.Node{came, seen, unknown}, "1 went (" + unknown.String() + ")"},
+			"none was seen":      {[]id.Node{}, "2 came (c07u43, c07u44)"},
+		} {
+			got := o.post(t, path, map[string]any{"decision": decision, "reason": "rack 7 is down", "node_ids": c.nodes})
+			got.refuses(t, http.StatusConflict, "breaker_changed")
+			if !strings.Contains(string(got.body), c.says) || !strings.Contains(string(got.body), "gpuaas reconcile status --site dc1") {
+				t.Errorf("%s, %s: the answer is %s", decision, name, got.body)
+			}
+		}
+	}
+	if n := o.count(t, `SELECT count(*) FROM reconciliation_sites WHERE confirmed_at IS NOT NULL OR tripped_at IS NULL`); n != 0 {
+		t.Error("what was refused was done")
+	}
+	for _, decision := range []string{"confirm", "dismiss"} { // in whatever order they are named
+		o.post(t, path, map[string]any{"decision": decision, "reason": "rack 7 is down", "node_ids": []id.Node{came, seen, came}}).into(t, http.StatusOK, &reconciliation.SiteOverview{})
+	}
+	o.post(t, path, map[string]any{"decision": "confirm", "reason": "r", "node_ids": []id.Node{seen}}).refuses(t, http.StatusConflict, "breaker_not_open")
+	o.post(t, path, map[string]any{"decision": "confirm", "reason": "r", "node_ids": []string{"c07u43"}}).refuses(t, http.StatusUnprocessableEntity, "validation_error")
+}

@@ -78,10 +78,10 @@ func TestAConfirmedBreakerQuarantinesTheListedNodesAndNoOthers(t *testing.T) {
 	w.cycle(t)
 	w.releaseAll(0, 6)
 	w.cycle(t)
-	if err := w.service.DecideBreaker(w.ctx, w.at, true, " "); fault.CodeOf(err) != "reason_missing" {
+	if err := w.service.DecideBreaker(w.ctx, reconciliation.BreakerDecision{Site: w.at, Confirm: true, Reason: " "}); fault.CodeOf(err) != "reason_missing" {
 		t.Errorf("without a reason: %v", err)
 	}
-	if err := w.service.DecideBreaker(w.ctx, w.at, true, "the rack is sold"); err != nil {
+	if err := w.service.DecideBreaker(w.ctx, reconciliation.BreakerDecision{Site: w.at, Confirm: true, Reason: "the rack is sold"}); err != nil {
 		t.Fatal(err)
 	}
 	w.releaseAll(6, 8) // after the decision
@@ -101,10 +101,10 @@ func TestADismissedBreakerTouchesNothing(t *testing.T) {
 	w.cycle(t)
 	w.releaseAll(0, 6)
 	w.cycle(t)
-	if err := w.service.DecideBreaker(w.ctx, w.at, false, "MAAS was restored from a backup"); err != nil {
+	if err := w.service.DecideBreaker(w.ctx, reconciliation.BreakerDecision{Site: w.at, Reason: "MAAS was restored from a backup"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.service.DecideBreaker(w.ctx, w.at, false, "again"); fault.CodeOf(err) != "breaker_not_open" {
+	if err := w.service.DecideBreaker(w.ctx, reconciliation.BreakerDecision{Site: w.at, Reason: "again"}); fault.CodeOf(err) != "breaker_not_open" {
 		t.Errorf("a second decision: %v", err)
 	}
 	w.cycle(t)

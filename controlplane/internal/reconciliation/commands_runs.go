@@ -14,6 +14,7 @@ import (
 	"gpuaas/controlplane/internal/durable"
 	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/id"
+	"gpuaas/controlplane/internal/node"
 	"gpuaas/controlplane/internal/outbox"
 	"gpuaas/controlplane/internal/postgres"
 	"gpuaas/controlplane/internal/reconciliation/internal/reconciliationdb"
@@ -84,12 +85,22 @@ func (s *Service) Suspect(ctx context.Context, tx pgx.Tx, n id.Node, reason stri
 	return wrap("note suspicion", reconciliationdb.New(tx).Suspect(ctx, reconciliationdb.SuspectParams{Reason: reason, Nodes: []string{n.String()}}))
 }
 
+// BreakerDecision settles an open breaker.
+type BreakerDecision struct {
+	Site    id.Site
+	Confirm bool      // otherwise what it holds back is let be
+	Seen    []id.Node // the nodes that whoever decides has seen; nil: whatever it holds back now
+	Reason  string
+}
+
 // DecideBreaker settles an open breaker: what it holds back is confirmed, and
 // done by the next run, or dismissed.
-func (s *Service) DecideBreaker(ctx context.Context, at id.Site, confirm bool, reason string) error {
-	if reason = strings.TrimSpace(reason); reason == "" {
+func (s *Service) DecideBreaker(ctx context.Context, d BreakerDecision) error {
+	reason := strings.TrimSpace(d.Reason)
+	if reason == "" {
 		return reasonMissing()
 	}
+	at := d.Site
 	of, err := s.cfg.Sites.Site(ctx, at)
 	if err != nil {
 		return err
@@ -103,7 +114,10 @@ func (s *Service) DecideBreaker(ctx context.Context, at id.Site, confirm bool, r
 			return fault.New(fault.Conflict, "breaker_not_open", "the circuit breaker of %s is not open", of.Name).
 				WithRemedy("nothing has to be decided; how the site stands: gpuaas reconcile status")
 		}
-		if !confirm {
+		if err := asSeen(ctx, c, of, d.Seen, state.TrippedNodes); err != nil {
+			return err
+		}
+		if !d.Confirm {
 			if err := s.dismiss(ctx, c, state, reason); err != nil {
 				return err
 			}
@@ -119,6 +133,25 @@ func (s *Service) DecideBreaker(ctx context.Context, at id.Site, confirm bool, r
 		_, err = s.request(ctx, c, Run{Site: at, Trigger: ByOperator, Reason: reason})
 		return err
 	})
+}
+
+// asSeen refuses a decision about other nodes than the breaker holds back now.
+func asSeen(ctx context.Context, c change, of site.Site, seen []id.Node, tripped []string) error {
+	if seen == nil {
+		return nil
+	}
+	held := make([]id.Node, len(tripped))
+	for i, n := range tripped {
+		if err := held[i].UnmarshalText([]byte(n)); err != nil {
+			return wrap("read node of breaker", err)
+		}
+	}
+	changed, err := node.SinceSeen(ctx, c.tx, seen, held)
+	if err != nil || changed == "" {
+		return err
+	}
+	return fault.New(fault.Conflict, "breaker_changed", "the circuit breaker of %s holds back other nodes than those that were decided about: %s; nothing was done", of.Name, changed).
+		WithRemedy("look at its nodes and decide again: gpuaas reconcile status --site %s", of.Name)
 }
 
 // dismiss takes their action from the findings that the breaker held back: they

@@ -213,7 +213,7 @@ func TestAHeldNodeDoesNotKeepAConfirmedBreakerOpen(t *testing.T) {
 	w.releaseAll(0, 6)
 	w.cycle(t)
 	w.exec(t, `UPDATE nodes SET held_by = 'decommission x', schedulable = false WHERE id = $1`, w.nodes[0])
-	if err := w.service.DecideBreaker(w.ctx, w.at, true, "the rack is sold"); err != nil {
+	if err := w.service.DecideBreaker(w.ctx, reconciliation.BreakerDecision{Site: w.at, Confirm: true, Reason: "the rack is sold"}); err != nil {
 		t.Fatal(err)
 	}
 	for range 4 {

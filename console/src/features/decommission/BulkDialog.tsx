@@ -151,7 +151,7 @@ function Ask({ mode, selector, fitting, from, onMade, onClose }: { mode: Mode; s
     mutationFn: () =>
       got(
         api.POST('/api/v1/admin/decommissions/batch', {
-          body: { mode, selector, ...choicesOf(mode, choices), max_parallel: Number(parallel), max_failures: Number(failures), skip_ineligible: skip, reason: reason.trim() },
+          body: { mode, selector, expected_node_ids: (fitting ?? []).map((n) => n.node_id), ...choicesOf(mode, choices), max_parallel: Number(parallel), max_failures: Number(failures), skip_ineligible: skip, reason: reason.trim() },
         }),
       ),
     onSuccess: (m) => {
@@ -160,6 +160,8 @@ function Ask({ mode, selector, fitting, from, onMade, onClose }: { mode: Mode; s
       if (m.left_out.length > 0) onMade(m)
       else void navigate({ to: `/decommission-batches/${m.batch.batch_id}` })
     },
+    // Whoever is refused because other nodes fit by now sees those next.
+    onError: () => void queries.invalidateQueries({ queryKey: ['nodes', 'fitting'] }),
   })
   const grave = mayDestroy(mode, choices)
   const word = confirmationOf(mode, meant.length)

@@ -14,9 +14,9 @@ export function useFitting(selector: Selector | undefined) {
     // What fitted when the same was chosen some time ago may be other nodes by now.
     gcTime: 0,
     queryFn: async () => {
-      const query = { site_id: selector?.site_id, region_code: selector?.region_code, sku: selector?.sku_id, q: selector?.hostname_prefix, statuses: selector?.statuses, page_size: largestPage }
+      const query = { site_id: selector?.site_id, region_code: selector?.region_code, sku: selector?.sku_id, hostname: selector?.hostname_prefix, statuses: selector?.statuses, page_size: largestPage }
       const { rows } = await readAll((cursor) => got(api.GET('/api/v1/admin/nodes', { params: { query: { ...query, cursor } } })))
-      return rows.filter((n) => n.status !== 'deleted' && n.hostname.startsWith(selector?.hostname_prefix ?? '') && (!selector?.node_ids || selector.node_ids.includes(n.node_id)))
+      return selector?.node_ids ? rows.filter((n) => selector.node_ids?.includes(n.node_id)) : rows
     },
   })
 }

@@ -9,7 +9,6 @@ import { ProblemNote } from '../../ui/problem'
 import { span } from '../../ui/time'
 import { say } from '../../ui/toast'
 import { typesQuery } from '../agenttask/Tasks'
-import { destroyedBy } from './destroys'
 import { paramsOf, sample } from './params'
 import type { Detail } from './queries'
 
@@ -32,7 +31,7 @@ export function RunTask({ node, onClose }: { node: Detail; onClose: () => void }
   const chosen = offered.find((t) => t.type === type) ?? offered[0]
   const text = params ?? sample(chosen?.type ?? '')
   const read = paramsOf(text)
-  const harm = destroyedBy(chosen?.type ?? '')
+  const harm = chosen?.destroys
   const running = useMutation({
     mutationFn: () => got(api.POST('/api/v1/admin/nodes/{node_id}/tasks', { params: { path: { node_id: node.node_id } }, body: { type: chosen?.type ?? '', params: read.value, reason: reason.trim() } })),
     onSuccess: (task) => {
@@ -84,7 +83,7 @@ export function RunTask({ node, onClose }: { node: Detail; onClose: () => void }
           {running.error && <ProblemNote error={running.error} />}
           <div className="flex justify-end gap-2">
             <Button disabled={running.isPending} onClick={onClose}>Cancel</Button>
-            <Button type="submit" look={harm ? 'danger' : 'primary'} busy={running.isPending} disabled={reason.trim() === '' || !!read.error || (harm !== undefined && typed !== node.hostname)}>
+            <Button type="submit" look={harm ? 'danger' : 'primary'} busy={running.isPending} disabled={reason.trim() === '' || !!read.error || (!!harm && typed !== node.hostname)}>
               Run it
             </Button>
           </div>

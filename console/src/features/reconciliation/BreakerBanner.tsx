@@ -1,14 +1,13 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
-import { api, got, Refusal } from '../../api/client'
+import { api, got } from '../../api/client'
 import { useMay } from '../../app/session'
 import { Button, Note, TextLink } from '../../ui/basics'
 import { ReasonDialog } from '../../ui/dialog'
 import { When } from '../../ui/time'
 import { say } from '../../ui/toast'
-import { otherThanSeen } from './breaker'
 import type { SiteOverview } from './findings'
-import { statusQuery, useStatus } from './reading'
+import { useStatus } from './reading'
 
 type Decision = 'confirm' | 'dismiss'
 
@@ -27,7 +26,7 @@ export function BreakerBanner() {
       {open.map((site) => (
         <OpenBreaker key={site.site_id} site={site} asOf={status.error ? status.dataUpdatedAt : undefined} onDecide={(decision) => setAsked({ site, decision })} />
       ))}
-      {asked && <Decide site={asked.site} decision={asked.decision} onClose={() => setAsked(undefined)} />}
+      {asked && <Decide site={asked.site} confirmed={open.find((s) => s.site_id === asked.site.site_id)?.breaker?.confirmed_at} decision={asked.decision} onClose={() => setAsked(undefined)} />}
     </>
   )
 }
@@ -97,28 +96,29 @@ function HeldBack({ nodes }: { nodes: { node_id: string; hostname: string }[] })
   )
 }
 
-function Decide({ site, decision, onClose }: { site: SiteOverview; decision: Decision; onClose: () => void }) {
+function Decide({ site, confirmed, decision, onClose }: { site: SiteOverview; /** When somebody else confirmed it meanwhile. */ confirmed?: string; decision: Decision; onClose: () => void }) {
   const queries = useQueryClient()
-  const count = site.breaker?.nodes.length ?? 0
+  const seen = (site.breaker?.nodes ?? []).map((n) => n.node_id)
+  const count = seen.length
+  // Whoever is refused because the nodes are others by now looks at those next.
+  const again = () => void queries.invalidateQueries({ queryKey: ['drift'] })
   const confirming = decision === 'confirm'
   return (
     <ReasonDialog
       title={confirming ? `Quarantine ${count} nodes of ${site.name}` : `Dismiss the breaker of ${site.name}`}
       does={confirming ? `Quarantine ${count} nodes` : 'Dismiss'}
       danger={confirming}
-      act={async (reason) => {
-        // The control plane is told the decision, not the nodes: whoever decides has seen those that it is about.
-        const now = await statusQuery.queryFn()
-        const problem = otherThanSeen(site, now.sites.find((s) => s.site_id === site.site_id))
-        if (problem) throw new Refusal(problem)
-        return got(api.POST('/api/v1/admin/reconciliation/sites/{site_id}/breaker', { params: { path: { site_id: site.site_id } }, body: { decision, reason } }))
-      }}
+      act={(reason) => got(api.POST('/api/v1/admin/reconciliation/sites/{site_id}/breaker', { params: { path: { site_id: site.site_id } }, body: { decision, node_ids: seen, reason } })).finally(again)}
       onDone={() => {
         say(confirming ? `The nodes of ${site.name} are being quarantined.` : `The breaker of ${site.name} is closed.`)
-        void queries.invalidateQueries({ queryKey: ['drift'] })
       }}
       onClose={onClose}
     >
+      {confirmed && (
+        <Note tone="warn" title="Somebody has confirmed it meanwhile">
+          Confirmed <When at={confirmed} />: the nodes are being quarantined. {confirming ? 'There is nothing left to decide.' : 'Dismissing it stops only what has not been done yet.'}
+        </Note>
+      )}
       {confirming ? (
         <>
           <p>It is true: something happened to these machines. Exactly the {count} listed nodes are quarantined.</p>

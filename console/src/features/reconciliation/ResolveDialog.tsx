@@ -3,7 +3,7 @@ import { useId, useState, type SyntheticEvent } from 'react'
 import { api, got, type Schemas } from '../../api/client'
 import { Button, Loading, Note } from '../../ui/basics'
 import { Dialog } from '../../ui/dialog'
-import { TextArea, TextField } from '../../ui/form'
+import { ReasonField, TextField } from '../../ui/form'
 import { ProblemNote } from '../../ui/problem'
 import { Elapsed } from '../../ui/time'
 import { choicesFor, doneWords, type Choice, type Resolution } from './findings'
@@ -45,7 +45,7 @@ export function ResolveDialog({ node, first, onClose }: { node: Detail; /** What
             <Option key={c.resolution} choice={c} chosen={c.resolution === chosen} onChoose={() => setChosen(c.resolution)} />
           ))}
         </fieldset>
-        <TextArea label="Reason" required rows={2} value={reason} onChange={setReason} hint="Kept in the audit log and the history of the node, with your name." />
+        <ReasonField value={reason} onChange={setReason} hint="Kept in the audit log and the history of the node, with your name." />
         {choice?.destroys && (
           <>
             <Note tone="bad" title="This cannot be undone">

@@ -1416,7 +1416,8 @@ const selected = `-- name: Selected :many
 SELECT n.id FROM nodes n LEFT JOIN node_maas_state m ON m.node_id = n.id
 WHERE n.status <> 'deleted'
   AND (cardinality($1::uuid[]) = 0 OR n.id = ANY($1::uuid[]))
-  AND ($2::uuid IS NULL OR m.site_id = $2::uuid)
+  AND ($2::uuid IS NULL OR m.site_id = $2::uuid
+    OR m.node_id IS NULL AND n.id IN (SELECT o.node_id FROM node_onboardings o WHERE o.site_id = $2::uuid AND o.completed_at IS NULL))
   AND ($3::text IS NULL OR n.region_code = $3::text)
   AND ($4::text IS NULL OR n.sku_id = $4::text)
   AND starts_with(n.hostname, $5::text)
@@ -1434,6 +1435,8 @@ type SelectedParams struct {
 	Most           int32
 }
 
+// A node is of the site that the listing of nodes says, so that who looks there
+// sees the same: of its machine, and before it has one, of its onboarding.
 func (q *Queries) Selected(ctx context.Context, arg SelectedParams) ([]id.Node, error) {
 	rows, err := q.db.Query(ctx, selected,
 		arg.Ids,
