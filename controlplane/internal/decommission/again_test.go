@@ -64,6 +64,9 @@ func TestAMachineThatIsGoneIsAFollowUp(t *testing.T) {
 	if end.Status != durable.JobReconciled || y.see(t, n).Status != node.Deleted {
 		t.Fatalf("%s at %s: %s %s", end.Status, end.Stage, end.ErrorCode, end.ErrorMessage)
 	}
+	if want := []string{n.String() + ": its full_decommission has ended"}; !slices.Equal(y.doubts, want) {
+		t.Errorf("to be looked at: %q, want %q", y.doubts, want)
+	}
 	if len(end.FollowUps) != 1 || end.FollowUps[0].What != "switch off "+d.Hostname {
 		t.Errorf("left to be done: %+v", end.FollowUps)
 	}

@@ -441,6 +441,11 @@ var eventTypes = map[job.Announced]eventwire.Type{
 
 // Announce implements job.Hooks.
 func (h hooks) Announce(ctx context.Context, tx pgx.Tx, d Decommission, a job.Announcement) error {
+	if a.Kind == job.AnnounceCompleted { // what was found about the node before is probably over, and nobody should be told otherwise
+		if err := h.nodes.Doubt(ctx, tx, d.Node, fmt.Sprintf("its %s has ended", d.Mode)); err != nil {
+			return err
+		}
+	}
 	payload := eventwire.Decommission{
 		DecommissionID: d.ID.String(), NodeID: d.Node.String(), Hostname: d.Hostname, Mode: string(d.Mode), Status: string(d.Status),
 		Stage: a.Event.Stage, Attempt: a.Event.Attempt, StageStatus: string(a.Event.Status), FailureClass: string(d.FailureClass), ErrorCode: d.ErrorCode,

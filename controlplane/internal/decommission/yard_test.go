@@ -60,6 +60,7 @@ type yard struct {
 	mu       sync.Mutex
 	watched  []string         // what a node was at each look, without repetitions
 	serves   map[id.Node]bool // whether it was schedulable at the last look
+	doubts   []string         // nodes that are to be looked at, and why
 	unproven []string         // looks at which a tainted node had become schedulable
 }
 
@@ -70,7 +71,12 @@ func newYard(tb testing.TB, change ...func(*decommission.Config)) *yard {
 	admin := &auth.Principal{Kind: auth.KindUser, ID: "operator-1", Name: "operator", Platform: auth.PlatformAdmin}
 	y.ctx = auth.With(telemetry.WithCorrelation(tb.Context(), "corr-1"), admin)
 	y.sites = site.New(site.Config{DB: y.db})
-	y.nodes = node.New(node.Config{DB: y.db})
+	y.nodes = node.New(node.Config{DB: y.db, OnDoubt: func(_ context.Context, _ pgx.Tx, of id.Node, reason string) error {
+		y.mu.Lock()
+		defer y.mu.Unlock()
+		y.doubts = append(y.doubts, of.String()+": "+reason)
+		return nil
+	}})
 	_, key, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		tb.Fatal(err)

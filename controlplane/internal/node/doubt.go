@@ -12,7 +12,14 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"gpuaas/contract/agentwire"
+	"gpuaas/controlplane/internal/id"
 )
+
+// Doubt has the machine of a node looked at soon, because of something that
+// changed it. It is part of the transaction in which that is noted.
+func (s *Service) Doubt(ctx context.Context, tx pgx.Tx, n id.Node, reason string) error {
+	return s.onDoubt(ctx, tx, n, reason)
+}
 
 // doubtReport raises a doubt when an agent has begun to report addresses none of
 // which is the one that its node is reached by. It must come before the report
