@@ -1,8 +1,8 @@
 import { useIsMutating, useMutation } from '@tanstack/react-query'
-import { useEffect, useId, useRef, useState, type ReactNode, type SyntheticEvent } from 'react'
+import { useEffect, useId, useRef, useState, type ReactNode } from 'react'
+import { ActForm } from './actform'
 import { Button } from './basics'
 import { TextArea, TextField } from './form'
-import { ProblemNote } from './problem'
 
 /**
  * Dialog is modal while it is rendered: whoever opens it renders it. It cannot be closed
@@ -64,7 +64,7 @@ function giveFocusBack(opener: Element | null) {
   if (to instanceof HTMLElement) to.focus({ preventScroll: true })
 }
 
-type Ask = {
+export type Ask = {
   title: ReactNode
   /** What will happen, in words. */
   children?: ReactNode
@@ -79,7 +79,12 @@ type Ask = {
 }
 
 /** ReasonDialog asks why before something is done: the reason is kept in the audit log. */
-export function ReasonDialog({ title, children, does, danger, confirm, act, onDone, onClose }: Ask) {
+export function ReasonDialog(ask: Ask) {
+  return <AskDialog {...ask} why />
+}
+
+/** AskDialog asks before something is done, and why if a reason is kept. */
+export function AskDialog({ title, children, does, danger, confirm, why, act, onDone, onClose }: Ask & { why?: boolean }) {
   const [reason, setReason] = useState('')
   const [typed, setTyped] = useState('')
   const doing = useMutation({
@@ -89,24 +94,14 @@ export function ReasonDialog({ title, children, does, danger, confirm, act, onDo
       onClose()
     },
   })
-  const submit = (e: SyntheticEvent) => {
-    e.preventDefault()
-    doing.mutate()
-  }
+  const incomplete = (why && reason.trim() === '') || (confirm !== undefined && typed !== confirm)
   return (
     <Dialog title={title} onClose={onClose}>
-      <form onSubmit={submit} className="flex flex-col gap-4">
+      <ActForm doing={doing} does={does} danger={danger} disabled={incomplete} onClose={onClose}>
         {children && <div className="flex flex-col gap-2 text-sm">{children}</div>}
-        <TextArea label="Reason" required rows={2} value={reason} onChange={setReason} hint="Kept in the audit log, with your name." />
+        {why && <TextArea label="Reason" required rows={2} value={reason} onChange={setReason} hint="Kept in the audit log, with your name." />}
         {confirm && <TextField label={`Type ${confirm} to go on`} required value={typed} onChange={setTyped} />}
-        {doing.error && <ProblemNote error={doing.error} />}
-        <div className="flex justify-end gap-2">
-          <Button onClick={onClose} disabled={doing.isPending}>Keep as it is</Button>
-          <Button type="submit" look={danger ? 'danger' : 'primary'} busy={doing.isPending} disabled={reason.trim() === '' || (confirm !== undefined && typed !== confirm)}>
-            {does}
-          </Button>
-        </div>
-      </form>
+      </ActForm>
     </Dialog>
   )
 }

@@ -67,11 +67,16 @@ export function TextField({
   )
 }
 
-export function TextArea({ value, onChange, rows = 4, placeholder, mono, ...c }: Common & { value: string; onChange: (v: string) => void; rows?: number; placeholder?: string; mono?: boolean }) {
+/** ReasonField asks why. */
+export function ReasonField({ value, onChange, hint = 'Kept in the audit log, with your name.' }: { value: string; onChange: (v: string) => void; hint?: string }) {
+  return <TextArea label="Reason" required rows={2} most={500} value={value} onChange={onChange} hint={hint} />
+}
+
+export function TextArea({ value, onChange, rows = 4, placeholder, mono, most, ...c }: Common & { value: string; onChange: (v: string) => void; rows?: number; placeholder?: string; mono?: boolean; /** How many characters it may have. */ most?: number }) {
   const id = useId()
   return (
     <Frame {...c} id={id}>
-      <textarea {...described(id, c)} value={value} rows={rows} placeholder={placeholder} spellCheck={false} onChange={(e) => onChange(e.target.value)} className={`${box} ${edge(c.error)} ${mono ? 'font-mono text-xs' : ''}`} />
+      <textarea {...described(id, c)} value={value} rows={rows} maxLength={most} placeholder={placeholder} spellCheck={false} onChange={(e) => onChange(e.target.value)} className={`${box} ${edge(c.error)} ${mono ? 'font-mono text-xs' : ''}`} />
     </Frame>
   )
 }

@@ -1,10 +1,9 @@
 import { useMutation } from '@tanstack/react-query'
-import { useState, type SyntheticEvent } from 'react'
+import { useState } from 'react'
 import { api, asRefusal, got, type Schemas } from '../../api/client'
-import { Button } from '../../ui/basics'
+import { ActForm } from '../../ui/actform'
 import { Dialog } from '../../ui/dialog'
 import { SelectField, TextField } from '../../ui/form'
-import { ProblemNote } from '../../ui/problem'
 import { say } from '../../ui/toast'
 import { words } from '../../ui/tone'
 import { platformMeans } from './roles'
@@ -28,26 +27,15 @@ export function Invite({ onDone, onClose }: { onDone: () => void; onClose: () =>
     },
   })
   const said = inviting.error ? asRefusal(inviting.error).fields : {}
-  const submit = (e: SyntheticEvent) => {
-    e.preventDefault()
-    inviting.mutate()
-  }
   const malformed = email !== '' && !/^\S+@\S+$/.test(email.trim())
   return (
     <Dialog title="Invite somebody" onClose={onClose}>
-      <form onSubmit={submit} className="flex flex-col gap-4">
+      <ActForm doing={inviting} does="Invite" leave="Cancel" disabled={email.trim() === '' || malformed} onClose={onClose}>
         <p className="text-sm">No mail is sent. They become able to act by signing in, through the identity provider, with this address once it is verified there.</p>
         <TextField label="E-mail address" required value={email} onChange={setEmail} error={said.email ?? (malformed ? 'This is no e-mail address.' : undefined)} />
         <TextField label="Name" value={name} onChange={setName} hint="Taken from their first sign-in when left out." error={said.name} />
         <SelectField label="Role on the platform" value={role} onChange={setRole} options={platformOptions} hint="Roles in tenants and projects are given there." />
-        {inviting.error && <ProblemNote error={inviting.error} />}
-        <div className="flex justify-end gap-2">
-          <Button disabled={inviting.isPending} onClick={onClose}>Cancel</Button>
-          <Button type="submit" look="primary" busy={inviting.isPending} disabled={email.trim() === '' || malformed}>
-            Invite
-          </Button>
-        </div>
-      </form>
+      </ActForm>
     </Dialog>
   )
 }

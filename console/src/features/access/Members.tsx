@@ -1,8 +1,9 @@
 import { useMutation, useQueryClient, type QueryKey } from '@tanstack/react-query'
-import { useState, type SyntheticEvent } from 'react'
+import { useState } from 'react'
 import { api, got, Refusal, type Schemas } from '../../api/client'
 import { usePages } from '../../api/pages'
 import { useMay } from '../../app/session'
+import { ActForm } from '../../ui/actform'
 import { Badge, Button, Card, Loading } from '../../ui/basics'
 import { Dialog } from '../../ui/dialog'
 import { SelectField, TextField } from '../../ui/form'
@@ -101,23 +102,12 @@ function GiveRole({ member, roles, put, onDone, onClose }: { member?: Member; ro
       onClose()
     },
   })
-  const submit = (e: SyntheticEvent) => {
-    e.preventDefault()
-    giving.mutate()
-  }
   return (
     <Dialog title={member ? `Change the role of ${member.name || member.email}` : 'Give a role'} onClose={onClose}>
-      <form onSubmit={submit} className="flex flex-col gap-4">
+      <ActForm doing={giving} does="Give the role" leave="Cancel" disabled={member ? role === member.role : who.trim() === ''} onClose={onClose}>
         {!member && <TextField label={finds ? 'E-mail address or id' : 'Id of the person'} required value={who} onChange={setWho} hint={finds ? 'Of somebody who is known here already.' : 'They see it under Access, You. Whoever never signed in has none yet.'} />}
         <SelectField label="Role" value={role} onChange={setRole} options={roles.map((r) => ({ value: r, label: `${words(r)}: ${roleMeans[r]}` }))} />
-        {giving.error && <ProblemNote error={giving.error} />}
-        <div className="flex justify-end gap-2">
-          <Button disabled={giving.isPending} onClick={onClose}>Cancel</Button>
-          <Button type="submit" look="primary" busy={giving.isPending} disabled={member ? role === member.role : who.trim() === ''}>
-            Give the role
-          </Button>
-        </div>
-      </form>
+      </ActForm>
     </Dialog>
   )
 }

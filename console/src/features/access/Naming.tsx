@@ -1,10 +1,9 @@
 import { useMutation } from '@tanstack/react-query'
-import { useState, type SyntheticEvent } from 'react'
+import { useState } from 'react'
 import { asRefusal, type Schemas } from '../../api/client'
-import { Button } from '../../ui/basics'
+import { ActForm } from '../../ui/actform'
 import { Dialog } from '../../ui/dialog'
 import { TextField } from '../../ui/form'
-import { ProblemNote } from '../../ui/problem'
 import { slugFrom, slugProblem } from './roles'
 
 type Body = Schemas['IdentityNamingBody']
@@ -22,24 +21,13 @@ export function NewNamed({ title, hint, does, create, onDone, onClose }: { title
     },
   })
   const said = making.error ? asRefusal(making.error).fields : {}
-  const submit = (e: SyntheticEvent) => {
-    e.preventDefault()
-    making.mutate()
-  }
   return (
     <Dialog title={title} onClose={onClose}>
-      <form onSubmit={submit} className="flex flex-col gap-4">
+      <ActForm doing={making} does={does} leave="Cancel" disabled={name.trim() === '' || slugProblem(slug) !== undefined} onClose={onClose}>
         <p className="text-sm">{hint}</p>
         <TextField label="Name" required value={name} onChange={setName} hint="For people. It can be changed." error={said.name} />
         <TextField label="Name for machines" required value={slug} onChange={setTypedSlug} hint="In addresses and commands. It never changes." error={said.slug ?? (slug ? slugProblem(slug) : undefined)} />
-        {making.error && <ProblemNote error={making.error} />}
-        <div className="flex justify-end gap-2">
-          <Button disabled={making.isPending} onClick={onClose}>Cancel</Button>
-          <Button type="submit" look="primary" busy={making.isPending} disabled={name.trim() === '' || slugProblem(slug) !== undefined}>
-            {does}
-          </Button>
-        </div>
-      </form>
+      </ActForm>
     </Dialog>
   )
 }
@@ -54,22 +42,11 @@ export function Rename({ what, before, rename, onDone, onClose }: { what: string
       onClose()
     },
   })
-  const submit = (e: SyntheticEvent) => {
-    e.preventDefault()
-    renaming.mutate()
-  }
   return (
     <Dialog title={`Rename the ${what}`} onClose={onClose}>
-      <form onSubmit={submit} className="flex flex-col gap-4">
+      <ActForm doing={renaming} does="Rename" leave="Cancel" disabled={name.trim() === '' || name.trim() === before} onClose={onClose}>
         <TextField label="Name" required value={name} onChange={setName} hint="For people. The name for machines stays." />
-        {renaming.error && <ProblemNote error={renaming.error} />}
-        <div className="flex justify-end gap-2">
-          <Button disabled={renaming.isPending} onClick={onClose}>Cancel</Button>
-          <Button type="submit" look="primary" busy={renaming.isPending} disabled={name.trim() === '' || name.trim() === before}>
-            Rename
-          </Button>
-        </div>
-      </form>
+      </ActForm>
     </Dialog>
   )
 }

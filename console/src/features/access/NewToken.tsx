@@ -1,10 +1,10 @@
 import { useMutation } from '@tanstack/react-query'
-import { useRef, useState, type SyntheticEvent } from 'react'
+import { useRef, useState } from 'react'
 import { asRefusal, type Schemas } from '../../api/client'
+import { ActForm } from '../../ui/actform'
 import { Button, Note } from '../../ui/basics'
 import { Dialog } from '../../ui/dialog'
 import { CheckField, SelectField, TextField } from '../../ui/form'
-import { ProblemNote } from '../../ui/problem'
 import { exact } from '../../ui/time'
 import { words } from '../../ui/tone'
 import { Copy } from '../../ui/copy'
@@ -34,27 +34,14 @@ export function NewToken({ scopes, create, onDone, onClose }: Props) {
     onSuccess: onDone,
   })
   if (making.data) return <ShownOnce token={making.data} onClose={onClose} />
-  const submit = (e: SyntheticEvent) => {
-    e.preventDefault()
-    making.mutate()
-  }
   return (
     <Dialog title="New token" onClose={onClose}>
-      <form onSubmit={submit} className="flex flex-col gap-4">
+      <ActForm doing={making} does="Make the token" leave="Cancel" disabled={name.trim() === '' || chosen?.length === 0} onClose={onClose}>
         <TextField label="Name" required value={name} onChange={setName} hint="What it is for. It stands in the list and in the audit log." error={making.error ? asRefusal(making.error).fields.name : undefined} />
         <SelectField label="Works for" value={life} onChange={setLife} options={lives} />
         <CheckField label="Narrow it" hint="A token that may do only what it is for does less harm in wrong hands." value={chosen !== undefined} onChange={(on) => setChosen(on ? [] : undefined)} />
         {chosen && <Scopes all={scopes} chosen={chosen} onChange={setChosen} />}
-        {making.error && <ProblemNote error={making.error} />}
-        <div className="flex justify-end gap-2">
-          <Button disabled={making.isPending} onClick={onClose}>
-            Cancel
-          </Button>
-          <Button type="submit" look="primary" busy={making.isPending} disabled={name.trim() === '' || chosen?.length === 0}>
-            Make the token
-          </Button>
-        </div>
-      </form>
+      </ActForm>
     </Dialog>
   )
 }

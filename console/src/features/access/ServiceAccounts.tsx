@@ -1,7 +1,8 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query'
-import { useState, type SyntheticEvent } from 'react'
+import { useState } from 'react'
 import { api, asRefusal, got, type Schemas } from '../../api/client'
 import { usePages } from '../../api/pages'
+import { ActForm } from '../../ui/actform'
 import { Badge, Button, Card, Loading } from '../../ui/basics'
 import { Dialog } from '../../ui/dialog'
 import { SelectField, TextField } from '../../ui/form'
@@ -138,23 +139,12 @@ function NewAccount({ projectId, onClose }: { projectId: string; onClose: () => 
       onClose()
     },
   })
-  const submit = (e: SyntheticEvent) => {
-    e.preventDefault()
-    making.mutate()
-  }
   return (
     <Dialog title="New service account" onClose={onClose}>
-      <form onSubmit={submit} className="flex flex-col gap-4">
+      <ActForm doing={making} does="Create" leave="Cancel" disabled={name.trim() === ''} onClose={onClose}>
         <TextField label="Name" required value={name} onChange={setName} hint="Which program it is, such as ci. Once in the project." error={making.error ? asRefusal(making.error).fields.name : undefined} />
         <SelectField label="Role" value={role} onChange={setRole} options={roleOptions} />
-        {making.error && <ProblemNote error={making.error} />}
-        <div className="flex justify-end gap-2">
-          <Button disabled={making.isPending} onClick={onClose}>Cancel</Button>
-          <Button type="submit" look="primary" busy={making.isPending} disabled={name.trim() === ''}>
-            Create
-          </Button>
-        </div>
-      </form>
+      </ActForm>
     </Dialog>
   )
 }

@@ -4,12 +4,13 @@ import type { ReactNode } from 'react'
 import { api, got } from '../../api/client'
 import { usePages } from '../../api/pages'
 import { useSearchState } from '../../app/location'
-import { Button, Empty, LinkButton, Loading, Page, State, TextLink } from '../../ui/basics'
+import { Empty, LinkButton, Loading, Page, State, TextLink } from '../../ui/basics'
 import { SelectField } from '../../ui/form'
 import { Table, type Column } from '../../ui/table'
 import { Elapsed, When } from '../../ui/time'
 import { Outdated, outdatedOf } from '../job/Outdated'
 import { useNodeNames } from './nodeNames'
+import { OnlyOfNode } from './OnlyOfNode'
 import { titled, type Task } from './task'
 
 const statuses = ['queued', 'dispatched', 'succeeded', 'failed', 'expired', 'cancelled'] as const
@@ -42,14 +43,7 @@ export default function Tasks() {
       <div className="grid grid-cols-2 items-end gap-3 sm:grid-cols-3 lg:grid-cols-5">
         <SelectField label="Status" value={status ?? ''} onChange={(s) => change({ status: s })} options={[{ value: '', label: 'all' }, ...statuses]} />
         <SelectField label="Type" value={type ?? ''} onChange={(t) => change({ type: t })} options={[{ value: '', label: 'all' }, ...[...titles].map(([value, label]) => ({ value, label: `${label} (${value})` }))]} />
-        {node && (
-          <div className="flex items-center gap-2 py-1.5 text-sm">
-            Only of <TextLink to={`/nodes/${node}`}>{nameOf(node)}</TextLink>
-            <Button look="quiet" onClick={() => change({ node: undefined })}>
-              All nodes
-            </Button>
-          </div>
-        )}
+        {node && <OnlyOfNode node={node} onAll={() => change({ node: undefined })} />}
       </div>
       <Outdated of={outdatedOf(pages)} />
       {pages.loading ? (

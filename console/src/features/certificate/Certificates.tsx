@@ -2,8 +2,8 @@ import { useNavigate } from '@tanstack/react-router'
 import { api, got, type Schemas } from '../../api/client'
 import { usePages } from '../../api/pages'
 import { useSearchState } from '../../app/location'
-import { useNodeNames } from '../agenttask/nodeNames'
-import { Badge, Button, Empty, LinkButton, Loading, Page, TextLink } from '../../ui/basics'
+import { OnlyOfNode } from '../agenttask/OnlyOfNode'
+import { Badge, Empty, LinkButton, Loading, Page, TextLink } from '../../ui/basics'
 import { SelectField } from '../../ui/form'
 import { ProblemNote } from '../../ui/problem'
 import { Table, type Column } from '../../ui/table'
@@ -29,7 +29,6 @@ const columns: Column<Certificate>[] = [
 export default function Certificates() {
   const [search, change] = useSearchState()
   const navigate = useNavigate()
-  const nameOf = useNodeNames()
   const { node } = search
   const kind = kinds.find((k) => k === search.kind)
   const pages = usePages(['certificates', 'list', kind, node], (cursor) => got(api.GET('/api/v1/admin/certificates', { params: { query: { kind, node_id: node, cursor, page_size: 100 } } })))
@@ -37,14 +36,7 @@ export default function Certificates() {
     <Page title="Certificates" lead="Signed documents about what was done to clean a node, and how it was found out that it is clean. They can be verified without this control plane.">
       <div className="grid items-end gap-3 sm:grid-cols-3 lg:grid-cols-5">
         <SelectField label="Kind" value={kind ?? ''} onChange={(k) => change({ kind: k })} options={[{ value: '', label: 'all' }, ...kinds.map((k) => ({ value: k, label: kindWords[k] }))]} />
-        {node && (
-          <div className="flex items-center gap-2 py-1.5 text-sm">
-            Only of <TextLink to={`/nodes/${node}`}>{nameOf(node)}</TextLink>
-            <Button look="quiet" onClick={() => change({ node: undefined })}>
-              All nodes
-            </Button>
-          </div>
-        )}
+        {node && <OnlyOfNode node={node} onAll={() => change({ node: undefined })} />}
       </div>
       {pages.error && <ProblemNote error={pages.error} onRetry={pages.retry} />}
       {pages.loading && <Loading what="certificates" />}

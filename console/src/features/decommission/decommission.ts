@@ -1,10 +1,13 @@
 import { useQuery } from '@tanstack/react-query'
 import { api, got, type Schemas } from '../../api/client'
-import type { ActionName, Stage } from '../job/job'
+import { actions, type ActionName, type Kind, type Stage } from '../job/job'
 import { takesCleanup, takesErase, type Choices, type Mode } from './modes'
 
 export type Decommission = Schemas['DecommissionView']
 export type DecommissionBatch = Schemas['DecommissionBatchView']
+
+/** The words of turnover. */
+export const turnover: Kind = { noun: 'decommission', title: 'Turnover', job: 'Operation', unit: 'Node' }
 
 /** useModes is every mode with its stages, and how long each takes at a site. */
 export function useModes(siteId?: string) {
@@ -51,21 +54,5 @@ export function begin(nodeId: string, mode: Mode, choices: Choices, reason: stri
 
 /** recover asks for an action of an operator. */
 export function recover(id: string, action: ActionName, reason: string): Promise<unknown> {
-  const asked = { params: { path: { decommission_id: id } }, body: { reason } }
-  switch (action) {
-    case 'retry_stage':
-      return got(api.POST('/api/v1/admin/decommissions/{decommission_id}/retry', asked))
-    case 'resume':
-      return got(api.POST('/api/v1/admin/decommissions/{decommission_id}/resume', asked))
-    case 'rerun':
-      return got(api.POST('/api/v1/admin/decommissions/{decommission_id}/rerun', asked))
-    case 'restart_clean':
-      return got(api.POST('/api/v1/admin/decommissions/{decommission_id}/restart-clean', asked))
-    case 'cancel':
-      return got(api.POST('/api/v1/admin/decommissions/{decommission_id}/cancel', asked))
-    case 'adopt_observed_state':
-      return got(api.POST('/api/v1/admin/decommissions/{decommission_id}/adopt', asked))
-    case 'mark_manual_intervention_required':
-      return got(api.POST('/api/v1/admin/decommissions/{decommission_id}/mark-manual-intervention', asked))
-  }
+  return got(api.POST(`/api/v1/admin/decommissions/{decommission_id}/${actions[action].path}`, { params: { path: { decommission_id: id } }, body: { reason } }))
 }

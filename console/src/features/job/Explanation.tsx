@@ -1,18 +1,15 @@
 import type { ReactNode } from 'react'
-import type { Schemas } from '../../api/client'
 import { Badge, Card, Code, Facts } from '../../ui/basics'
 import { exact, useNow, between, When } from '../../ui/time'
 import { toneSoft, toneOf, words } from '../../ui/tone'
 import { useTemporalUI } from './lookups'
-import { isOver, isParked, type Failure, type Job } from './job'
-
-type Said = Pick<Schemas['OnboardingExplanation'], 'summary' | 'expected' | 'observed' | 'observed_since' | 'waiting_since' | 'likely_cause' | 'remedy' | 'status'>
+import { isOver, isParked, type Job, type JobDetail } from './job'
 
 /** Explanation says how a job stands in words: what it waits for, what was seen, and what to do first. */
-export function Explanation({ of, failure, seenAt }: { of: Said; failure?: Failure; seenAt?: string }) {
+export function Explanation({ of: { explanation: of, failure, observed } }: { of: JobDetail }) {
   const lines: [string, ReactNode][] = []
   if (of.expected) lines.push(['It waits for', of.expected])
-  if (of.observed) lines.push(['Seen', <Since key="seen" text={of.observed} since={of.observed_since} until={isOver(of.status) ? seenAt : undefined} />])
+  if (of.observed) lines.push(['Seen', <Since key="seen" text={of.observed} since={of.observed_since} until={isOver(of.status) ? observed.at : undefined} />])
   if (of.waiting_since) lines.push([isOver(of.status) ? 'Ended' : 'So since', <Moment key="since" at={of.waiting_since} />])
   // What was seen usually ends with what went wrong: that is said once.
   if (failure && !of.observed.includes(failure.error_message)) lines.push(['What went wrong', failure.error_message])

@@ -6,22 +6,22 @@ import { Table, type Column } from '../../ui/table'
 import { between, span, useNow, When } from '../../ui/time'
 import { useBoardKeys, useBoardRow } from './board'
 import type { BoardStore } from './boardstore'
-import { actionTitle, isOver, isParked, type Job, type Stage } from './job'
+import { actionTitle, isOver, isParked, pathOf, type Job, type Kind, type Stage } from './job'
 import { Outdated } from './Outdated'
 import { isLate, remaining, stoodStillAt } from './progress'
 import { StageBar } from './StageBar'
 
-type Props<T extends Job> = { store: BoardStore<T>; stages: Stage[]; label: string; pathOf: (key: string) => string; empty: ReactNode; height?: string }
+type Props<T extends Job> = { kind: Kind; store: BoardStore<T>; stages: Stage[]; empty: ReactNode; height?: string }
 
 /**
  * JobBoard has one row per node. The table is given keys only: each cell follows its own
  * row, so that an event draws the cells of one row and nothing else.
  */
-export function JobBoard<T extends Job>({ store, stages, label, pathOf, empty, height }: Props<T>) {
+export function JobBoard<T extends Job>({ kind, store, stages, empty, height }: Props<T>) {
   const keys = useBoardKeys(store)
   const navigate = useNavigate()
-  const columns = useMemo(() => columnsOf(store, stages, pathOf), [store, stages, pathOf])
-  return <Table label={label} columns={columns} rows={keys} rowKey={(k) => k} onOpen={(k) => void navigate({ to: pathOf(k) })} height={height} empty={empty} />
+  const columns = useMemo(() => columnsOf(kind, store, stages), [kind, store, stages])
+  return <Table label={`${kind.unit}s of the batch`} columns={columns} rows={keys} rowKey={(k) => k} onOpen={(k) => void navigate({ to: pathOf(kind, k) })} height={height} empty={empty} />
 }
 
 /** BoardReading says when the rows of a board are not those of now: they could not be read, or are those of the last visit. */
@@ -34,7 +34,7 @@ export function BoardReading({ of }: { of: UseQueryResult }) {
   )
 }
 
-function columnsOf<T extends Job>(store: BoardStore<T>, stages: Stage[], pathOf: (key: string) => string): Column<string>[] {
+function columnsOf<T extends Job>(kind: Kind, store: BoardStore<T>, stages: Stage[]): Column<string>[] {
   const cell = (body: (row: T, key: string) => ReactNode) => {
     function Cell({ id }: { id: string }) {
       const row = useBoardRow(store, id)
@@ -44,13 +44,13 @@ function columnsOf<T extends Job>(store: BoardStore<T>, stages: Stage[], pathOf:
   }
   const titles = new Map(stages.map((s) => [s.name, s]))
   return [
-    { key: 'hostname', title: 'Machine', width: 'minmax(7rem, 0.8fr)', cell: cell((r, k) => <TextLink to={pathOf(k)}>{r.hostname}</TextLink>) },
+    { key: 'hostname', title: 'Machine', width: 'minmax(7rem, 0.8fr)', cell: cell((r, k) => <TextLink to={pathOf(kind, k)}>{r.hostname}</TextLink>) },
     { key: 'bar', title: 'Stages', width: 'minmax(8.5rem, 1fr)', cell: cell((r) => <StageBar status={r.status} stage={r.current_stage} stages={stages} />) },
     { key: 'stage', title: 'Stage', width: 'minmax(13rem, 1.6fr)', cell: cell((r) => <StageName row={r} title={titles.get(r.current_stage)?.title} />) },
     { key: 'status', title: 'Status', width: '9.5rem', cell: cell((r) => <State of="job" is={r.status} />) },
     { key: 'elapsed', title: 'Elapsed', width: '6.5rem', align: 'right', cell: cell((r) => <Spent row={r} />) },
     { key: 'expected', title: 'Expected', width: '7.5rem', align: 'right', cell: cell((r) => <Expected row={r} stages={stages} />) },
-    { key: 'failure', title: 'What happened', width: 'minmax(16rem, 2.4fr)', cell: cell((r, k) => <Trouble row={r} to={pathOf(k)} />) },
+    { key: 'failure', title: 'What happened', width: 'minmax(16rem, 2.4fr)', cell: cell((r, k) => <Trouble row={r} to={pathOf(kind, k)} />) },
   ]
 }
 

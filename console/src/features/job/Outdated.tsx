@@ -1,7 +1,7 @@
 import { ProblemNote } from '../../ui/problem'
 import { When } from '../../ui/time'
 
-type Read = { error: unknown; dataUpdatedAt: number; refetch: () => unknown }
+export type Read = { error: unknown; dataUpdatedAt: number; refetch: () => unknown }
 type Pages = { error: unknown; readAt: number; retry: () => void }
 
 /** outdatedOf is the first of several lists that could not be read. */

@@ -1,9 +1,11 @@
+import { useQueryClient } from '@tanstack/react-query'
 import { useEffect, useRef, useState } from 'react'
+import { useMay } from '../../app/session'
 import { Badge, Button, Card, Code } from '../../ui/basics'
 import { ReasonDialog } from '../../ui/dialog'
 import { say } from '../../ui/toast'
 import type { Tone } from '../../ui/tone'
-import { actionTitle, isOver, type ActionName, type ExplainedAction, type JobStatus } from './job'
+import { actionTitle, idOf, isOver, type ActionName, type ExplainedAction, type JobDetail, type Kind } from './job'
 
 const safety: Record<ExplainedAction['safety'], { tone: Tone; text: string }> = {
   safe: { tone: 'ok', text: 'safe' },
@@ -12,24 +14,24 @@ const safety: Record<ExplainedAction['safety'], { tone: Tone; text: string }> = 
 }
 
 type Props = {
-  actions: ExplainedAction[]
-  /** What an operator does best now; without it nothing has to be done. */
-  recommended?: string
-  hostname: string
-  status: JobStatus
-  may: boolean
-  act: (action: ActionName, reason: string) => Promise<unknown>
-  onDone: () => void
+  kind: Kind
+  of: JobDetail
+  recover: (id: string, action: ActionName, reason: string) => Promise<unknown>
 }
 
 /** RecoveryActions are what an operator can do now, the best first, with what each will do. */
-export function RecoveryActions({ actions, recommended, hostname, status, may, act, onDone }: Props) {
+export function RecoveryActions({ kind, of, recover }: Props) {
+  const may = useMay()
+  const queries = useQueryClient()
   const [asked, setAsked] = useState<ExplainedAction>()
   const place = useRef<HTMLDivElement>(null)
   // Boards lead here; when the page is opened, this is not in it yet.
   useEffect(() => {
     if (window.location.hash === '#actions') place.current?.scrollIntoView()
   }, [])
+  // Without one that is recommended, nothing has to be done.
+  const { hostname, status, recommended_action: recommended } = of
+  const { actions } = of.explanation
   const legal = actions.filter((a) => a.legal).sort((a, b) => (a.rank ?? 99) - (b.rank ?? 99))
   const others = actions.filter((a) => !a.legal)
   if (legal.length === 0 && isOver(status)) return null
@@ -39,7 +41,7 @@ export function RecoveryActions({ actions, recommended, hostname, status, may, a
         {!recommended && !isOver(status) && <p className="pb-3 text-sm text-muted">It goes on by itself: nothing has to be done.</p>}
         <ol className="flex flex-col divide-y divide-line">
           {legal.map((a) => (
-            <Offer key={a.action} action={a} best={a.action === recommended} may={may} onAsk={() => setAsked(a)} />
+            <Offer key={a.action} action={a} best={a.action === recommended} may={may(`${kind.noun}:manage`)} onAsk={() => setAsked(a)} />
           ))}
         </ol>
         {others.length > 0 && !isOver(status) && <NotNow actions={others} />}
@@ -50,10 +52,10 @@ export function RecoveryActions({ actions, recommended, hostname, status, may, a
           does={actionTitle(asked.action)}
           danger={asked.safety === 'destroys_data' || asked.action === 'cancel'}
           confirm={asked.safety === 'destroys_data' ? hostname : undefined}
-          act={(reason) => act(asked.action, reason)}
+          act={(reason) => recover(idOf(of), asked.action, reason)}
           onDone={() => {
             say(`${actionTitle(asked.action)}: asked for ${hostname}.`)
-            onDone()
+            void queries.invalidateQueries({ queryKey: [`${kind.noun}s`] })
           }}
           onClose={() => setAsked(undefined)}
         >

@@ -28,7 +28,7 @@ export function Timeline({ job, stages, events }: Props) {
     <Card title="Stages">
       <ol className="flex flex-col">
         {way.map((step, i) => (
-          <Entry key={i} step={step} stages={stages} goesOn={goesOn} />
+          <Entry key={i} step={step} before={way.slice(0, i)} stages={stages} goesOn={goesOn} />
         ))}
         {ahead.map((s) => (
           <Place key={s.name} tone={undefined}>
@@ -55,12 +55,13 @@ function Place({ tone, children }: { tone?: Tone; children: ReactNode }) {
   )
 }
 
-function Entry({ step, stages, goesOn }: { step: Step; stages: Stage[]; goesOn: boolean }) {
+function Entry({ step, before, stages, goesOn }: { step: Step; before: Step[]; stages: Stage[]; goesOn: boolean }) {
   if (step.kind === 'action') return <Decision event={step.event} />
+  const times = 1 + before.filter((b) => b.kind === 'stage' && b.stage === step.stage).length
   const stage = stages.find((s) => s.name === step.stage)
   const last = step.attempts.at(-1)
   if (!last) return null
-  const outcome = last.outcome === 'running' && !goesOn ? { tone: 'idle' as Tone, text: 'left' } : outcomes[last.outcome]
+  const outcome = last.outcome === 'running' && !goesOn ? { tone: 'idle' as Tone, text: 'left' } : waived(step.stage, last, before.at(-1)) ? { tone: 'warn' as Tone, text: 'gone on without' } : outcomes[last.outcome]
   return (
     <Place tone={outcome.tone}>
       <p className="flex flex-wrap items-center gap-x-2 gap-y-1 text-sm">
@@ -69,6 +70,7 @@ function Entry({ step, stages, goesOn }: { step: Step; stages: Stage[]; goesOn: 
           {stage?.title ?? step.stage.replaceAll('_', ' ')}
         </span>
         <Badge tone={outcome.tone}>{outcome.text}</Badge>
+        {times > 1 && <span className="text-xs text-muted">time {times}</span>}
         {step.attempts.length > 1 && <span className="text-xs text-muted">{step.attempts.length} attempts</span>}
         <Duration attempts={step.attempts} typical={stage?.typical_seconds} goesOn={goesOn} />
       </p>
@@ -79,6 +81,9 @@ function Entry({ step, stages, goesOn }: { step: Step; stages: Stage[]; goesOn: 
     </Place>
   )
 }
+
+// A stage is skipped also because operators decided to go on without it.
+const waived = (stage: string, last: Attempt, before?: Step) => last.outcome === 'skipped' && before?.kind === 'action' && before.event.details?.override === stage
 
 function Duration({ attempts, typical, goesOn }: { attempts: Attempt[]; typical?: number; goesOn: boolean }) {
   const now = useNow()
@@ -119,12 +124,12 @@ function AttemptLines({ attempt, several, goesOn }: { attempt: Attempt; several:
 }
 
 function Decision({ event }: { event: LedgerEvent }) {
-  const action = event.details?.action
+  const action = event.details?.override ? 'go_on_without_the_stage' : event.details?.action
   const actor = event.details?.actor
   return (
     <Place tone="accent">
       <p className="text-sm">
-        <Badge tone="accent">operator</Badge> <span className="font-medium">{typeof action === 'string' ? actionTitle(action) : 'acted'}</span>
+        <Badge tone="accent">operator</Badge> <span className="font-medium first-letter:uppercase">{typeof action === 'string' ? actionTitle(action) : 'acted'}</span>
         {typeof actor === 'string' && (
           <span className="text-muted">
             {' '}

@@ -1,6 +1,5 @@
 import type { Tone } from '../../ui/tone'
-
-type BatchState = 'running' | 'paused' | 'halted' | 'cancelled' | 'settled'
+import type { BatchState } from './job'
 
 const tones: Record<BatchState, Tone> = { running: 'info', paused: 'warn', halted: 'bad', cancelled: 'idle', settled: 'ok' }
 

@@ -1,32 +1,23 @@
-import { useQuery, type QueryKey } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import { useCallback, useEffect, useRef, useState, useSyncExternalStore } from 'react'
 import { useEvents, type LiveEvent } from '../../api/live'
 import { BoardStore, isCertain, patched } from './boardstore'
-import type { Job, JobHappening, Stage } from './job'
+import { idOf, type Job, type JobHappening, type Kind, type Stage } from './job'
 import { readAll } from '../../api/readall'
 
 // Events keep the board up to date; reading it now and then corrects what they do not say.
 const readEvery = 15_000
 const settleFor = 1_500
 
-type Board<T extends Job> = {
-  queryKey: QueryKey
-  batchId: string
-  /** Beginning of the types of the events that concern it. */
-  events: string
-  read: (cursor: string | undefined) => Promise<{ items: T[]; next_cursor?: string }>
-  keyOf: (row: T) => string
-  /** Key of the row that an event is about. */
-  about: (payload: Record<string, string>) => string
-  stages: Stage[]
-}
+/** Reads a page of the jobs of a batch. */
+export type ReadJobs = (cursor: string | undefined) => Promise<{ items: Job[]; next_cursor?: string }>
 
 /** useBoard keeps the rows of a batch as events tell them. */
-export function useBoard<T extends Job>({ queryKey, batchId, events, read, keyOf, about, stages }: Board<T>) {
-  const [store] = useState(() => new BoardStore<T>({ keyOf }))
+export function useBoard({ noun }: Kind, batchId: string, stages: Stage[], read: ReadJobs) {
+  const [store] = useState(() => new BoardStore<Job>({ keyOf: idOf }))
   // Events that came while the board was not shown are in no row: it is read each time it is opened.
   // The store compares rows itself, and cheaper than a thousand of them would be compared here.
-  const query = useQuery({ queryKey, queryFn: () => readAll(read), refetchInterval: readEvery, meta: { patched: true }, structuralSharing: false, refetchOnMount: 'always' })
+  const query = useQuery({ queryKey: [`${noun}s`, 'board', batchId], queryFn: () => readAll(read), refetchInterval: readEvery, meta: { patched: true }, structuralSharing: false, refetchOnMount: 'always' })
   const { data, refetch, isFetching } = query
   const reading = useRef(false)
   useEffect(() => {
@@ -40,10 +31,10 @@ export function useBoard<T extends Job>({ queryKey, batchId, events, read, keyOf
   useEffect(() => () => clearTimeout(again.current), [])
   const onEvent = useCallback(
     ({ envelope }: LiveEvent) => {
-      if (!envelope.event_type.startsWith(events)) return
-      const said = envelope.payload as JobHappening & Record<string, string>
+      if (!envelope.event_type.startsWith(`node.${noun}.`)) return
+      const said = envelope.payload as JobHappening
       if (said.batch_id !== batchId) return
-      const row = store.latest(about(said))
+      const row = store.latest(idOf(said))
       if (row) store.patch(patched(row, said, stages, envelope.occurred_at), performance.now())
       if (row && isCertain(said, stages)) return
       again.current ??= setTimeout(() => {
@@ -54,7 +45,7 @@ export function useBoard<T extends Job>({ queryKey, batchId, events, read, keyOf
         void refetch({ cancelRefetch: false }).then(() => (before ? void refetch({ cancelRefetch: false }) : undefined))
       }, settleFor)
     },
-    [about, batchId, events, refetch, stages, store],
+    [batchId, noun, refetch, stages, store],
   )
   useEvents(onEvent)
   return { store, query }

@@ -29,7 +29,22 @@ export type Job = Pick<
   | 'adopted'
   | 'correlation_id'
   | 'workflow_id'
-> & { failure?: Failure; site_id?: string }
+> & { failure?: Failure; site_id?: string; onboarding_id?: string; decommission_id?: string }
+
+/** What tells one kind of jobs from the other: the noun of its addresses, and what its pages call it and what it is done to. */
+export type Kind = { noun: 'onboarding' | 'decommission'; title: string; job: string; unit: string }
+
+export const pathOf = (kind: Kind, id: string) => `/${kind.noun}s/${id}`
+
+export const batchPathOf = (kind: Kind, id: string) => `/${kind.noun}-batches/${id}`
+
+/** idOf is the id of a job, or of the job that an event is about. */
+export const idOf = (job: { onboarding_id?: string; decommission_id?: string }) => job.onboarding_id ?? job.decommission_id ?? ''
+
+/** What batches of both kinds have. */
+export type Batch = Pick<Schemas['OnboardingBatchView'], 'batch_id' | 'total' | 'succeeded' | 'failed' | 'requested_at' | 'requested_by'> & { state: BatchState }
+
+export type BatchState = Schemas['OnboardingBatchView']['state'] | Schemas['DecommissionBatchView']['state']
 
 export type Failure = Omit<Schemas['OnboardingFailureView'], 'failure_class'> & { failure_class: string }
 
@@ -43,8 +58,17 @@ export type ActionName = Schemas['OnboardingExplainedAction']['action']
 
 export type ExplainedAction = Schemas['OnboardingExplainedAction']
 
+/** A job with everything about it. */
+export type JobDetail = Job & {
+  explanation: Pick<Schemas['OnboardingExplanation'], 'summary' | 'expected' | 'observed' | 'observed_since' | 'waiting_since' | 'likely_cause' | 'remedy' | 'status' | 'actions'>
+  events: LedgerEvent[]
+  facts?: unknown
+}
+
 /** What an event of the stream says about a job. */
 export type JobHappening = {
+  onboarding_id?: string
+  decommission_id?: string
   batch_id?: string
   status: JobStatus
   stage: string
@@ -76,18 +100,19 @@ export const statusChoices = [
   { value: 'cancelled', label: 'Cancelled' },
 ]
 
-const actionTitles: Record<ActionName, string> = {
-  retry_stage: 'Retry the stage',
-  resume: 'Resume',
-  rerun: 'Rerun all stages',
-  restart_clean: 'Restart clean',
-  cancel: 'Cancel',
-  adopt_observed_state: 'Adopt what is there',
-  mark_manual_intervention_required: 'Stop the automation',
-}
+/** What each action is called, and where it is asked for below the address of a job. */
+export const actions = {
+  retry_stage: { title: 'Retry the stage', path: 'retry' },
+  resume: { title: 'Resume', path: 'resume' },
+  rerun: { title: 'Rerun all stages', path: 'rerun' },
+  restart_clean: { title: 'Restart clean', path: 'restart-clean' },
+  cancel: { title: 'Cancel', path: 'cancel' },
+  adopt_observed_state: { title: 'Adopt what is there', path: 'adopt' },
+  mark_manual_intervention_required: { title: 'Stop the automation', path: 'mark-manual-intervention' },
+} as const satisfies Record<ActionName, { title: string; path: string }>
 
 export function actionTitle(action: string): string {
-  return action in actionTitles ? actionTitles[action as ActionName] : action.replaceAll('_', ' ')
+  return action in actions ? actions[action as ActionName].title : action.replaceAll('_', ' ')
 }
 
 /** whileItLasts has a job read now and then until it is over: its explanation says how long things have taken. */

@@ -13,6 +13,12 @@ export function useSites() {
   return { sites: query.data ?? noSites, ready: !query.isLoading, error: query.error, retry: () => void query.refetch() }
 }
 
+/** useSiteName tells the name of a site; those who may not see sites are told its id. */
+export function useSiteName(): (siteId: string) => string {
+  const { sites } = useSites()
+  return (siteId) => sites.find((s) => s.site_id === siteId)?.name ?? siteId
+}
+
 export function useSkus() {
   const may = useMay()
   const query = useQuery({

@@ -30,13 +30,18 @@ describe('segments', () => {
   it.each([
     [{ status: 'pending', current_stage: 'find' }, ['ahead', 'ahead', 'ahead', 'ahead']],
     [{ status: 'running', current_stage: 'deploy' }, ['done', 'current', 'ahead', 'ahead']],
-    [{ status: 'running', current_stage: 'mend' }, ['done', 'done', 'current', 'ahead']],
+    [{ status: 'running', current_stage: 'mend' }, ['done', 'failed', 'current', 'ahead']],
+    [{ status: 'failed_retryable', current_stage: 'mend' }, ['done', 'failed', 'failed', 'ahead']],
     [{ status: 'failed_retryable', current_stage: 'prove' }, ['done', 'done', 'skipped', 'failed']],
     [{ status: 'completed', current_stage: 'prove' }, ['done', 'done', 'skipped', 'done']],
     [{ status: 'cancelled', current_stage: 'deploy' }, ['done', 'stopped', 'ahead', 'ahead']],
     [{ status: 'compensating', current_stage: 'compensate' }, ['ahead', 'ahead', 'ahead', 'ahead']],
   ] as const)('%j', (of, expected) => {
     expect(segments(of, stages)).toEqual(expected)
+  })
+  it('does not take the way to a second detour for passed by', () => {
+    const two = [stage(1, 'deploy'), stage(2, 'classify', undefined, true), stage(3, 'mend', undefined, true), stage(4, 'prove')]
+    expect(segments({ status: 'running', current_stage: 'mend' }, two)).toEqual(['failed', 'done', 'current', 'ahead'])
   })
 })
 

@@ -4,13 +4,15 @@ export type Segment = 'done' | 'current' | 'failed' | 'stopped' | 'skipped' | 'a
 
 /**
  * segments says of each stage how it stands. Detours that were passed by count as
- * skipped: a job reaches them only when something went wrong.
+ * skipped: a job reaches them only when the stage before them failed.
  */
 export function segments(job: Pick<Job, 'status' | 'current_stage'>, stages: Stage[]): Segment[] {
   const reached = job.status === 'completed' || job.status === 'reconciled'
   const at = stages.findIndex((s) => s.name === job.current_stage)
+  const failed = !reached && stages[at]?.detour ? stages.findLastIndex((s, i) => i < at && !s.detour) : at
   return stages.map((s, i) => {
-    if (reached || (at >= 0 && i < at)) return s.detour ? 'skipped' : 'done'
+    if (i === failed && i < at) return 'failed'
+    if (reached || (at >= 0 && i < at)) return s.detour && i < failed ? 'skipped' : 'done'
     if (i !== at || job.status === 'pending') return 'ahead'
     if (isParked(job.status)) return 'failed'
     return isOver(job.status) ? 'stopped' : 'current'

@@ -1,10 +1,11 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
-import { useCallback, useMemo, useState } from 'react'
+import { useCallback, useEffect, useMemo, useRef, useState } from 'react'
 import { api, asRefusal, got, type Schemas } from '../../api/client'
 import { useSearchState } from '../../app/location'
 import { useMay } from '../../app/session'
 import { Button, Card, Empty, LinkButton, Loading, Note, Page, TextLink } from '../../ui/basics'
+import { ConfirmDialog } from '../../ui/confirm'
 import { CheckField, SelectField, TextField } from '../../ui/form'
 import { ProblemNote } from '../../ui/problem'
 import { say } from '../../ui/toast'
@@ -126,6 +127,13 @@ function Steps({ asked, well, text, setText, parsed, wipe, setWipe }: StepsProps
   const confirmed = !wipe || typed.trim() === word
   const start = useStart(asked)
   const wellAndOk = looked && look.data.ok
+  const refused = looked && look.data.checks.some((c) => !c.ok && alwaysRefused.has(c.name))
+  const [anyway, setAnyway] = useState(false)
+  const result = useRef<HTMLDivElement>(null)
+  useEffect(() => {
+    if (looked) result.current?.scrollIntoView({ block: 'nearest' })
+  }, [looked, look.data])
+  const rest = asked.nodes.filter((n) => !stopped.has(n.hostname))
   return (
     <>
       <Card title="2. The machines">
@@ -135,25 +143,45 @@ function Steps({ asked, well, text, setText, parsed, wipe, setWipe }: StepsProps
         <Disks wipe={wipe} setWipe={setWipe} count={asked.nodes.length} word={word} typed={typed} setTyped={setTyped} />
       </Card>
       {look.error && <ProblemNote error={look.error} onRetry={() => look.mutate(asked)} />}
-      {look.data && <PreflightResult checks={look.data.checks} hostnames={hostnames} outdated={outdated} />}
-      {start.error && <Refused error={start.error} asked={asked} />}
+      <div ref={result} className="scroll-mb-20">
+        {look.data && <PreflightResult checks={look.data.checks} hostnames={hostnames} outdated={outdated} />}
+      </div>
       <div className="sticky bottom-0 z-20 -mx-4 flex flex-wrap items-center justify-end gap-3 border-t border-line bg-canvas px-4 py-3 md:-mx-6 md:px-6">
-        <p className="mr-auto text-sm text-muted">{nextStep({ well, looked, ok: wellAndOk, confirmed, rows: parsed.rows.length })}</p>
+        {start.error && (
+          <div className="max-h-40 w-full overflow-auto">
+            <Refused error={start.error} asked={asked} />
+          </div>
+        )}
+        <p className="mr-auto text-sm text-muted">{nextStep({ well, looked, ok: wellAndOk, refused, confirmed, rows: parsed.rows.length })}</p>
+        {stopped.size > 0 && rest.length > 0 && (
+          <Button onClick={() => setText(asText(rest))}>
+            Leave {stopped.size} out
+          </Button>
+        )}
         <Button look={wellAndOk ? 'plain' : 'primary'} busy={look.isPending} disabled={!well || !asked.sku_id} onClick={() => look.mutate(asked)}>
           {looked ? 'Check again' : 'Preflight'}
         </Button>
-        <Button look={wellAndOk ? 'primary' : 'plain'} busy={start.isPending} disabled={!well || !looked || !confirmed} onClick={() => start.mutate()}>
-          {looked && !look.data.ok ? 'Start anyway' : asked.nodes.length > 1 ? `Start ${asked.nodes.length} onboardings` : 'Start'}
+        <Button look={wellAndOk ? 'primary' : 'plain'} busy={start.isPending} disabled={!well || !looked || !confirmed || refused} onClick={() => (wellAndOk ? start.mutate() : setAnyway(true))}>
+          {looked && !look.data.ok ? 'Start anyway …' : asked.nodes.length > 1 ? `Start ${asked.nodes.length} onboardings` : 'Start'}
         </Button>
       </div>
+      {anyway && (
+        <ConfirmDialog title="Start although something is in the way" does="Start anyway" danger act={() => start.mutateAsync()} onClose={() => setAnyway(false)}>
+          <p>Preflight found what will probably park {asked.nodes.length === 1 ? 'this onboarding' : 'these onboardings'}: each then waits for somebody, with its machine, until that is put right.</p>
+        </ConfirmDialog>
+      )}
     </>
   )
 }
 
-function nextStep({ well, looked, ok, confirmed, rows }: { well: boolean; looked: boolean; ok: boolean; confirmed: boolean; rows: number }): string {
+// What preflight finds there, the control plane refuses whatever one says.
+const alwaysRefused = new Set(['site_active', 'profile', 'sku', 'machines', 'not_in_use'])
+
+function nextStep({ well, looked, ok, refused, confirmed, rows }: { well: boolean; looked: boolean; ok: boolean; refused: boolean; confirmed: boolean; rows: number }): string {
   if (rows === 0) return 'Name at least one machine.'
   if (!well) return 'Correct the rows that are marked; nothing has been sent.'
   if (!looked) return 'Next: preflight looks at everything and changes nothing.'
+  if (refused) return 'This cannot be started: put right what is marked, or leave those machines out.'
   if (!ok) return 'Something is in the way. Put it right and check again; what is started anyway will probably be parked.'
   return confirmed ? 'Nothing is in the way.' : 'Confirm first that the disks may be wiped.'
 }

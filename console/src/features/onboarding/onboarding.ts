@@ -1,9 +1,12 @@
 import { useQuery } from '@tanstack/react-query'
 import { api, got, type Schemas } from '../../api/client'
-import type { ActionName, Stage } from '../job/job'
+import { actions, type ActionName, type Kind, type Stage } from '../job/job'
 
 export type Onboarding = Schemas['OnboardingView']
 export type OnboardingBatch = Schemas['OnboardingBatchView']
+
+/** The words of onboarding. */
+export const onboarding: Kind = { noun: 'onboarding', title: 'Onboarding', job: 'Onboarding', unit: 'Machine' }
 
 const none: Stage[] = []
 
@@ -20,21 +23,5 @@ export function useStages(siteId?: string): Stage[] {
 
 /** recover asks for an action of an operator. */
 export function recover(id: string, action: ActionName, reason: string): Promise<unknown> {
-  const asked = { params: { path: { onboarding_id: id } }, body: { reason } }
-  switch (action) {
-    case 'retry_stage':
-      return got(api.POST('/api/v1/admin/onboardings/{onboarding_id}/retry', asked))
-    case 'resume':
-      return got(api.POST('/api/v1/admin/onboardings/{onboarding_id}/resume', asked))
-    case 'rerun':
-      return got(api.POST('/api/v1/admin/onboardings/{onboarding_id}/rerun', asked))
-    case 'restart_clean':
-      return got(api.POST('/api/v1/admin/onboardings/{onboarding_id}/restart-clean', asked))
-    case 'cancel':
-      return got(api.POST('/api/v1/admin/onboardings/{onboarding_id}/cancel', asked))
-    case 'adopt_observed_state':
-      return got(api.POST('/api/v1/admin/onboardings/{onboarding_id}/adopt', asked))
-    case 'mark_manual_intervention_required':
-      return got(api.POST('/api/v1/admin/onboardings/{onboarding_id}/mark-manual-intervention', asked))
-  }
+  return got(api.POST(`/api/v1/admin/onboardings/{onboarding_id}/${actions[action].path}`, { params: { path: { onboarding_id: id } }, body: { reason } }))
 }

@@ -1,7 +1,6 @@
 import { useMutation } from '@tanstack/react-query'
-import type { SyntheticEvent } from 'react'
-import { Button, Note } from '../../ui/basics'
-import { ProblemNote } from '../../ui/problem'
+import { ActForm } from '../../ui/actform'
+import { Note } from '../../ui/basics'
 import type { Draft } from './explained'
 import { ExplainedField, Section, useExplainedForm } from './ExplainedForm'
 import { wrongSite } from './siteFields'
@@ -19,14 +18,10 @@ type Props = {
 export function SiteForm({ initial, exists, does, send, onClose }: Props) {
   const form = useExplainedForm('SiteNewBody', initial, wrongSite(exists ? initial : undefined))
   const sending = useMutation({ mutationFn: () => send(form.draft), onError: (error) => form.refused(error) })
-  const submit = (e: SyntheticEvent) => {
-    e.preventDefault()
-    if (form.check()) sending.mutate()
-  }
   const moved = exists && form.draft.api_base_url !== initial.api_base_url
   const byDefault = (text: string) => (exists ? undefined : text)
   return (
-    <form noValidate onSubmit={submit} className="flex flex-col gap-4">
+    <ActForm doing={sending} does={does} leave={exists ? undefined : 'Cancel'} check={form.check} onClose={onClose}>
       <Section title="Site" lead="What it is called, and where its machines stand.">
         <ExplainedField form={form} field="name" label="Name" />
         <ExplainedField form={form} field="region_code" label="Region" />
@@ -52,13 +47,6 @@ export function SiteForm({ initial, exists, does, send, onClose }: Props) {
           A token is only sent to the address that it was given for. Until it is written again, no work goes on at this site.
         </Note>
       )}
-      {sending.error && <ProblemNote error={sending.error} />}
-      <div className="flex justify-end gap-2">
-        <Button disabled={sending.isPending} onClick={onClose}>{exists ? 'Keep as it is' : 'Cancel'}</Button>
-        <Button type="submit" look="primary" busy={sending.isPending}>
-          {does}
-        </Button>
-      </div>
-    </form>
+    </ActForm>
   )
 }

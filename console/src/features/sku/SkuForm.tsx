@@ -1,9 +1,8 @@
 import { useMutation } from '@tanstack/react-query'
-import { useState, type SyntheticEvent } from 'react'
+import { useState } from 'react'
 import { api, got, type Schemas } from '../../api/client'
-import { Button } from '../../ui/basics'
+import { ActForm } from '../../ui/actform'
 import { Dialog } from '../../ui/dialog'
-import { ProblemNote } from '../../ui/problem'
 import { bodyOf, draftOf, explanationOf, type Draft } from '../site/explained'
 import { ExplainedField, useExplainedForm } from '../site/ExplainedForm'
 import { ifMatch } from '../site/siteQueries'
@@ -49,14 +48,10 @@ export function EditSku({ sku, onClose, onDone }: { sku: Schemas['SkuView']; onC
 function SkuForm({ initial, exists, does, send, onClose }: { initial: Draft; exists?: boolean; does: string; send: (draft: Draft) => Promise<void>; onClose: () => void }) {
   const form = useExplainedForm('SkuNewBody', initial, wrongTerms)
   const sending = useMutation({ mutationFn: () => send(form.draft), onError: (error) => form.refused(error) })
-  const submit = (e: SyntheticEvent) => {
-    e.preventDefault()
-    if (form.check()) sending.mutate()
-  }
   const { price_minor: minor, price_currency: currency } = form.draft
   const money = /^\d+$/.test(String(minor)) && /^[A-Z]{3}$/.test(String(currency)) ? ` Now ${price(Number(minor), String(currency))}.` : ''
   return (
-    <form noValidate onSubmit={submit} className="flex flex-col gap-4">
+    <ActForm doing={sending} does={does} leave={exists ? undefined : 'Cancel'} check={form.check} onClose={onClose}>
       <div className="grid items-start gap-4 sm:grid-cols-2">
         <ExplainedField form={form} field="sku_id" label="SKU" disabled={exists} hint={exists ? 'It keeps its id.' : undefined} />
         <ExplainedField form={form} field="display_name" label="Name" hint="What people read." />
@@ -68,13 +63,6 @@ function SkuForm({ initial, exists, does, send, onClose }: { initial: Draft; exi
         <ExplainedField form={form} field="price_minor" label="Price" hint={`${explanationOf('SkuNewBody', 'price_minor').description ?? ''}${money}`} />
         <ExplainedField form={form} field="price_currency" label="Currency" hint="Three capital letters." />
       </div>
-      {sending.error && <ProblemNote error={sending.error} />}
-      <div className="flex justify-end gap-2">
-        <Button disabled={sending.isPending} onClick={onClose}>{exists ? 'Keep as it is' : 'Cancel'}</Button>
-        <Button type="submit" look="primary" busy={sending.isPending}>
-          {does}
-        </Button>
-      </div>
-    </form>
+    </ActForm>
   )
 }

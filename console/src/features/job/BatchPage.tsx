@@ -1,0 +1,116 @@
+import { useQueryClient } from '@tanstack/react-query'
+import { useEffect, useState, type ReactNode } from 'react'
+import { useSearchState } from '../../app/location'
+import { useMay } from '../../app/session'
+import { Badge, Button, Card, Empty, Facts, Loading, Note, Page, TextLink } from '../../ui/basics'
+import { ReasonDialog } from '../../ui/dialog'
+import { CheckField } from '../../ui/form'
+import { When } from '../../ui/time'
+import { say } from '../../ui/toast'
+import type { Fact } from './AboutJob'
+import { BatchHeader } from './BatchHeader'
+import { batchTone } from './batchtone'
+import { useBoard, type ReadJobs } from './board'
+import type { Batch, Kind, Stage } from './job'
+import { BoardReading, JobBoard } from './JobBoard'
+import { StageLegend } from './StageBar'
+import { Who } from './Who'
+
+type StepName = 'pause' | 'resume' | 'cancel'
+
+/** A step that can be taken with a batch now, and what that means for its kind. */
+export type Step<S extends StepName> = { name: S; title: string; text: string }
+
+type Steps<S extends StepName> = { steps: Step<S>[]; take: (step: S, reason: string) => Promise<unknown> }
+
+type Props<S extends StepName> = Steps<S> & {
+  kind: Kind
+  batch: Batch
+  stages: Stage[]
+  read: ReadJobs
+  problem: ReactNode
+  /** What it is, before how many it is about. */
+  title: string
+  lead: ReactNode
+  about: Fact[]
+  /** What only batches of its kind have to say. */
+  children: ReactNode
+}
+
+/** BatchPage shows a batch while it happens: one row per node, changed by events as they come. It follows one batch: another one is another page. */
+export function BatchPage<S extends StepName>({ kind, batch, stages, read, problem, title, lead, about, steps, take, children }: Props<S>) {
+  const [search, setSearch] = useSearchState()
+  const { store, query } = useBoard(kind, batch.batch_id, stages, read)
+  const status = search.status ?? ''
+  const parkedFirst = search.parked === 'first'
+  useEffect(() => store.show({ status, parkedFirst }), [store, status, parkedFirst])
+  const unit = kind.unit.toLowerCase()
+  const heading = <>{title} {batch.total} {batch.total === 1 ? unit : `${unit}s`} <Badge tone={batchTone(batch.state, batch.failed)}>{batch.state}</Badge></>
+  return (
+    <Page title={heading} back={<TextLink to={`/${kind.noun}s`}>{kind.title}</TextLink>} lead={lead} actions={<BatchActions kind={kind} batch={batch} steps={steps} take={take} />}>
+      {problem}
+      {children}
+      {batch.state === 'settled' && batch.failed > 0 && (
+        <Note tone="bad" title={`${batch.failed} of ${batch.total} ${batch.failed === 1 ? 'waits' : 'wait'} for you`} actions={<Button onClick={() => setSearch({ status: 'failed' })}>Show them</Button>}>
+          Everything else has ended. Each of them says what to do.
+        </Note>
+      )}
+      <BatchHeader store={store} stages={stages} total={batch.total} status={status} onStatus={(s) => setSearch({ status: s })} />
+      <div className="flex flex-wrap items-center justify-between gap-3">
+        <CheckField label="Parked on top" value={parkedFirst} onChange={(on) => setSearch({ parked: on ? 'first' : '' })} />
+        <StageLegend />
+      </div>
+      <BoardReading of={query} />
+      {query.isPending ? (
+        <Loading what={`the ${unit}s`} />
+      ) : (
+        <JobBoard kind={kind} store={store} stages={stages} height={batch.total > 15 ? '65vh' : undefined} empty={<Empty title={`No ${unit} of this batch is so`} action={<Button onClick={() => setSearch({ status: '' })}>Show all</Button>} />} />
+      )}
+      <Card title="About this batch">
+        <Facts
+          of={[
+            ...about,
+            ['Asked for by', <Who key="who" id={batch.requested_by} />],
+            ['Asked for', <When key="at" at={batch.requested_at} exactly />],
+            ['Id', <span key="id" className="font-mono text-xs">{batch.batch_id}</span>],
+          ]}
+        />
+      </Card>
+    </Page>
+  )
+}
+
+const stepWords: Record<StepName, { button: string; does: string; done: string }> = {
+  pause: { button: 'Pause …', does: 'Pause', done: 'The batch is paused.' },
+  resume: { button: 'Resume …', does: 'Resume', done: 'The batch goes on.' },
+  cancel: { button: 'Cancel …', does: 'Cancel the batch', done: 'The batch is being cancelled.' },
+}
+
+function BatchActions<S extends StepName>({ kind, batch, steps, take }: Steps<S> & { kind: Kind; batch: Batch }) {
+  const may = useMay()
+  const queries = useQueryClient()
+  const [asked, setAsked] = useState<Step<S>>()
+  if (!may(`${kind.noun}:manage`)) return null
+  const over = batch.state === 'settled' || batch.state === 'cancelled'
+  const done = (step: StepName) => {
+    say(stepWords[step].done)
+    void queries.invalidateQueries({ queryKey: [`${kind.noun}-batches`] })
+    void queries.invalidateQueries({ queryKey: [`${kind.noun}s`] })
+  }
+  return (
+    <>
+      {!over &&
+        steps.map((s) => (
+          <Button key={s.name} look={s.name === 'resume' ? 'primary' : 'plain'} onClick={() => setAsked(s)}>
+            {stepWords[s.name].button}
+          </Button>
+        ))}
+      {/* Who is asked why goes on being asked: the control plane says that it is over. */}
+      {asked && (
+        <ReasonDialog title={asked.title} does={stepWords[asked.name].does} danger={asked.name === 'cancel'} act={(reason) => take(asked.name, reason)} onDone={() => done(asked.name)} onClose={() => setAsked(undefined)}>
+          <p>{asked.text}</p>
+        </ReasonDialog>
+      )}
+    </>
+  )
+}

@@ -1,0 +1,116 @@
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useState } from 'react'
+import { asRefusal } from '../../api/client'
+import { useMay } from '../../app/session'
+import { ActForm } from '../../ui/actform'
+import { Badge, Button, Loading, Note } from '../../ui/basics'
+import { Dialog } from '../../ui/dialog'
+import { ReasonField } from '../../ui/form'
+import { ProblemNote } from '../../ui/problem'
+import { say } from '../../ui/toast'
+import { alike, askAll, type Alike, type Refused } from './alike'
+import { useBoardCounts } from './board'
+import type { BoardStore } from './boardstore'
+import { actionTitle, idOf, type ActionName, type Job, type JobDetail, type Kind, type Stage } from './job'
+import { safety } from './RecoveryActions'
+
+/** How jobs of a kind are recovered. */
+export type Recovery = {
+  recover: (id: string, action: ActionName, reason: string) => Promise<unknown>
+  explain: (id: string) => Promise<JobDetail['explanation']>
+}
+
+type Props = Recovery & { kind: Kind; store: BoardStore<Job>; stages: Stage[] }
+
+/** RecoverMany offers what is recommended for all jobs of a batch that are parked for the same cause, with one reason. */
+export function RecoverMany({ kind, store, stages, ...recovery }: Props) {
+  const may = useMay()
+  useBoardCounts(store) // tells when rows come to rest or go on
+  const [asked, setAsked] = useState<Alike>()
+  const groups = may(`${kind.noun}:manage`) ? alike(store.all()).filter((g) => g.jobs.length > 1) : []
+  const title = (stage: string) => stages.find((s) => s.name === stage)?.title ?? stage
+  return (
+    <>
+      {groups.map((g) => (
+        <Note
+          key={g.key}
+          tone="warn"
+          title={`${g.jobs.length} are parked for the same cause`}
+          actions={
+            <Button onClick={() => setAsked(g)}>
+              {actionTitle(g.action)} for these {g.jobs.length} …
+            </Button>
+          }
+        >
+          {title(g.stage)}: {g.jobs[0]?.failure?.error_message} <span className="text-xs text-muted">{g.code}</span>
+        </Note>
+      ))}
+      {asked && <Together kind={kind} group={asked} {...recovery} onClose={() => setAsked(undefined)} />}
+    </>
+  )
+}
+
+function Together({ kind, group, recover, explain, onClose }: Recovery & { kind: Kind; group: Alike; onClose: () => void }) {
+  const { action, jobs } = group
+  const queries = useQueryClient()
+  const [reason, setReason] = useState('')
+  const [done, setDone] = useState(0)
+  const first = jobs[0] ? idOf(jobs[0]) : ''
+  const example = useQuery({ queryKey: [`${kind.noun}s`, 'together', first], queryFn: () => explain(first), gcTime: 0 })
+  const offer = example.data?.actions.find((a) => a.action === action && a.legal)
+  const asking = useMutation({
+    mutationFn: () => askAll(jobs, (j) => recover(idOf(j), action, reason.trim()), setDone),
+    onSuccess: (refused) => {
+      void queries.invalidateQueries({ queryKey: [`${kind.noun}s`] })
+      if (refused.length > 0) return
+      say(`${actionTitle(action)}: asked for ${jobs.length}.`)
+      onClose()
+    },
+  })
+  if (asking.data) return <NotAll of={asking.data} total={jobs.length} onClose={onClose} />
+  return (
+    <Dialog title={`${actionTitle(action)}: ${jobs.length} ${kind.unit.toLowerCase()}s`} onClose={onClose}>
+      <ActForm doing={asking} does={asking.isPending ? `${done} of ${jobs.length}` : `${actionTitle(action)} for ${jobs.length}`} disabled={!offer || offer.safety === 'destroys_data' || reason.trim() === ''} onClose={onClose}>
+        {example.error && <ProblemNote error={example.error} onRetry={() => void example.refetch()} />}
+        {example.isPending && <Loading what="what that does" />}
+        {offer && (
+          <div className="flex flex-col gap-2 text-sm">
+            <p>For each of them: {offer.does}</p>
+            {offer.safety !== 'safe' && (
+              <p>
+                <Badge tone={safety[offer.safety].tone}>{safety[offer.safety].text}</Badge>
+              </p>
+            )}
+          </div>
+        )}
+        {example.data && !offer && <Note tone="warn" title="It is not possible any more">Some of them have gone on, or were dealt with by somebody else. Close this and look again.</Note>}
+        <ul aria-label="Concerned" className="flex max-h-40 flex-wrap gap-x-3 gap-y-1 overflow-auto text-sm text-muted">
+          {jobs.map((j) => (
+            <li key={idOf(j)}>{j.hostname}</li>
+          ))}
+        </ul>
+        <ReasonField value={reason} onChange={setReason} />
+      </ActForm>
+    </Dialog>
+  )
+}
+
+function NotAll({ of, total, onClose }: { of: Refused[]; total: number; onClose: () => void }) {
+  return (
+    <Dialog title={`${total - of.length} of ${total} were asked for`} onClose={onClose}>
+      <div className="flex flex-col gap-4">
+        <Note tone="warn" title="The others were refused, and are as they were" />
+        <ul className="flex max-h-80 flex-col gap-1 overflow-auto text-sm">
+          {of.map(({ job, error }) => (
+            <li key={idOf(job)}>
+              <span className="font-medium">{job.hostname}</span>: {asRefusal(error).problem.detail ?? asRefusal(error).problem.title}
+            </li>
+          ))}
+        </ul>
+        <div className="flex justify-end">
+          <Button onClick={onClose}>Close</Button>
+        </div>
+      </div>
+    </Dialog>
+  )
+}
