@@ -2,7 +2,7 @@ import { useIsMutating, useMutation } from '@tanstack/react-query'
 import { useEffect, useId, useRef, useState, type ReactNode } from 'react'
 import { ActForm } from './actform'
 import { Button } from './basics'
-import { TextArea, TextField } from './form'
+import { ReasonField, TextField } from './form'
 
 /**
  * Dialog is modal while it is rendered: whoever opens it renders it. It cannot be closed
@@ -99,7 +99,7 @@ export function AskDialog({ title, children, does, danger, confirm, why, act, on
     <Dialog title={title} onClose={onClose}>
       <ActForm doing={doing} does={does} danger={danger} disabled={incomplete} onClose={onClose}>
         {children && <div className="flex flex-col gap-2 text-sm">{children}</div>}
-        {why && <TextArea label="Reason" required rows={2} value={reason} onChange={setReason} hint="Kept in the audit log, with your name." />}
+        {why && <ReasonField value={reason} onChange={setReason} />}
         {confirm && <TextField label={`Type ${confirm} to go on`} required value={typed} onChange={setTyped} />}
       </ActForm>
     </Dialog>

@@ -5,7 +5,7 @@ import { api, got, type Schemas } from '../../api/client'
 import type { operations } from '../../api/gen/schema'
 import { Badge, Button, Loading, Note, State } from '../../ui/basics'
 import { Dialog } from '../../ui/dialog'
-import { CheckField, SelectField, TextArea, TextField } from '../../ui/form'
+import { CheckField, ReasonField, SelectField, TextField } from '../../ui/form'
 import { ProblemNote } from '../../ui/problem'
 import { say } from '../../ui/toast'
 import { words } from '../../ui/tone'
@@ -177,7 +177,7 @@ function Ask({ mode, selector, fitting, from, onMade, onClose }: { mode: Mode; s
         <TextField label="May fail" type="number" value={failures} onChange={setFailures} hint="When more than so many have failed, no further one is begun." />
       </div>
       <CheckField label="Leave out nodes that cannot be operated on now" value={skip} onChange={setSkip} hint="Otherwise nothing is begun when there is one. Which ones were left out is shown." />
-      <TextArea label="Reason" required rows={2} value={reason} onChange={setReason} hint="Kept in the audit log, with your name." />
+      <ReasonField value={reason} onChange={setReason} />
       {grave && meant.length > 0 && (
         <Note tone="bad" title={`${modeWords(mode).title}: ${nodesInWords(meant.length)}. What this destroys cannot be brought back.`}>
           <div className="w-96 max-w-full pt-2">

@@ -4,7 +4,7 @@ import { api, got, type Schemas } from '../../api/client'
 import { useMay } from '../../app/session'
 import { Badge, Button, Card, Code, Note } from '../../ui/basics'
 import { Dialog } from '../../ui/dialog'
-import { TextArea, TextField } from '../../ui/form'
+import { ReasonField, TextArea, TextField } from '../../ui/form'
 import { ProblemNote } from '../../ui/problem'
 import { When } from '../../ui/time'
 import { say } from '../../ui/toast'
@@ -100,7 +100,7 @@ function OverrideDialog({ of, asked: { stage, does, title }, onDone, onClose }: 
       <form onSubmit={submit} className="flex flex-col gap-4">
         <p className="text-sm">{does}</p>
         <TextArea label="Risk that stays" required rows={2} value={risk} onChange={setRisk} hint="What may be left behind, in words. It stands in the certificate, for whoever gets the machine." placeholder="disks still hold data of the last tenant; they are shredded" />
-        <TextArea label="Reason" required rows={2} value={reason} onChange={setReason} hint="Kept in the audit log and the certificate, with your name." />
+        <ReasonField value={reason} onChange={setReason} hint="Kept in the audit log and the certificate, with your name." />
         <TextField label={`Type ${of.hostname} to go on`} required value={typed} onChange={setTyped} />
         {doing.error && <ProblemNote error={doing.error} />}
         <div className="flex justify-end gap-2">

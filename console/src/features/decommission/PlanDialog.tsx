@@ -5,7 +5,7 @@ import { api, asRefusal, got, type Schemas } from '../../api/client'
 import { useMay } from '../../app/session'
 import { Badge, Button, Facts, Loading, Note, State } from '../../ui/basics'
 import { Dialog } from '../../ui/dialog'
-import { TextArea, TextField } from '../../ui/form'
+import { ReasonField, TextField } from '../../ui/form'
 import { ProblemNote } from '../../ui/problem'
 import { say } from '../../ui/toast'
 import { useTypedFor } from '../job/typed'
@@ -150,7 +150,7 @@ function Begin({ plan, mode, choices, onClose, onStale }: { plan: Plan; mode: Mo
   }
   return (
     <form onSubmit={submit} className="flex flex-col gap-4 border-t border-line pt-4">
-      <TextArea label="Reason" required rows={2} value={reason} onChange={setReason} hint="Kept in the audit log, the history of the node and, where there is one, the certificate." />
+      <ReasonField value={reason} onChange={setReason} hint="Kept in the audit log, the history of the node and, where there is one, the certificate." />
       {grave && <TextField label={`Type ${plan.hostname} to go on: this cannot be undone`} required value={typed} onChange={setTyped} />}
       {doing.error && <ProblemNote error={doing.error} />}
       {changed && (

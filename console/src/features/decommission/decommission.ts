@@ -56,3 +56,8 @@ export function begin(nodeId: string, mode: Mode, choices: Choices, reason: stri
 export function recover(id: string, action: ActionName, reason: string): Promise<unknown> {
   return got(api.POST(`/api/v1/admin/decommissions/{decommission_id}/${actions[action].path}`, { params: { path: { decommission_id: id } }, body: { reason } }))
 }
+
+/** explain says how a job stands, and what can be done about it. */
+export async function explain(id: string) {
+  return (await got(api.GET('/api/v1/admin/decommissions/{decommission_id}', { params: { path: { decommission_id: id } } }))).explanation
+}

@@ -13,6 +13,7 @@ import { batchTone } from './batchtone'
 import { useBoard, type ReadJobs } from './board'
 import type { Batch, Kind, Stage } from './job'
 import { BoardReading, JobBoard } from './JobBoard'
+import { RecoverMany, type Recovery } from './RecoverMany'
 import { StageLegend } from './StageBar'
 import { Who } from './Who'
 
@@ -33,12 +34,13 @@ type Props<S extends StepName> = Steps<S> & {
   title: string
   lead: ReactNode
   about: Fact[]
+  recovery: Recovery
   /** What only batches of its kind have to say. */
   children: ReactNode
 }
 
 /** BatchPage shows a batch while it happens: one row per node, changed by events as they come. It follows one batch: another one is another page. */
-export function BatchPage<S extends StepName>({ kind, batch, stages, read, problem, title, lead, about, steps, take, children }: Props<S>) {
+export function BatchPage<S extends StepName>({ kind, batch, stages, read, problem, title, lead, about, recovery, steps, take, children }: Props<S>) {
   const [search, setSearch] = useSearchState()
   const { store, query } = useBoard(kind, batch.batch_id, stages, read)
   const status = search.status ?? ''
@@ -55,6 +57,7 @@ export function BatchPage<S extends StepName>({ kind, batch, stages, read, probl
           Everything else has ended. Each of them says what to do.
         </Note>
       )}
+      <RecoverMany kind={kind} store={store} stages={stages} {...recovery} />
       <BatchHeader store={store} stages={stages} total={batch.total} status={status} onStatus={(s) => setSearch({ status: s })} />
       <div className="flex flex-wrap items-center justify-between gap-3">
         <CheckField label="Parked on top" value={parkedFirst} onChange={(on) => setSearch({ parked: on ? 'first' : '' })} />

@@ -7,7 +7,8 @@ import { say } from '../../ui/toast'
 import type { Tone } from '../../ui/tone'
 import { actionTitle, idOf, isOver, type ActionName, type ExplainedAction, type JobDetail, type Kind } from './job'
 
-const safety: Record<ExplainedAction['safety'], { tone: Tone; text: string }> = {
+/** safety is how careful one must be with an action, in words. */
+export const safety: Record<ExplainedAction['safety'], { tone: Tone; text: string }> = {
   safe: { tone: 'ok', text: 'safe' },
   needs_care: { tone: 'warn', text: 'needs care' },
   destroys_data: { tone: 'bad', text: 'destroys data' },

@@ -4,7 +4,7 @@ import { useState, type SyntheticEvent } from 'react'
 import { api, asRefusal, got } from '../../api/client'
 import { Button, Facts, Loading, Note } from '../../ui/basics'
 import { Dialog } from '../../ui/dialog'
-import { SelectField, TextArea, TextField } from '../../ui/form'
+import { ReasonField, SelectField, TextArea, TextField } from '../../ui/form'
 import { ProblemNote } from '../../ui/problem'
 import { span } from '../../ui/time'
 import { say } from '../../ui/toast'
@@ -71,7 +71,7 @@ export function RunTask({ node, onClose }: { node: Detail; onClose: () => void }
               setParams(p)
               setTyped('')
             }} error={read.error ?? (running.error ? asRefusal(running.error).fields.params : undefined)} hint="Empty for a task that takes none. The control plane says which fields are missing or wrong." />
-          <TextArea label="Reason" required rows={2} value={reason} onChange={setReason} hint="Kept in the audit log, with your name." />
+          <ReasonField value={reason} onChange={setReason} />
           {harm && (
             <>
               <Note tone="bad" title={node.status === 'active' ? `${node.hostname} is in service: read what this does` : 'Read what this does'}>

@@ -25,3 +25,8 @@ export function useStages(siteId?: string): Stage[] {
 export function recover(id: string, action: ActionName, reason: string): Promise<unknown> {
   return got(api.POST(`/api/v1/admin/onboardings/{onboarding_id}/${actions[action].path}`, { params: { path: { onboarding_id: id } }, body: { reason } }))
 }
+
+/** explain says how a job stands, and what can be done about it. */
+export async function explain(id: string) {
+  return (await got(api.GET('/api/v1/admin/onboardings/{onboarding_id}', { params: { path: { onboarding_id: id } } }))).explanation
+}
