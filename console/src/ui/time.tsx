@@ -40,7 +40,8 @@ export function between(from: string, to: string | undefined, at: number): strin
   return span(((to ? Date.parse(to) : at) - Date.parse(from)) / 1000)
 }
 
-const full = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' })
+// With its zone: what the control plane writes in messages is in UTC.
+const full = new Intl.DateTimeFormat(undefined, { year: 'numeric', month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23', timeZoneName: 'short' })
 
 export function exact(time: string): string {
   return full.format(new Date(time))

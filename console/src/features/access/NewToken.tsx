@@ -50,6 +50,10 @@ function Scopes({ all, chosen, onChange }: { all: string[]; chosen: string[]; on
   return (
     <fieldset className="max-h-64 overflow-auto rounded-md border border-line p-3">
       <legend className="px-1 text-sm font-medium">It may only</legend>
+      <div className="flex flex-wrap gap-2 pb-2">
+        <Button onClick={() => onChange(all.filter((p) => p.endsWith(':read')))}>Only look</Button>
+        <Button onClick={() => onChange([])}>Nothing</Button>
+      </div>
       <div className="grid gap-3 sm:grid-cols-2">
         {byArea(all).map(([area, permissions]) => (
           <div key={area}>

@@ -173,8 +173,8 @@ function Ask({ mode, selector, fitting, from, onMade, onClose }: { mode: Mode; s
     <form onSubmit={submit} className="flex flex-col gap-4 border-t border-line pt-4">
       <Depth mode={mode} choices={choices} onChoices={setChoices} />
       <div className="grid gap-3 sm:grid-cols-2">
-        <TextField label="At once" type="number" value={parallel} onChange={setParallel} hint="How many run at the same time." />
-        <TextField label="May fail" type="number" value={failures} onChange={setFailures} hint="When more than so many have failed, no further one is begun." />
+        <TextField label="At once" type="number" value={parallel} onChange={setParallel} hint="How many run at the same time." error={counts(parallel, 1) ? undefined : 'must be 1 to 1000'} />
+        <TextField label="May fail" type="number" value={failures} onChange={setFailures} hint="When more than so many have failed, no further one is begun." error={counts(failures, 0) ? undefined : 'must be 0 to 1000'} />
       </div>
       <CheckField label="Leave out nodes that cannot be operated on now" value={skip} onChange={setSkip} hint="Otherwise nothing is begun when there is one. Which ones were left out is shown." />
       <ReasonField value={reason} onChange={setReason} />
@@ -190,7 +190,7 @@ function Ask({ mode, selector, fitting, from, onMade, onClose }: { mode: Mode; s
         <Button onClick={onClose} disabled={doing.isPending}>
           Keep them as they are
         </Button>
-        <Button type="submit" look={grave ? 'danger' : 'primary'} busy={doing.isPending} disabled={meant.length === 0 || reason.trim() === '' || (grave && typed.trim() !== word)}>
+        <Button type="submit" look={grave ? 'danger' : 'primary'} busy={doing.isPending} disabled={meant.length === 0 || !counts(parallel, 1) || !counts(failures, 0) || reason.trim() === '' || (grave && typed.trim() !== word)}>
           {modeWords(mode).title}
           {meant.length > 0 && ` ${nodesInWords(meant.length)}`}
         </Button>
@@ -198,6 +198,8 @@ function Ask({ mode, selector, fitting, from, onMade, onClose }: { mode: Mode; s
     </form>
   )
 }
+
+const counts = (text: string, least: number) => /^\d{1,4}$/.test(text) && Number(text) >= least && Number(text) <= 1000
 
 function Outcome({ made, onClose }: { made: Made; onClose: () => void }) {
   const navigate = useNavigate()

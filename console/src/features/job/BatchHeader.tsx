@@ -38,7 +38,7 @@ function Progress({ counts, total }: { counts: Counts; total: number }) {
   const parked = counts.failed_retryable + counts.failed_manual_intervention
   const parts: [string, number][] = [
     ['bg-ok', done],
-    ['bg-info', counts.running + counts.compensating],
+    ['bg-info/40', counts.running + counts.compensating],
     ['bg-bad', parked],
     ['bg-idle', counts.cancelled],
   ]

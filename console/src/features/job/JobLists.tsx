@@ -103,7 +103,7 @@ export function jobColumns<T extends Job>(kind: Kind, stagesOf: (job: T) => Stag
 /** batchColumns are those that lists of batches are made of. */
 export function batchColumns(kind: Kind) {
   return {
-    asked: { key: 'asked', title: 'Batch', width: 'minmax(8rem, 1fr)', cell: (b) => <TextLink to={batchPathOf(kind, b.batch_id)}><When at={b.requested_at} /></TextLink> },
+    asked: { key: 'asked', title: 'Batch', width: 'minmax(12rem, 1fr)', cell: (b) => <TextLink to={batchPathOf(kind, b.batch_id)}>{b.total} {kind.unit.toLowerCase()}{b.total === 1 ? '' : 's'}, <When at={b.requested_at} /></TextLink> },
     state: { key: 'state', title: 'State', width: '7rem', cell: (b) => <Badge tone={batchTone(b.state, b.failed)}>{b.state}</Badge> },
     progress: { key: 'progress', title: 'Progress', width: 'minmax(9rem, 1.5fr)', cell: (b) => <BatchProgress total={b.total} succeeded={b.succeeded} failed={b.failed} /> },
     parked: { key: 'parked', title: 'Parked', width: '5.5rem', align: 'right', cell: (b) => <span className={b.failed > 0 ? 'text-bad' : ''}>{b.failed}</span> },

@@ -5,8 +5,10 @@ import { Badge, Button, Card, Code, Empty, Facts, LinkButton, Loading, Note, Pag
 import { TextField } from '../../ui/form'
 import { ProblemNote } from '../../ui/problem'
 import { DemoSiteButton, useLab } from './DemoSite'
-import { freeMachines, labQuery, machinesQuery, type Lab, type LabMachine } from './lab'
+import { freeMachines, labQuery, machinesQuery, takenQuery, type Lab } from './lab'
 import { Machines } from './Machines'
+
+const none: ReadonlySet<string> = new Set()
 
 /** LabPage shows the simulated data centre, and lets things happen in it. */
 export default function LabPage() {
@@ -29,6 +31,7 @@ export default function LabPage() {
 function OpenLab({ lab }: { lab: Lab }) {
   const { site, missing } = useLab()
   const machines = useQuery(machinesQuery)
+  const taken = useQuery({ ...takenQuery, refetchInterval: 5_000 })
   return (
     <>
       {missing && (
@@ -48,20 +51,19 @@ function OpenLab({ lab }: { lab: Lab }) {
             ]}
           />
         </Card>
-        {site && <OnboardCard machines={machines.data} />}
+        {site && <OnboardCard free={machines.data && taken.data && freeMachines(machines.data, taken.data).length} />}
       </div>
-      {machines.error && <ProblemNote error={machines.error} onRetry={() => void machines.refetch()} />}
+      {(machines.error ?? taken.error) && <ProblemNote error={machines.error ?? taken.error} onRetry={() => void Promise.all([machines.refetch(), taken.refetch()])} />}
       {machines.isPending && <Loading what="machines" />}
-      {machines.data && <Machines machines={machines.data} site={site} readAt={machines.dataUpdatedAt} />}
+      {machines.data && <Machines machines={machines.data} taken={taken.data ?? none} site={site} readAt={machines.dataUpdatedAt} />}
     </>
   )
 }
 
-function OnboardCard({ machines }: { machines?: LabMachine[] }) {
+function OnboardCard({ free }: { free?: number }) {
   const [chosen, setChosen] = useState<string>()
   const may = useMay()
-  if (!machines || !may('onboarding:manage')) return null
-  const free = freeMachines(machines).length
+  if (free === undefined || !may('onboarding:manage')) return null
   const typed = chosen ?? String(Math.min(10, free))
   const n = Number(typed)
   const possible = /^\d+$/.test(typed) && n >= 1 && n <= free

@@ -17,9 +17,9 @@ import { freeMachines, happeningsQuery, type LabMachine } from './lab'
 
 type Spot = Schemas['FleetviewSpot']
 
-const views: Record<string, [label: string, shown: (m: LabMachine, node?: Spot) => boolean]> = {
+const views: Record<string, [label: string, shown: (m: LabMachine, node: Spot | undefined, taken: ReadonlySet<string>) => boolean]> = {
   all: ['all', () => true],
-  free: ['free', (m) => freeMachines([m]).length > 0],
+  free: ['free', (m, _, taken) => freeMachines([m], taken).length > 0],
   nodes: ['nodes', (_, node) => !!node],
   faults: ['with faults', (m) => m.faults.length > 0 || ailing(m)],
 }
@@ -27,7 +27,7 @@ const views: Record<string, [label: string, shown: (m: LabMachine, node?: Spot) 
 const ailing = (m: LabMachine) => /fail|broken/i.test(m.status)
 
 /** Machines of the lab as its MAAS shows them now, and what can be let happen to them. */
-export function Machines({ machines, site, readAt }: { machines: LabMachine[]; site?: Site; readAt: number }) {
+export function Machines({ machines, taken, site, readAt }: { machines: LabMachine[]; taken: ReadonlySet<string>; site?: Site; readAt: number }) {
   const may = useMay()
   const [search, change] = useSearchState()
   const find = useCallback((q: string) => change({ q }), [change])
@@ -42,7 +42,7 @@ export function Machines({ machines, site, readAt }: { machines: LabMachine[]; s
   const label = (what: string) => happenings.data?.find((h) => h.what === what)?.label ?? what
   const [, shown] = views[search.show ?? 'all'] ?? views.all ?? ['', () => true]
   const q = (search.q ?? '').toLowerCase()
-  const rows = machines.filter((m) => m.hostname.includes(q) && shown(m, nodes.get(m.hostname)))
+  const rows = machines.filter((m) => m.hostname.includes(q) && shown(m, nodes.get(m.hostname), taken))
   return (
     <>
       <div className="flex flex-wrap items-end gap-3">

@@ -1,4 +1,5 @@
-import { problemOf, reach, Refusal } from '../../api/client'
+import { api, got, problemOf, reach, Refusal } from '../../api/client'
+import { largestPage, readAll } from '../../api/readall'
 
 /** The virtual data centre beside a control plane that was started with `gpuaas up`. It is no part of the contract. */
 export type Lab = {
@@ -53,9 +54,21 @@ const post = (path: string, body: unknown) => ask<{ said: string }>(path, { meth
 export const happen = (machine: string, what: string) => post(`machines/${encodeURIComponent(machine)}/happen`, { what })
 export const heal = (machine: string) => post(`machines/${encodeURIComponent(machine)}/heal`, {})
 
-/** freeMachines are those that somebody could onboard: nobody owns them, and MAAS can switch them. */
-export function freeMachines(machines: LabMachine[]): LabMachine[] {
-  return machines.filter((m) => m.owner === '' && m.bmc !== '' && (m.status === 'New' || m.status === 'Ready'))
+/** freeMachines are those that somebody could onboard: nobody owns or has them, and MAAS can switch them. */
+export function freeMachines(machines: LabMachine[], taken: ReadonlySet<string>): LabMachine[] {
+  return machines.filter((m) => !taken.has(m.hostname) && m.owner === '' && m.bmc !== '' && (m.status === 'New' || m.status === 'Ready'))
+}
+
+/** takenQuery is the names of machines that are nodes, or on the way to becoming ones, whatever MAAS says of them. */
+export const takenQuery = {
+  queryKey: ['lab', 'taken-names'],
+  queryFn: async () => {
+    const [nodes, open] = await Promise.all([
+      readAll((cursor) => got(api.GET('/api/v1/admin/nodes', { params: { query: { cursor, page_size: largestPage } } }))),
+      readAll((cursor) => got(api.GET('/api/v1/admin/onboardings', { params: { query: { cursor, page_size: largestPage, status: ['pending', 'running', 'compensating', 'failed'] } } }))),
+    ])
+    return new Set([...nodes.rows, ...open.rows].map((n) => n.hostname))
+  },
 }
 
 /** sameAddress compares addresses of MAAS however they are written: where a site and the lab are meant to be one. */

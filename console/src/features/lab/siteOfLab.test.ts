@@ -109,6 +109,7 @@ it('knows addresses of MAAS however they are written', () => {
 
 it('takes only machines that somebody could onboard', () => {
   const machine: LabMachine = { hostname: 'gpu-1', system_id: 'a', status: 'New', power: 'off', bmc: '10.0.0.1', addresses: [], owner: '', faults: [] }
-  const all = [machine, { ...machine, status: 'Ready' }, { ...machine, status: 'Deployed' }, { ...machine, owner: 'gpuaas' }, { ...machine, bmc: '' }]
-  expect(freeMachines(all)).toEqual(all.slice(0, 2))
+  const all = [machine, { ...machine, hostname: 'gpu-2', status: 'Ready' }, { ...machine, status: 'Deployed' }, { ...machine, owner: 'gpuaas' }, { ...machine, bmc: '' }]
+  expect(freeMachines(all, new Set())).toEqual(all.slice(0, 2))
+  expect(freeMachines(all, new Set([all[0]?.hostname ?? '']))).toEqual(all.slice(1, 2))
 })

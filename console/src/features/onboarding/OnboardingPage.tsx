@@ -44,7 +44,7 @@ function Shown(read: JobRead<Detail>) {
 
 function About({ of }: { of: Detail }) {
   const own: Fact[] = [
-    ['Node', <TextLink key="node" to={`/nodes/${of.node_id}`}>{of.status === 'completed' || of.status === 'reconciled' ? of.hostname : 'the node it becomes'}</TextLink>],
+    ['Node', <Becomes key="node" of={of} />],
     ...useWhere(of),
     ['SKU', of.sku_id],
     ['BMC', <Code key="bmc">{of.ipmi_ip}</Code>],
@@ -53,4 +53,17 @@ function About({ of }: { of: Detail }) {
     ['Disks', of.initialize_disks ? <span key="disks" className="font-medium text-bad">all but the root disk are formatted at the first boot</span> : 'only the root disk is touched'],
   ]
   return <AboutJob kind={onboarding} of={of} own={own} last={['Epoch', of.epoch]} />
+}
+
+// One that was cancelled may have left a node behind, or none.
+function Becomes({ of }: { of: Detail }) {
+  if (of.status === 'cancelled') {
+    return (
+      <TextLink to="/nodes" search={{ q: of.hostname }}>
+        look for {of.hostname}
+      </TextLink>
+    )
+  }
+  const is = of.status === 'completed' || of.status === 'reconciled'
+  return <TextLink to={`/nodes/${of.node_id}`}>{is ? of.hostname : 'the node it becomes'}</TextLink>
 }

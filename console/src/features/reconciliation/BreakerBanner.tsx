@@ -46,15 +46,15 @@ function OpenBreaker({ site, asOf, onDecide }: { site: SiteOverview; /** When it
         !decided && (
           <>
             <Button look="danger" onClick={() => onDecide('confirm')}>
-              Confirm …
+              Quarantine them …
             </Button>
-            <Button onClick={() => onDecide('dismiss')}>Dismiss …</Button>
+            <Button onClick={() => onDecide('dismiss')}>Let them be …</Button>
           </>
         )
       }
     >
       <p>
-        Since <When at={breaker.since} /> more nodes would have been quarantined at once than is plausible. Either something happened to many machines, or MAAS tells what is not so. Nothing is quarantined here until somebody decides, and new work is still placed on these nodes.
+        Since <When at={breaker.since} /> more nodes would have been quarantined at once than is plausible. Either something happened to many machines, or MAAS tells what is not so. Nothing is quarantined here until somebody decides: those of these nodes that are in service still get new work.
       </p>
       {decided && (
         <p className="mt-1">
