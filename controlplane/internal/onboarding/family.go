@@ -93,7 +93,7 @@ func warns(o Onboarding, action durable.JobEvent) string {
 	if !o.InitializeDisks {
 		return ""
 	}
-	switch action { //nolint:exhaustive // the others install nothing
+	switch action {
 	case durable.JobRetryStage, durable.JobResume, durable.JobRerun:
 		if o.Facts.DeployedAt != nil {
 			return ""
