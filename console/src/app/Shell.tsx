@@ -5,7 +5,7 @@ import { useConnection } from '../api/live'
 import { Button, Loading, Spinner } from '../ui/basics'
 import { ProblemNote } from '../ui/problem'
 import { Toasts } from '../ui/toast'
-import { When } from '../ui/time'
+import { Elapsed } from '../ui/time'
 import type { Feature } from './features'
 import { features } from './registry'
 import { signOut, useMay, useMe } from './session'
@@ -198,7 +198,7 @@ function LostBanner() {
   if (c.state !== 'lost') return null
   return (
     <div role="alert" className="border-b border-line bg-warn-soft px-4 py-2 text-sm text-warn">
-      <strong>What you see may be out of date.</strong> The control plane has not been heard since <When at={new Date(c.since).toISOString()} />. This page goes on trying, and reads everything anew as soon as it answers.
+      <strong>What you see may be out of date.</strong> The control plane has not been heard for <Elapsed from={new Date(c.since).toISOString()} />. This page goes on trying, and reads everything anew as soon as it answers.
     </div>
   )
 }

@@ -71,5 +71,6 @@ export async function signOut() {
   } catch (error) {
     if (asRefusal(error).status !== 401) throw error
   }
+  sessionStorage.clear() // what was typed is not for the next one
   window.location.assign('/')
 }

@@ -296,7 +296,7 @@ func (p *probing) images(ctx context.Context) {
 		return
 	}
 	if len(lacking) == 0 {
-		p.well("images", "all %d of the profiles are there", len(wanted))
+		p.well("images", "MAAS has every image that the profiles name: %d", len(wanted))
 		return
 	}
 	texts := make([]string, len(lacking))

@@ -55,7 +55,7 @@ export function Members({ title, lead, queryKey, roles, mayManage, list, put, re
                 </Badge>
               </p>
               <p className="text-xs break-words text-muted">
-                {m.name && `${m.email} · `}since <When at={m.created_at} />
+                {m.name && `${m.email} · `}since <When at={m.created_at} exactly />
               </p>
             </div>
             {mayManage && (

@@ -181,7 +181,7 @@ function Ask({ mode, selector, fitting, from, onMade, onClose }: { mode: Mode; s
       {grave && meant.length > 0 && (
         <Note tone="bad" title={`${modeWords(mode).title}: ${nodesInWords(meant.length)}. What this destroys cannot be brought back.`}>
           <div className="w-96 max-w-full pt-2">
-            <TextField label={`Type ${word} to go on`} required value={typed} onChange={setTyped} />
+            <TextField label={`Type “${word}” to go on`} required value={typed} onChange={setTyped} />
           </div>
         </Note>
       )}

@@ -101,7 +101,7 @@ function OverrideDialog({ of, asked: { stage, does, title }, onDone, onClose }: 
         <p className="text-sm">{does}</p>
         <TextArea label="Risk that stays" required rows={2} value={risk} onChange={setRisk} hint="What may be left behind, in words. It stands in the certificate, for whoever gets the machine." placeholder="disks still hold data of the last tenant; they are shredded" />
         <ReasonField value={reason} onChange={setReason} hint="Kept in the audit log and the certificate, with your name." />
-        <TextField label={`Type ${of.hostname} to go on`} required value={typed} onChange={setTyped} />
+        <TextField label={`Type “${of.hostname}” to go on`} required value={typed} onChange={setTyped} />
         {doing.error && <ProblemNote error={doing.error} />}
         <div className="flex justify-end gap-2">
           <Button onClick={onClose} disabled={doing.isPending}>

@@ -151,7 +151,7 @@ function Begin({ plan, mode, choices, onClose, onStale }: { plan: Plan; mode: Mo
   return (
     <form onSubmit={submit} className="flex flex-col gap-4 border-t border-line pt-4">
       <ReasonField value={reason} onChange={setReason} hint="Kept in the audit log, the history of the node and, where there is one, the certificate." />
-      {grave && <TextField label={`Type ${plan.hostname} to go on: this cannot be undone`} required value={typed} onChange={setTyped} />}
+      {grave && <TextField label={`Type “${plan.hostname}” to go on: this cannot be undone`} required value={typed} onChange={setTyped} />}
       {doing.error && <ProblemNote error={doing.error} />}
       {changed && (
         <Note tone="warn" title="The plan above is another one now" actions={<Button onClick={agree}>I have read it</Button>}>

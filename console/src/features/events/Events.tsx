@@ -4,7 +4,7 @@ import { useSearchState } from '../../app/location'
 import { Badge, Button, Code, Empty, Facts, LinkButton, Note, Page, TextLink } from '../../ui/basics'
 import { Dialog } from '../../ui/dialog'
 import { Table, type Column } from '../../ui/table'
-import { exact, When } from '../../ui/time'
+import { Elapsed, When, exact } from '../../ui/time'
 import type { Tone } from '../../ui/tone'
 import { FilterText } from '../../ui/filtertext'
 import { about, families, gist, leadsTo } from './feed'
@@ -38,7 +38,7 @@ export default function Events() {
           {connection.state === 'off' && <p>Your role does not include event:read, so nothing comes in here. The other pages are read anew now and then.</p>}
           {connection.state === 'lost' && (
             <p>
-              Since <When at={new Date(connection.since).toISOString()} />. What is missed meanwhile is fetched as soon as the control plane answers, as long as its stream still holds it. {connection.reason}
+              For <Elapsed from={new Date(connection.since).toISOString()} />. What is missed meanwhile is fetched as soon as the control plane answers, as long as its stream still holds it. {connection.reason}
             </p>
           )}
         </Note>

@@ -2,7 +2,7 @@ import { api, got, type Schemas } from '../../api/client'
 import { usePages } from '../../api/pages'
 import { Badge, Button, Empty, LinkButton, Loading, State } from '../../ui/basics'
 import { ProblemNote } from '../../ui/problem'
-import { When } from '../../ui/time'
+import { Elapsed, When } from '../../ui/time'
 import { words } from '../../ui/tone'
 import type { Detail } from './queries'
 
@@ -50,7 +50,7 @@ function One({ finding: f }: { finding: Finding }) {
         <Badge>{words(f.status)}</Badge>
         {f.occurrence > 1 && <Badge tone="warn">{f.occurrence} times within a month</Badge>}
         <span className="text-xs text-muted">
-          since <When at={f.opened_at} />
+          for <Elapsed from={f.opened_at} to={f.closed_at} />
           {f.closed_at && (
             <>
               , over <When at={f.closed_at} />

@@ -32,7 +32,7 @@ function Identity({ node, past }: { node: Known; past: boolean }) {
     <Card title="Node">
       <Facts
         of={[
-          ['State', <span key="s" className="inline-flex flex-wrap items-center gap-2"><State of="node" is={node.status} /> since <When at={node.status_changed_at} exactly={past} /></span>],
+          ['State', <span key="s" className="inline-flex flex-wrap items-center gap-2"><State of="node" is={node.status} /> since <When at={node.status_changed_at} exactly /></span>],
           ['Hostname', node.hostname],
           ['Host', <Code key="h">{node.host}:{node.port}</Code>],
           ['SSH account', node.ssh_username],

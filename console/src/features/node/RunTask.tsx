@@ -77,7 +77,7 @@ export function RunTask({ node, onClose }: { node: Detail; onClose: () => void }
               <Note tone="bad" title={node.status === 'active' ? `${node.hostname} is in service: read what this does` : 'Read what this does'}>
                 <p>{harm}</p>
               </Note>
-              <TextField label={`Type ${node.hostname} to go on`} required value={typed} onChange={setTyped} />
+              <TextField label={`Type “${node.hostname}” to go on`} required value={typed} onChange={setTyped} />
             </>
           )}
           {running.error && <ProblemNote error={running.error} />}

@@ -34,6 +34,7 @@ export function hindrances(node: Judged): Hindrance[] {
 /** inBrief is the same in a few words, for a row of a table. */
 export function inBrief(node: Judged): string {
   if (node.schedulable) return 'schedulable'
+  if (node.status === 'deleted') return 'out of the inventory'
   if (node.hold_reason) return `held: ${node.hold_reason}`
   const job = jobOf(node.held_by)
   if (node.held_by) return job ? `in ${job.kind}` : `held by ${node.held_by}`

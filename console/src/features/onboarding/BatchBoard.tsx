@@ -4,7 +4,7 @@ import { api, got } from '../../api/client'
 import { largestPage } from '../../api/readall'
 import { useParam } from '../../app/location'
 import { Note, TextLink } from '../../ui/basics'
-import { When } from '../../ui/time'
+import { Elapsed, When } from '../../ui/time'
 import { useWhere } from '../job/AboutJob'
 import { Awaited } from '../job/Awaited'
 import { BatchPage, type Step } from '../job/BatchPage'
@@ -50,7 +50,7 @@ function Board({ batch, problem }: { batch: OnboardingBatch; problem: ReactNode 
     >
       {batch.paused_at && batch.state !== 'settled' && (
         <Note tone="warn" title="Paused: no further machine is begun">
-          Since <When at={batch.paused_at} />. Those that are running go on.
+          For <Elapsed from={batch.paused_at} />. Those that are running go on.
         </Note>
       )}
       {batch.state === 'settled' && batch.failed === 0 && batch.succeeded === batch.total && <Note tone="ok" title={`All ${batch.total} are nodes now`} actions={<TextLink to="/nodes">To the nodes</TextLink>} />}

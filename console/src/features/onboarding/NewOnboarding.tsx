@@ -57,7 +57,7 @@ function Form({ sites: all, error }: { sites: Site[]; error: unknown }) {
   const { profiles } = useProfiles(site)
   const [profile, setProfile] = useState('')
   const [sku, setSku] = useState('')
-  const [text, setText] = useState('')
+  const [text, setText] = useDraft()
   const [wipe, setWipe] = useState(false)
 
   const fill = useCallback(
@@ -68,7 +68,7 @@ function Form({ sites: all, error }: { sites: Site[]; error: unknown }) {
       if (from.machines.length > 0) setText(asText(from.machines))
       else say('Every machine of the lab is in use already.', 'warn')
     },
-    [sites],
+    [sites, setText],
   )
   const lab = useLabMachines(Number(search.lab) || 0, fill)
   const active = skus.filter((s) => s.status === 'active')
@@ -197,12 +197,21 @@ function Disks({ wipe, setWipe, count, word, typed, setTyped }: { wipe: boolean;
             <p>
               On {count === 1 ? 'this machine' : `each of these ${count} machines`}, at its first boot, every disk but the root disk gets a new partition table and a new file system, and is mounted as /share0, /share1, and so on. What is on those disks now is lost. Nobody can bring it back, and cancelling the onboarding later does not either.
             </p>
-            {count > 0 && <TextField label={`Type ${word} to confirm`} required value={typed} onChange={setTyped} />}
+            {count > 0 && <TextField label={`Type “${word}” to confirm`} required value={typed} onChange={setTyped} />}
           </div>
         </Note>
       )}
     </div>
   )
+}
+
+const draft = 'machines to onboard'
+
+// A thousand rows that somebody pasted outlive a look at another page.
+function useDraft() {
+  const [text, setText] = useState(() => sessionStorage.getItem(draft) ?? '')
+  useEffect(() => sessionStorage.setItem(draft, text), [text])
+  return [text, setText] as const
 }
 
 function useStart(asked: Asked) {
@@ -216,6 +225,7 @@ function useStart(asked: Asked) {
       return `/onboarding-batches/${(await got(api.POST('/api/v1/admin/onboardings/batch', { body: asked }))).batch_id}`
     },
     onSuccess: (to) => {
+      sessionStorage.removeItem(draft)
       say(asked.nodes.length === 1 ? `The onboarding of ${asked.nodes[0]?.hostname ?? 'it'} began.` : `The onboarding of ${asked.nodes.length} machines began.`)
       void queries.invalidateQueries({ queryKey: ['onboardings'] })
       void queries.invalidateQueries({ queryKey: ['onboarding-batches'] })

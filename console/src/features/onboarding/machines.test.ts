@@ -21,7 +21,7 @@ describe('parseMachines', () => {
     expect(problemsOf('hostname,ipmi_ip\n\n# here\nc07_43,10.0.0.1\nc07u44,10.0.0.256\nc07u45\n,10.0.0.3\nc07u46,127.0.0.1')).toEqual([
       '4: c07_43 is not a host name: use letters, digits and hyphens',
       '5: 10.0.0.256 is not an IP address',
-      '6: has 1 columns, not 2',
+      '6: has 1 column, not 2',
       '6: the BMC address (ipmi_ip) is missing',
       '7: the host name is missing',
       '8: 127.0.0.1 is not an address that a BMC can be reached at',

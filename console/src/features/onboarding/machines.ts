@@ -89,7 +89,7 @@ function readRow(fields: string[], line: number, { at, width }: Header, seen: Ma
   const hostname = (fields[at.hostname] ?? '').toLowerCase()
   const given = fields[at.ipmi_ip] ?? ''
   const problems: string[] = []
-  if (fields.length !== width) problems.push(`has ${fields.length} columns, not ${width}`)
+  if (fields.length !== width) problems.push(`has ${fields.length} ${fields.length === 1 ? 'column' : 'columns'}, not ${width}`)
   if (!isHostname(hostname)) problems.push(hostname === '' ? 'the host name is missing' : `${hostname} is not a host name: use letters, digits and hyphens`)
   const address = normalAddress(given)
   if (!address) problems.push(given === '' ? 'the BMC address (ipmi_ip) is missing' : `${given} is not an IP address`)

@@ -4,7 +4,7 @@ import { api, got } from '../../api/client'
 import { useMay } from '../../app/session'
 import { Button, Note, TextLink } from '../../ui/basics'
 import { ReasonDialog } from '../../ui/dialog'
-import { When } from '../../ui/time'
+import { Elapsed, When } from '../../ui/time'
 import { say } from '../../ui/toast'
 import type { SiteOverview } from './findings'
 import { useStatus } from './reading'
@@ -54,7 +54,7 @@ function OpenBreaker({ site, asOf, onDecide }: { site: SiteOverview; /** When it
       }
     >
       <p>
-        Since <When at={breaker.since} /> more nodes would have been quarantined at once than is plausible. Either something happened to many machines, or MAAS tells what is not so. Nothing is quarantined here until somebody decides: those of these nodes that are in service still get new work.
+        More nodes would have been quarantined at once than is plausible, for <Elapsed from={breaker.since} />. Either something happened to many machines, or MAAS tells what is not so. Nothing is quarantined here until somebody decides: those of these nodes that are in service still get new work.
       </p>
       {decided && (
         <p className="mt-1">

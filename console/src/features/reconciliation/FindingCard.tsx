@@ -1,7 +1,7 @@
 import { useState, type ReactNode } from 'react'
 import { useMay } from '../../app/session'
 import { Badge, Button, Code, State, TextLink } from '../../ui/basics'
-import { When } from '../../ui/time'
+import { Elapsed, When } from '../../ui/time'
 import { toneOf, toneText, words } from '../../ui/tone'
 import { Acknowledge } from './Acknowledge'
 import { actionOf, oftenIs, ordinal, resolutionIn, subjectOf, type Finding, type Resolution } from './findings'
@@ -26,7 +26,7 @@ export function FindingCard({ finding: f, ofNode, advised }: { finding: Finding;
         )}
         {f.acknowledged_at && <Badge tone="info">acknowledged</Badge>}
         <span className="ml-auto text-xs text-muted">
-          since <When at={f.opened_at} />
+          for <Elapsed from={f.opened_at} to={f.closed_at} />
         </span>
       </header>
       <p className="mt-1.5 text-sm">{f.message}</p>

@@ -51,7 +51,7 @@ export function ResolveDialog({ node, first, onClose }: { node: Detail; /** What
             <Note tone="bad" title="This cannot be undone">
               <p>The installation of {node.hostname} and what is on its disks are destroyed.</p>
             </Note>
-            <TextField label={`Type ${node.hostname} to go on`} required value={typed} onChange={setTyped} />
+            <TextField label={`Type “${node.hostname}” to go on`} required value={typed} onChange={setTyped} />
           </>
         )}
         {deciding.error && <ProblemNote error={deciding.error} />}
