@@ -1,5 +1,5 @@
 import type { Schemas } from '../../api/client'
-import { Card, Code, Empty, Facts } from '../../ui/basics'
+import { Card, Code, Empty, Facts, Note } from '../../ui/basics'
 import { Table, type Column } from '../../ui/table'
 import { bytes, speed } from './sizes'
 import type { Known } from './queries'
@@ -44,6 +44,13 @@ export function NodeCapabilities({ node }: { node: Known }) {
   const { gpus, disks, nics } = found
   return (
     <div className="grid items-start gap-4 lg:grid-cols-2">
+      {(gpus?.length ?? 0) !== node.gpus_total && (
+        <div className="lg:col-span-2">
+          <Note tone="warn" title={`The agent found ${gpus?.length ?? 0} GPUs, and the SKU of the node says ${node.gpus_total}`}>
+            Look at the driver and the PCI bus of the machine, or correct the SKU. Machines of the virtual lab have no GPUs.
+          </Note>
+        </div>
+      )}
       <Card title="Machine">
         <Facts
           of={[
