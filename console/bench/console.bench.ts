@@ -42,6 +42,9 @@ test('a fleet of 10,000 nodes', async ({ page }) => {
   say('nodes page interactive, median of 5', `${table.toFixed(0)} ms`)
   const map = await interactive(page, '/', () => page.getByText('10,000').first().waitFor())
   say('overview with the map interactive, median of 5', `${map.toFixed(0)} ms`)
+  await page.waitForFunction(() => performance.getEntriesByType('resource').some((e) => e.name.includes('/fleet/map')))
+  const sent = await page.evaluate(() => performance.getEntriesByType('resource').filter((e) => e.name.includes('/fleet/map')) as PerformanceResourceTiming[])
+  say('the map of the fleet, as sent and as read', sent.map((e) => `${(e.encodedBodySize / 1000).toFixed(0)} of ${(e.decodedBodySize / 1000).toFixed(0)} kB`).join(', '))
   await page.goto(`${plane.url}/nodes`)
   await page.getByRole('grid').getByRole('row').nth(10).waitFor()
   for (const [what, act] of [

@@ -8,7 +8,7 @@ import (
 )
 
 // compressed sends large answers to those who understand it compressed: the map
-// of a large fleet is a tenth of its size then, and operators look at it from
+// of a large fleet is a seventh of its size then, and operators look at it from
 // home. Streams are left alone, which would otherwise arrive in lumps.
 func compressed(handler http.Handler) http.Handler {
 	wrap, err := gzhttp.NewWrapper(
