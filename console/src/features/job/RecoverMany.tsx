@@ -1,5 +1,5 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { useState } from 'react'
+import { useState, useSyncExternalStore } from 'react'
 import { asRefusal } from '../../api/client'
 import { useMay } from '../../app/session'
 import { ActForm } from '../../ui/actform'
@@ -9,7 +9,6 @@ import { ReasonField } from '../../ui/form'
 import { ProblemNote } from '../../ui/problem'
 import { say } from '../../ui/toast'
 import { alike, askAll, type Alike, type Refused } from './alike'
-import { useBoardCounts } from './board'
 import type { BoardStore } from './boardstore'
 import { actionTitle, idOf, type ActionName, type Job, type JobDetail, type Kind, type Stage } from './job'
 import { safety } from './RecoveryActions'
@@ -22,12 +21,17 @@ export type Recovery = {
 
 type Props = Recovery & { kind: Kind; store: BoardStore<Job>; stages: Stage[] }
 
+const several = (jobs: Job[]) => alike(jobs).filter((g) => g.jobs.length > 1)
+
+// Changes when other groups, or as many of others, are to be shown.
+const outline = (jobs: Job[]) => several(jobs).map((g) => `${g.key} ${g.jobs.length}`).join('\n')
+
 /** RecoverMany offers what is recommended for all jobs of a batch that are parked for the same cause, with one reason. */
 export function RecoverMany({ kind, store, stages, ...recovery }: Props) {
   const may = useMay()
-  useBoardCounts(store) // tells when rows come to rest or go on
+  useSyncExternalStore(store.watchAll, () => outline(store.all()))
   const [asked, setAsked] = useState<Alike>()
-  const groups = may(`${kind.noun}:manage`) ? alike(store.all()).filter((g) => g.jobs.length > 1) : []
+  const groups = may(`${kind.noun}:manage`) ? several(store.all()) : []
   const title = (stage: string) => stages.find((s) => s.name === stage)?.title ?? stage
   return (
     <>

@@ -67,6 +67,17 @@ describe('BoardStore', () => {
     store.load([row('n10'), row('n2'), row('n1', { status: 'failed_retryable' })], 0)
   })
 
+  it('tells of what changes without a change of state, such as what is recommended', () => {
+    let told = 0
+    let lists = 0
+    store.watchAll(() => told++)
+    store.subscribe(() => lists++)
+    store.patch(row('n1', { status: 'failed_retryable', recommended_action: 'resume' }), 1)
+    draw()
+    expect([told, lists]).toEqual([1, 0])
+    expect(store.row('n1')?.recommended_action).toBe('resume')
+  })
+
   it('puts patches in place once per frame, and tells only the rows that changed', () => {
     const told: string[] = []
     for (const key of ['n1', 'n2', 'n10']) store.watchRow(key, () => told.push(key))

@@ -55,6 +55,7 @@ export class BoardStore<T extends Job> {
   private patchedAt = new Map<string, number>()
   private rowWatchers = new Map<string, Set<() => void>>()
   private watchers = new Set<() => void>()
+  private anyWatchers = new Set<() => void>()
   private scheduled = false
   private shown: string[] = []
   private counted: Counts = countsOf([])
@@ -82,6 +83,12 @@ export class BoardStore<T extends Job> {
     return () => void this.watchers.delete(fn)
   }
 
+  /** watchAll is told of every change of any row, once per frame. */
+  watchAll = (fn: () => void) => {
+    this.anyWatchers.add(fn)
+    return () => void this.anyWatchers.delete(fn)
+  }
+
   watchRow(key: string, fn: () => void) {
     const watchers = this.rowWatchers.get(key) ?? new Set()
     this.rowWatchers.set(key, watchers.add(fn))
@@ -107,6 +114,7 @@ export class BoardStore<T extends Job> {
     this.rows = next
     for (const [key, row] of next) if (before.get(key) !== row) this.tellRow(key)
     this.arrange()
+    this.tellAny()
   }
 
   patch(row: T, at: number) {
@@ -133,6 +141,7 @@ export class BoardStore<T extends Job> {
     }
     this.waiting.clear()
     if (moved) this.arrange()
+    this.tellAny()
   }
 
   // The list itself is told only when other rows, or the same in another order, are to be seen.
@@ -148,6 +157,10 @@ export class BoardStore<T extends Job> {
     if (!stays) this.shown = keys
     this.counted = counts
     for (const fn of this.watchers) fn()
+  }
+
+  private tellAny() {
+    for (const fn of this.anyWatchers) fn()
   }
 
   private tellRow(key: string) {
