@@ -54,7 +54,8 @@ export function When({ at, exactly }: { at?: string | null; exactly?: boolean })
   const age = (t - Date.parse(at)) / 1000
   const text = exactly ? exact(at) : age < -5 ? `in ${span(-age)}` : age < 5 ? 'just now' : `${coarse(age)} ago`
   return (
-    <time dateTime={at} title={exact(at)} className="tabular-nums">
+    // It changes every second, which nobody wants to hear.
+    <time dateTime={at} title={exact(at)} aria-live="off" className="tabular-nums">
       {text}
     </time>
   )
@@ -70,5 +71,9 @@ function coarse(seconds: number): string {
 /** Elapsed counts up while something lasts. */
 export function Elapsed({ from, to }: { from: string; to?: string }) {
   const t = useNow()
-  return <span className="tabular-nums">{between(from, to, t)}</span>
+  return (
+    <span aria-live="off" className="tabular-nums">
+      {between(from, to, t)}
+    </span>
+  )
 }

@@ -40,7 +40,8 @@ GROUP BY b.node_id, n.status, n.schedulable, k.held, k.tainted, n.gpus_total, n.
 
 -- name: Findings :many
 -- Findings that are not over, of sites and nodes that there are: nobody looks at
--- a deleted site again, and with a node its findings end in the next cycle. They are of the region of their node, those about none of that of
+-- a deleted site again, and with a node its findings end in the next cycle. They
+-- are of the region of their node, those about none of that of
 -- their site; the two can differ, as the region of a site may be changed.
 SELECT f.node_id, f.severity, count(*) AS findings
 FROM reconciliation_findings f JOIN maas_sites s ON s.id = f.site_id LEFT JOIN nodes n ON n.id = f.node_id

@@ -1,6 +1,7 @@
 package onboarding_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -95,18 +96,19 @@ func TestPreflightFindsWhatIsInTheWay(t *testing.T) {
 			},
 			bad: "images", check: "images", says: "ubuntu/noble",
 		},
-		"unknown SKU":   {body: object{"sku_id": "none"}, bad: "sku", check: "sku", says: "no such SKU"},
-		"disabled SKU":  {arrange: set(`UPDATE skus SET status = 'disabled'`), bad: "sku", check: "sku", says: "disabled"},
-		"lost secrets":  {arrange: func(_ *testing.T, d *desk) { d.vault.lose() }, bad: "token_valid token_admin rack_controllers images hw_sync_interval dns_servers deploy_password power_credentials machines_in_maas", check: "power_credentials", says: "c07u43"},
-		"no BMC login":  {arrange: set(`UPDATE maas_sites SET power_fingerprint = '', power_rotated_at = NULL`), bad: "power_credentials", check: "power_credentials", says: "no default BMC credentials"},
-		"malformed":     {body: object{"nodes": []object{{"hostname": "a b", "ipmi_ip": "127.0.0.1"}}, "hostname": nil, "ipmi_ip": nil}, bad: "machines power_credentials roce_rows not_in_use machines_in_maas", check: "machines", says: "a b hostname"},
-		"in flight":     {arrange: func(t *testing.T, d *desk) { d.requested(t, "c07u43", "10.0.0.1") }, bad: "not_in_use", check: "not_in_use", says: "c07u43 is being onboarded"},
-		"twice":         {body: object{"nodes": []object{two[0], two[0]}, "hostname": nil, "ipmi_ip": nil}, bad: "not_in_use", check: "not_in_use", says: "more than once"},
-		"two are well":  {body: object{"nodes": two, "hostname": nil, "ipmi_ip": nil}, check: "power_credentials", says: "all 2"},
-		"new to MAAS":   {check: "machines_in_maas", says: "0 of 1; NEW to it, and added when the work begins: c07u43"},
-		"known to MAAS": {arrange: has("Ready", false), check: "machines_in_maas", says: "all 1"},
-		"taken in MAAS": {arrange: has("Deployed", true), bad: "machines_in_maas", check: "machines_in_maas", says: "c07u43 is Deployed"},
-		"no place free": {arrange: full, check: "capacity", says: "1 of 1 places of the site are in use: 0 would begin at once, 1 would wait"},
+		"unknown SKU":                   {body: object{"sku_id": "none"}, bad: "sku", check: "sku", says: "no such SKU"},
+		"disabled SKU":                  {arrange: set(`UPDATE skus SET status = 'disabled'`), bad: "sku", check: "sku", says: "disabled"},
+		"lost secrets":                  {arrange: func(_ *testing.T, d *desk) { d.vault.lose() }, bad: "token_valid token_admin rack_controllers images hw_sync_interval dns_servers deploy_password power_credentials machines_in_maas", check: "power_credentials", says: "c07u43"},
+		"no BMC login":                  {arrange: set(`UPDATE maas_sites SET power_fingerprint = '', power_rotated_at = NULL`), bad: "power_credentials", check: "power_credentials", says: "no default BMC credentials"},
+		"malformed":                     {body: object{"nodes": []object{{"hostname": "a b", "ipmi_ip": "127.0.0.1"}}, "hostname": nil, "ipmi_ip": nil}, bad: "machines power_credentials roce_rows not_in_use machines_in_maas", check: "machines", says: "a b hostname"},
+		"in flight":                     {arrange: func(t *testing.T, d *desk) { d.requested(t, "c07u43", "10.0.0.1") }, bad: "not_in_use", check: "not_in_use", says: "c07u43 is being onboarded"},
+		"twice":                         {body: object{"nodes": []object{two[0], two[0]}, "hostname": nil, "ipmi_ip": nil}, bad: "not_in_use", check: "not_in_use", says: "more than once"},
+		"two are well":                  {body: object{"nodes": two, "hostname": nil, "ipmi_ip": nil}, check: "power_credentials", says: "all 2"},
+		"new to MAAS":                   {check: "machines_in_maas", says: "0 of 1; NEW to it, and added when the work begins: c07u43"},
+		"known to MAAS":                 {arrange: has("Ready", false), check: "machines_in_maas", says: "all 1"},
+		"taken in MAAS":                 {arrange: has("Deployed", true), bad: "machines_in_maas", check: "machines_in_maas", says: "c07u43 is Deployed"},
+		"more than MAAS is asked about": {body: object{"nodes": many(120), "hostname": nil, "ipmi_ip": nil}, check: "machines_in_maas", says: "0 of 100; NEW to it"},
+		"no place free":                 {arrange: full, check: "capacity", says: "1 of 1 places of the site are in use: 0 would begin at once, 1 would wait"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t)
@@ -128,6 +130,14 @@ func TestPreflightFindsWhatIsInTheWay(t *testing.T) {
 			}
 		})
 	}
+}
+
+func many(n int) []object {
+	out := make([]object, n)
+	for i := range out {
+		out[i] = object{"hostname": fmt.Sprintf("d%04d", i), "ipmi_ip": fmt.Sprintf("10.176.17.%d", i+1)}
+	}
+	return out
 }
 
 func has(status string, taken bool) func(*testing.T, *desk) {

@@ -71,7 +71,7 @@ function Together({ kind, group, recover, explain, onClose }: Recovery & { kind:
       onClose()
     },
   })
-  if (asking.data) return <NotAll of={asking.data} total={jobs.length} onClose={onClose} />
+  if (asking.data && asking.data.length > 0) return <NotAll of={asking.data} total={jobs.length} onClose={onClose} />
   return (
     <Dialog title={`${actionTitle(action)}: ${jobs.length} ${kind.unit.toLowerCase()}s`} onClose={onClose}>
       <ActForm doing={asking} does={asking.isPending ? `${done} of ${jobs.length}` : `${actionTitle(action)} for ${jobs.length}`} disabled={!offer || offer.safety === 'destroys_data' || reason.trim() === ''} onClose={onClose}>

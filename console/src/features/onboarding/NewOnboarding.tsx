@@ -3,7 +3,7 @@ import { useNavigate } from '@tanstack/react-router'
 import { useCallback, useEffect, useMemo, useRef, useState } from 'react'
 import { api, asRefusal, got, type Schemas } from '../../api/client'
 import { useSearchState } from '../../app/location'
-import { useMay } from '../../app/session'
+import { useMay, useMe } from '../../app/session'
 import { Button, Card, Empty, LinkButton, Loading, Note, Page, TextLink } from '../../ui/basics'
 import { ConfirmDialog } from '../../ui/confirm'
 import { CheckField, SelectField, TextField } from '../../ui/form'
@@ -205,18 +205,20 @@ function Disks({ wipe, setWipe, count, word, typed, setTyped }: { wipe: boolean;
   )
 }
 
-const draft = 'machines to onboard'
+const useDraftKey = () => `machines to onboard of ${useMe().id}`
 
 // A thousand rows that somebody pasted outlive a look at another page.
 function useDraft() {
-  const [text, setText] = useState(() => sessionStorage.getItem(draft) ?? '')
-  useEffect(() => sessionStorage.setItem(draft, text), [text])
+  const key = useDraftKey()
+  const [text, setText] = useState(() => sessionStorage.getItem(key) ?? '')
+  useEffect(() => sessionStorage.setItem(key, text), [key, text])
   return [text, setText] as const
 }
 
 function useStart(asked: Asked) {
   const navigate = useNavigate()
   const queries = useQueryClient()
+  const draft = useDraftKey()
   return useMutation({
     mutationFn: async () => {
       const { nodes, ...rest } = asked

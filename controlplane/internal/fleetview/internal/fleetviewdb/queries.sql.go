@@ -135,7 +135,8 @@ type FindingsRow struct {
 }
 
 // Findings that are not over, of sites and nodes that there are: nobody looks at
-// a deleted site again, and with a node its findings end in the next cycle. They are of the region of their node, those about none of that of
+// a deleted site again, and with a node its findings end in the next cycle. They
+// are of the region of their node, those about none of that of
 // their site; the two can differ, as the region of a site may be changed.
 func (q *Queries) Findings(ctx context.Context, arg FindingsParams) ([]FindingsRow, error) {
 	rows, err := q.db.Query(ctx, findings, arg.RegionCode, arg.SiteID)
