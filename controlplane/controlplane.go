@@ -13,7 +13,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"gpuaas/controlplane/internal/agenttask"
 	"gpuaas/controlplane/internal/auth"
 	"gpuaas/controlplane/internal/durable"
 	"gpuaas/controlplane/internal/httpapi"
@@ -243,7 +242,6 @@ func (p *parts) markWorkflows(ctx context.Context) {
 func (p *parts) workflows() []durable.Registration {
 	return []durable.Registration{
 		selfcheck.Register(p.selfCheckActivities()),
-		agenttask.Register(&agenttask.Activities{Commands: p.fleet.tasks}),
 		p.onboardings.RegisterWorker,
 		p.decommissions.RegisterWorker,
 		p.reconciliations.RegisterWorker,

@@ -89,8 +89,10 @@ func (c NodesConfig) names() []string {
 // distribute tells all nodes of a new set of verifiers. A node that is away
 // learns of it with its next certificate.
 func (f *fleet) distribute(ctx context.Context, tx pgx.Tx, set agentwire.VerifierSet) error {
-	_, err := f.tasks.EnqueueForFleet(ctx, tx, agentwire.TypeUpdateVerifiers, agentwire.UpdateVerifiersParams{Set: set},
-		fmt.Sprintf("verifier-set-%d", set.Version))
+	_, err := f.tasks.EnqueueForFleet(ctx, tx, agenttask.Request{
+		Type: agentwire.TypeUpdateVerifiers, Params: agentwire.UpdateVerifiersParams{Set: set},
+		IdempotencyKey: fmt.Sprintf("verifier-set-%d", set.Version), Owner: signer.Publication{Set: set},
+	})
 	return err
 }
 

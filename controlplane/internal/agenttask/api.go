@@ -10,7 +10,6 @@ import (
 
 	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/auth"
-	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/httpapi"
 	"gpuaas/controlplane/internal/id"
 	"gpuaas/controlplane/internal/node"
@@ -181,17 +180,7 @@ func (c Commands) registerTask(api *httpapi.API) {
 	})
 }
 
-// reserved are tasks that only the control plane itself may give: what they are
-// given with decides whom a node believes or talks to.
-var reserved = map[string]string{
-	agentwire.TypeUpdateVerifiers: "rotate the signer with: gpuaas signer rotate",
-	agentwire.TypeTerminalOpen:    "open a terminal with: gpuaas terminal NODE",
-}
-
 func (c Commands) create(ctx context.Context, of id.Node, body NewBody) (Task, error) {
-	if remedy := reserved[body.Type]; remedy != "" {
-		return Task{}, fault.New(fault.Invalid, "node_task_type_reserved", "%s is only given by the control plane itself", body.Type).WithRemedy("%s", remedy)
-	}
 	if _, err := node.Get(ctx, c.DB, of); err != nil {
 		return Task{}, err
 	}

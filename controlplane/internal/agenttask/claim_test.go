@@ -310,7 +310,9 @@ func TestTheFleetIsAskedAtOnce(t *testing.T) {
 	set := agentwire.UpdateVerifiersParams{Set: w.signer.trusted}
 	ask := func() (n int, err error) {
 		err = w.db.InTx(w.ctx, func(ctx context.Context, tx pgx.Tx) error {
-			n, err = w.commands.EnqueueForFleet(ctx, tx, agentwire.TypeUpdateVerifiers, set, "verifiers-1")
+			n, err = w.commands.EnqueueForFleet(ctx, tx, agenttask.Request{
+				Type: agentwire.TypeUpdateVerifiers, Params: set, IdempotencyKey: "verifiers-1", Owner: row{},
+			})
 			return err
 		})
 		return n, err

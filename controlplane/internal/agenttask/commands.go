@@ -50,6 +50,9 @@ const aggregate = "node_task"
 // Enqueue adds a task to the caller's transaction. A request with the key of an
 // earlier one is that task, if it asks for the same.
 func (c Commands) Enqueue(ctx context.Context, tx pgx.Tx, r Request) (Task, error) {
+	if err := r.owned(ctx, tx); err != nil {
+		return Task{}, err
+	}
 	spec, params, err := checked(r.Type, r.Params)
 	if err != nil {
 		return Task{}, err
@@ -108,23 +111,26 @@ func (c Commands) deadline(spec agentwire.Spec) time.Time {
 // statement, and says how many got one. A node that has a task with this key
 // keeps that one. There is no event per node: whatever made the fleet change
 // has its own.
-func (c Commands) EnqueueForFleet(ctx context.Context, tx pgx.Tx, typ string, params any, key string) (int, error) {
-	spec, encoded, err := checked(typ, params)
+func (c Commands) EnqueueForFleet(ctx context.Context, tx pgx.Tx, r Request) (int, error) {
+	if err := r.owned(ctx, tx); err != nil {
+		return 0, err
+	}
+	spec, encoded, err := checked(r.Type, r.Params)
 	if err != nil {
 		return 0, err
 	}
 	q := agenttaskdb.New(tx)
 	n, err := q.InsertForFleet(ctx, agenttaskdb.InsertForFleetParams{
-		Type: typ, Params: encoded, ConcurrencyClass: string(spec.Class), MaxAttempts: int32(spec.Attempts), //nolint:gosec // a small number of the catalog
-		DeadlineAt: c.deadline(spec), IdempotencyKey: key, RequestedBy: auth.From(ctx).ID,
+		Type: r.Type, Params: encoded, ConcurrencyClass: string(spec.Class), MaxAttempts: int32(spec.Attempts), //nolint:gosec // a small number of the catalog
+		DeadlineAt: c.deadline(spec), IdempotencyKey: r.IdempotencyKey, RequestedBy: auth.From(ctx).ID,
 		CorrelationID: correlation(ctx), TraceParent: traceParent(ctx),
 	})
 	if err != nil {
-		return 0, fmt.Errorf("insert task %s for the fleet: %w", typ, err)
+		return 0, fmt.Errorf("insert task %s for the fleet: %w", r.Type, err)
 	}
 	err = audit.Record(ctx, tx, audit.Entry{
-		Action: "node_task.create_for_fleet", TargetKind: "node_task", TargetID: key, Result: audit.Success,
-		Metadata: map[string]any{"type": typ, "nodes": n},
+		Action: "node_task.create_for_fleet", TargetKind: "node_task", TargetID: r.IdempotencyKey, Result: audit.Success,
+		Metadata: map[string]any{"type": r.Type, "nodes": n},
 	})
 	if err != nil || n == 0 {
 		return int(n), err

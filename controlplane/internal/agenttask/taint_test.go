@@ -48,6 +48,7 @@ func TestLettingATenantInTaintsTheNode(t *testing.T) {
 				SessionID: "00000000-0000-4000-8000-000000000001", Username: "u1", GatewayURL: "wss://gateway.example:8443",
 				Columns: 80, Rows: 24, IdleSeconds: 600, TotalSeconds: 3600,
 			}
+			r.Owner = row{}
 		}
 		if _, err := w.enqueue(w.ctx, r); err != nil {
 			t.Fatalf("%s: %v", typ, err)
@@ -130,6 +131,7 @@ func TestNobodyGetsInWhileAnOperationHoldsTheNode(t *testing.T) {
 				SessionID: "00000000-0000-4000-8000-000000000001", Username: "u1", GatewayURL: "wss://gateway.example:8443",
 				Columns: 80, Rows: 24, IdleSeconds: 600, TotalSeconds: 3600,
 			}
+			r.Owner = row{}
 		}
 		_, err := w.enqueue(w.ctx, r)
 		if fault.CodeOf(err) != "node_held" || !strings.Contains(err.Error(), "decommission 1") {

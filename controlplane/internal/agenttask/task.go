@@ -1,10 +1,13 @@
 package agenttask
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/fault"
@@ -22,6 +25,35 @@ type Request struct {
 	// AwaitWorkflow is the workflow that is signalled when the task has ended.
 	AwaitWorkflow string
 	Reason        string
+	// Owner is the row that the task is given for. Reserved types need one.
+	Owner Owner
+}
+
+// Owner is the row of whoever may give tasks of a reserved type: such a task
+// exists only while the row lives and asks for it.
+type Owner interface {
+	// Owns refuses a task that the row does not ask for. It runs in the
+	// transaction that gives the task; no node means all nodes of the fleet.
+	Owns(ctx context.Context, tx pgx.Tx, node id.Node, typ string) error
+}
+
+// reserved are the types that nobody gives by request: their parameters decide
+// whom a node believes or talks to. The text says what an operator does instead.
+var reserved = map[string]string{
+	agentwire.TypeUpdateVerifiers: "rotate the signer with: gpuaas signer rotate",
+	agentwire.TypeTerminalOpen:    "open a terminal with: gpuaas terminal NODE",
+}
+
+// owned refuses a task of a reserved type that no row vouches for, and any task
+// whose own row does not ask for it.
+func (r Request) owned(ctx context.Context, tx pgx.Tx) error {
+	if r.Owner != nil {
+		return r.Owner.Owns(ctx, tx, r.Node, r.Type)
+	}
+	if remedy := reserved[r.Type]; remedy != "" {
+		return fault.New(fault.Invalid, "node_task_type_reserved", "%s is only given by the control plane itself", r.Type).WithRemedy("%s", remedy)
+	}
+	return nil
 }
 
 // Task is something that a node is asked to do.

@@ -116,7 +116,7 @@ func TestTheFleetIsWoken(t *testing.T) {
 	}
 	awaitWaiting(t, q, 20)
 	err := w.db.InTx(w.ctx, func(ctx context.Context, tx pgx.Tx) error {
-		_, err := w.commands.EnqueueForFleet(ctx, tx, agentwire.TypeHeartbeatCheck, nil, "all")
+		_, err := w.commands.EnqueueForFleet(ctx, tx, agenttask.Request{Type: agentwire.TypeHeartbeatCheck, IdempotencyKey: "all"})
 		return err
 	})
 	if err != nil {

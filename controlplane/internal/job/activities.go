@@ -21,14 +21,49 @@ const heartbeatEvery = 5 * time.Second
 
 // RegisterWorker adds the workflow of a job, given as the family wrote it, and
 // its activities to a worker: one activity for each stage, so that histories can
-// be read.
+// be read. Each activity refuses the call of a workflow that is not the job's.
 func (r *Runner[R]) RegisterWorker(w worker.Registry, run any) {
 	w.RegisterWorkflowWithOptions(run, workflow.RegisterOptions{Name: r.names.Type})
-	w.RegisterActivityWithOptions(r.NextTurn, activity.RegisterOptions{Name: r.names.Next})
-	w.RegisterActivityWithOptions(r.LoseStage, activity.RegisterOptions{Name: r.names.Lost})
+	w.RegisterActivityWithOptions(func(ctx context.Context, job string) (durable.Turn, error) {
+		if err := r.calledByItsWorkflow(ctx, job); err != nil {
+			return durable.Turn{}, err
+		}
+		return r.NextTurn(ctx, job)
+	}, activity.RegisterOptions{Name: r.names.Next})
+	w.RegisterActivityWithOptions(func(ctx context.Context, call durable.StageCall, loss durable.StageLoss) (durable.Turn, error) {
+		if err := r.calledByItsWorkflow(ctx, call.Job); err != nil {
+			return durable.Turn{}, err
+		}
+		return r.LoseStage(ctx, call, loss)
+	}, activity.RegisterOptions{Name: r.names.Lost})
 	for _, stage := range r.stages {
-		w.RegisterActivityWithOptions(r.RunStage, activity.RegisterOptions{Name: r.names.Stage(stage)})
+		w.RegisterActivityWithOptions(func(ctx context.Context, call durable.StageCall) (durable.Turn, error) {
+			if err := r.calledByItsWorkflow(ctx, call.Job); err != nil {
+				return durable.Turn{}, err
+			}
+			if call.Stage != stage {
+				return durable.Turn{}, fault.New(fault.Forbidden, "stage_not_called", "the activity of stage %s was called for stage %s", stage, call.Stage)
+			}
+			return r.RunStage(ctx, call)
+		}, activity.RegisterOptions{Name: r.names.Stage(stage)})
 	}
+}
+
+// calledByItsWorkflow refuses a call for a job that does not exist, and one that
+// another workflow than the job's own makes. Whoever reaches Temporal can
+// schedule any activity with any arguments. What remains for them, the row
+// decides: begin takes only the stage, attempt and epoch that it expects.
+func (r *Runner[R]) calledByItsWorkflow(ctx context.Context, job string) error {
+	row, err := r.store.Get(ctx, job)
+	if err != nil {
+		return err
+	}
+	if caller := activity.GetInfo(ctx).WorkflowExecution.ID; caller != row.Common().WorkflowID {
+		r.logger.WarnContext(ctx, "a workflow acted for a job that is not its own", r.family.Noun+"_id", job, "workflow_id", caller)
+		return fault.New(fault.Forbidden, "job_of_another_workflow", "%s %s is not carried out by workflow %s", r.family.Noun, job, caller).
+			WithRemedy("find out who starts workflows in Temporal, and take their access away")
+	}
+	return nil
 }
 
 // NextTurn is the activity that reads the row of a job and says what comes next.

@@ -19,6 +19,9 @@ func callOf(c chore, stage string) durable.StageCall {
 	return durable.StageCall{Job: c.ID, Stage: stage, Attempt: c.Attempt + 1, Epoch: c.Epoch}
 }
 
+// runningChore is one that is to begin.
+func runningChore() chore { return chore{Job: job.Job{Status: durable.JobRunning, Stage: "begin"}} }
+
 // stages is what was settled, in its order.
 func (d *desk) stages() (out []string) {
 	for _, s := range d.settled {

@@ -81,7 +81,7 @@ func (s *Service) Reconcile(ctx context.Context, in Input) (Looked, error) {
 // ReconcileAgain is the second look of a run, and its end.
 func (s *Service) ReconcileAgain(ctx context.Context, in Input) error {
 	return s.alone(ctx, in, func(ctx context.Context) error {
-		run, err := s.RunOf(ctx, in.Run)
+		run, err := in.own(s.RunOf(ctx, in.Run))
 		if fault.KindOf(err) == fault.NotFound || err == nil && run.EndedAt != nil {
 			return nil
 		}

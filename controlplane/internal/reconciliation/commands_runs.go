@@ -316,7 +316,16 @@ func (s *Service) begin(ctx context.Context, in Input) (Run, error) {
 	if err != nil {
 		return Run{}, wrap("begin run", err)
 	}
-	return runFrom(row)
+	return in.own(runFrom(row))
+}
+
+// own refuses a run of another site than the one that is locked for it: whoever
+// reaches Temporal can name any two.
+func (in Input) own(run Run, err error) (Run, error) {
+	if err == nil && run.Site != in.Site {
+		err = fault.New(fault.Forbidden, "run_of_another_site", "run %s is not one of site %s", run.ID, in.Site)
+	}
+	return run, err
 }
 
 // finish keeps what a run brought. A run that has to look again is not over.

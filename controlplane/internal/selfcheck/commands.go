@@ -88,10 +88,15 @@ func (c Commands) begin(ctx context.Context, check id.SelfCheck) (proceed bool, 
 	return proceed, err
 }
 
+// waitFor notes which step a check is at, and refuses a step of a check that
+// does not run: whoever reaches Temporal can ask for one.
 func (c Commands) waitFor(ctx context.Context, check id.SelfCheck, step string) error {
-	err := selfcheckdb.New(c.DB).SetWaitingFor(ctx, selfcheckdb.SetWaitingForParams{ID: check, WaitingFor: step})
+	changed, err := selfcheckdb.New(c.DB).SetWaitingFor(ctx, selfcheckdb.SetWaitingForParams{ID: check, WaitingFor: step})
 	if err != nil {
 		return fmt.Errorf("note step %s of self-check %s: %w", step, check, err)
+	}
+	if changed == 0 {
+		return fault.New(fault.Conflict, "self_check_not_running", "self-check %s does not run: step %s is not carried out", check, step)
 	}
 	return nil
 }

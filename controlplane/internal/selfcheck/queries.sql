@@ -13,8 +13,10 @@ SET status = sqlc.arg(status), waiting_for = sqlc.arg(waiting_for), steps = sqlc
     finished_at = CASE WHEN sqlc.arg(finished)::boolean THEN clock_timestamp() END
 WHERE id = sqlc.arg(id);
 
--- name: SetWaitingFor :exec
-UPDATE self_checks SET waiting_for = $2, version = version + 1 WHERE id = $1 AND status = 'running' AND waiting_for <> $2;
+-- name: SetWaitingFor :execrows
+-- No row: the check does not run. A step that is repeated is no new version.
+UPDATE self_checks SET waiting_for = $2, version = version + CASE WHEN waiting_for = $2 THEN 0 ELSE 1 END
+WHERE id = $1 AND status = 'running';
 
 -- name: List :many
 SELECT * FROM self_checks

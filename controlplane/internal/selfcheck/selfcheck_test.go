@@ -11,6 +11,7 @@ import (
 	"gpuaas/controlplane/internal/auth"
 	"gpuaas/controlplane/internal/durable/durabletest"
 	"gpuaas/controlplane/internal/fault"
+	"gpuaas/controlplane/internal/id"
 	"gpuaas/controlplane/internal/postgres"
 	"gpuaas/controlplane/internal/postgres/postgrestest"
 	"gpuaas/controlplane/internal/redact"
@@ -231,6 +232,18 @@ func TestEveryActivityMayBeRepeated(t *testing.T) {
 	err := b.db.QueryRow(t.Context(), "SELECT count(*) FROM outbox_events WHERE event_type = 'self_check.finished'").Scan(&finished)
 	if err != nil || finished != 1 {
 		t.Errorf("announced %d times, %v", finished, err)
+	}
+}
+
+// Whoever reaches Temporal can ask for a step of a check that there never was,
+// or that is over.
+func TestAttackAStepOfACheckThatDoesNotRun(t *testing.T) {
+	b := newBench(t)
+	a := &selfcheck.Activities{Commands: b.commands, Secrets: b.secrets, Events: b.events}
+	for what, check := range map[string]id.SelfCheck{"pending": b.request(t).ID, "none": id.New[id.SelfCheck]()} {
+		if err := a.RunSelfCheckStep(b.ctx, check, selfcheck.StepSecrets); fault.CodeOf(err) != "self_check_not_running" {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }
 

@@ -1,12 +1,15 @@
 package signer_test
 
 import (
+	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"slices"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/fault"
@@ -308,4 +311,38 @@ func BenchmarkSignEnvelope(b *testing.B) {
 			_ = w.task(b, w.service, w.one)
 		}
 	})
+}
+
+// A set that was never published, or is no longer the newest, is not sent to
+// nodes, even by somebody who can give them tasks.
+func TestAttackAVerifierSetThatWasNotPublishedIsNotSent(t *testing.T) {
+	w := newWorld(t)
+	set, err := w.service.Verifiers(w.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	owns := func(set agentwire.VerifierSet, typ string) (code string) {
+		err := w.db.InTx(w.ctx, func(ctx context.Context, tx pgx.Tx) error {
+			return signer.Publication{Set: set}.Owns(ctx, tx, id.Node{}, typ)
+		})
+		if err == nil {
+			return ""
+		}
+		return fault.CodeOf(err)
+	}
+	if code := owns(set, agentwire.TypeUpdateVerifiers); code != "" {
+		t.Errorf("the published one: %q", code)
+	}
+	forged := set
+	forged.Verifiers = append(slices.Clone(set.Verifiers), agentwire.Verifier{ID: "attacker", PublicKey: set.Verifiers[0].PublicKey, State: "active"})
+	old := set
+	old.Version--
+	for what, s := range map[string]agentwire.VerifierSet{"a key more": forged, "an older one": old} {
+		if code := owns(s, agentwire.TypeUpdateVerifiers); code != "verifier_set_not_current" {
+			t.Errorf("%s: %q", what, code)
+		}
+	}
+	if code := owns(set, agentwire.TypeTerminalOpen); code != "verifier_set_not_current" {
+		t.Errorf("another task: %q", code)
+	}
 }

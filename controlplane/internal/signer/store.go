@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"gpuaas/contract/agentwire"
+	"gpuaas/controlplane/internal/fault"
+	"gpuaas/controlplane/internal/id"
 	"gpuaas/controlplane/internal/postgres"
 	"gpuaas/controlplane/internal/signer/internal/signerdb"
 )
@@ -70,6 +74,24 @@ func verifiers(ctx context.Context, q *signerdb.Queries) (agentwire.VerifierSet,
 // Verifiers is the set that nodes are to use now.
 func (s *Service) Verifiers(ctx context.Context) (agentwire.VerifierSet, error) {
 	return verifiers(ctx, s.reads)
+}
+
+// Publication is a set of verifiers that nodes are told of: the row behind the
+// task that tells them.
+type Publication struct{ Set agentwire.VerifierSet }
+
+// Owns refuses the task unless the set is the one that nodes are to use now.
+func (p Publication) Owns(ctx context.Context, tx pgx.Tx, _ id.Node, typ string) error {
+	now, err := verifiers(ctx, signerdb.New(tx))
+	if err != nil {
+		return err
+	}
+	same := now.Version == p.Set.Version && reflect.DeepEqual(now.Verifiers, p.Set.Verifiers) && slices.Equal(now.Revoked, p.Set.Revoked)
+	if typ != agentwire.TypeUpdateVerifiers || !same {
+		return fault.New(fault.Conflict, "verifier_set_not_current", "verifier set %d, as it was given, is not the set that nodes are to use; the newest is %d", p.Set.Version, now.Version).
+			WithRemedy("rotate the signer with: gpuaas signer rotate")
+	}
+	return nil
 }
 
 // position is where a listing continues: newest first.

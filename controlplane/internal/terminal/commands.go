@@ -215,12 +215,28 @@ func (s *Service) use(ctx context.Context, session id.TerminalSession, token red
 		t, err := s.tasks.Enqueue(ctx, tx, agenttask.Request{
 			Node: now.Node, Type: agentwire.TypeTerminalOpen, IdempotencyKey: "terminal-open-" + session.String(),
 			Params: s.settings.params(session, Wish{Node: now.Node, Username: now.Username, Columns: now.Columns, Rows: now.Rows}),
-			Reason: "terminal session " + session.String(),
+			Reason: "terminal session " + session.String(), Owner: opening(session),
 		})
 		task = t.ID
 		return err
 	})
 	return now, task, err
+}
+
+// opening is the row that the task terminal.open of a session is given for.
+type opening id.TerminalSession
+
+// Owns refuses the task unless the session is being opened on that node.
+func (o opening) Owns(ctx context.Context, tx pgx.Tx, node id.Node, typ string) error {
+	now, err := lock(ctx, tx, id.TerminalSession(o))
+	if err != nil {
+		return err
+	}
+	if typ != agentwire.TypeTerminalOpen || now.Node != node || now.Status != Opening {
+		return fault.New(fault.Conflict, "terminal_session_not_opening", "session %s is not being opened on node %s: it is %s", now.ID, node, now.Status).
+			WithRemedy("ask for another session with: gpuaas terminal NODE")
+	}
+	return nil
 }
 
 // as carries on under the name of whoever asked for the session.

@@ -13,6 +13,7 @@ import (
 
 	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/auth"
+	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/id"
 	"gpuaas/controlplane/internal/terminal"
 )
@@ -340,4 +341,35 @@ func TestAllSessionsOfANodeEndTogether(t *testing.T) {
 func as(tb testing.TB, who string) context.Context {
 	tb.Helper()
 	return auth.With(tb.Context(), &auth.Principal{Kind: auth.KindUser, ID: "id-of-" + who, Name: who, Platform: auth.PlatformAdmin})
+}
+
+// A session that nobody is opening, or that is for another node, does not vouch
+// for the task that would let somebody in.
+func TestAttackATerminalTaskNeedsASessionThatIsBeingOpened(t *testing.T) {
+	w := newWorld(t, nil)
+	minted := w.mint(t)
+	session, err := id.Parse[id.TerminalSession](minted.SessionID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	owns := func(node id.Node, typ string) (code string) {
+		err := w.db.InTx(t.Context(), func(ctx context.Context, tx pgx.Tx) error { return terminal.Owns(ctx, tx, session, node, typ) })
+		if err == nil {
+			return ""
+		}
+		return fault.CodeOf(err)
+	}
+	if code := owns(w.node, agentwire.TypeTerminalOpen); code != "terminal_session_not_opening" {
+		t.Errorf("before anybody connects: %q", code)
+	}
+	w.exec(t, `UPDATE terminal_sessions SET status = 'opening', seen_at = now(), token_used_at = now() WHERE id = $1`, session)
+	if code := owns(w.node, agentwire.TypeTerminalOpen); code != "" {
+		t.Errorf("while it is being opened: %q", code)
+	}
+	if code := owns(id.New[id.Node](), agentwire.TypeTerminalOpen); code != "terminal_session_not_opening" {
+		t.Errorf("another node: %q", code)
+	}
+	if code := owns(w.node, agentwire.TypeUpdateVerifiers); code != "terminal_session_not_opening" {
+		t.Errorf("another task: %q", code)
+	}
 }

@@ -159,8 +159,9 @@ func (q *Queries) Move(ctx context.Context, arg MoveParams) error {
 	return err
 }
 
-const setWaitingFor = `-- name: SetWaitingFor :exec
-UPDATE self_checks SET waiting_for = $2, version = version + 1 WHERE id = $1 AND status = 'running' AND waiting_for <> $2
+const setWaitingFor = `-- name: SetWaitingFor :execrows
+UPDATE self_checks SET waiting_for = $2, version = version + CASE WHEN waiting_for = $2 THEN 0 ELSE 1 END
+WHERE id = $1 AND status = 'running'
 `
 
 type SetWaitingForParams struct {
@@ -168,7 +169,11 @@ type SetWaitingForParams struct {
 	WaitingFor string
 }
 
-func (q *Queries) SetWaitingFor(ctx context.Context, arg SetWaitingForParams) error {
-	_, err := q.db.Exec(ctx, setWaitingFor, arg.ID, arg.WaitingFor)
-	return err
+// No row: the check does not run. A step that is repeated is no new version.
+func (q *Queries) SetWaitingFor(ctx context.Context, arg SetWaitingForParams) (int64, error) {
+	result, err := q.db.Exec(ctx, setWaitingFor, arg.ID, arg.WaitingFor)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
