@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/testsuite"
 
 	"gpuaas/contract/certificate"
@@ -353,6 +354,7 @@ func (y *yard) see(tb testing.TB, of id.Node) node.Node {
 func (y *yard) run(tb testing.TB, of id.Decommission, visits ...func(env *testsuite.TestWorkflowEnvironment)) decommission.Decommission {
 	tb.Helper()
 	env := durabletest.New(tb, y.service.RegisterWorker)
+	env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: y.read(tb, of).WorkflowID})
 	env.SetTestTimeout(time.Minute)
 	for i, visit := range visits {
 		env.RegisterDelayedCallback(func() { visit(env) }, time.Duration(i+1)*24*time.Hour)

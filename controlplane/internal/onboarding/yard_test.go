@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/testsuite"
 
 	"gpuaas/controlplane/internal/auth"
@@ -244,6 +245,7 @@ func (y *yard) read(tb testing.TB, o id.Onboarding) onboarding.Onboarding {
 func (y *yard) run(tb testing.TB, o id.Onboarding, visits ...func(env *testsuite.TestWorkflowEnvironment)) onboarding.Onboarding {
 	tb.Helper()
 	env := durabletest.New(tb, y.service.RegisterWorker)
+	env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: y.read(tb, o).WorkflowID})
 	env.SetTestTimeout(time.Minute)
 	for i, visit := range visits {
 		env.RegisterDelayedCallback(func() { visit(env) }, time.Duration(i+1)*24*time.Hour)

@@ -5,9 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/id"
 	"gpuaas/controlplane/internal/job"
 	"gpuaas/controlplane/internal/node"
+	"gpuaas/controlplane/internal/postgres/postgrestest"
 	"gpuaas/controlplane/internal/reconciliation"
 )
 
@@ -258,5 +260,19 @@ func TestLostEventsMakeTheSweepFaster(t *testing.T) {
 	w.exec(t, `UPDATE reconciliation_sites SET event_cursor = 5000`)
 	if got := w.cycle(t).Report.Swept; got != 2*usual {
 		t.Errorf("%d machines were swept after events were lost, %d before", got, usual)
+	}
+}
+
+// Whoever reaches Temporal can name a run of one site and the lock of another.
+func TestAttackARunUnderTheLockOfAnotherSite(t *testing.T) {
+	db, owner := postgrestest.NewWithOwner(t)
+	one, two := newWorldIn(t, db, owner, "one", 1), newWorldIn(t, db, owner, "two", 1)
+	run := one.look(t)
+	in := reconciliation.Input{Site: two.at, Run: run.ID}
+	if _, err := one.service.Reconcile(one.ctx, in); fault.CodeOf(err) != "run_of_another_site" {
+		t.Errorf("first look: %v", err)
+	}
+	if err := one.service.ReconcileAgain(one.ctx, in); fault.CodeOf(err) != "run_of_another_site" {
+		t.Errorf("second look: %v", err)
 	}
 }

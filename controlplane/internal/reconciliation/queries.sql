@@ -37,7 +37,8 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) RETURNING *;
 -- name: BeginRun :one
 INSERT INTO reconciliation_runs (id, site_id, trigger, requested_by, correlation_id, began_at)
 VALUES ($1, $2, $3, $4, $5, clock_timestamp())
-ON CONFLICT (id) DO UPDATE SET began_at = coalesce(reconciliation_runs.began_at, excluded.began_at)
+ON CONFLICT (id) DO UPDATE SET began_at = CASE WHEN reconciliation_runs.site_id = excluded.site_id
+    THEN coalesce(reconciliation_runs.began_at, excluded.began_at) ELSE reconciliation_runs.began_at END
 RETURNING *;
 
 -- name: RunByID :one

@@ -271,7 +271,8 @@ func (q *Queries) AdvanceFinding(ctx context.Context, arg AdvanceFindingParams) 
 const beginRun = `-- name: BeginRun :one
 INSERT INTO reconciliation_runs (id, site_id, trigger, requested_by, correlation_id, began_at)
 VALUES ($1, $2, $3, $4, $5, clock_timestamp())
-ON CONFLICT (id) DO UPDATE SET began_at = coalesce(reconciliation_runs.began_at, excluded.began_at)
+ON CONFLICT (id) DO UPDATE SET began_at = CASE WHEN reconciliation_runs.site_id = excluded.site_id
+    THEN coalesce(reconciliation_runs.began_at, excluded.began_at) ELSE reconciliation_runs.began_at END
 RETURNING id, site_id, trigger, full_sweep, dry_run, node_id, resolution, reason, requested_by, correlation_id, outcome, error_code, error_message, error_remedy, report, requested_at, began_at, ended_at
 `
 
