@@ -9,7 +9,7 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 TOOL     = go tool -modfile=tools/$(1)/go.mod
 STATE   ?= .gpuaas
 
-.PHONY: help up build agent console console-test deps test-deps servers test unit e2e race lint gen gen-check contract-diff bench screenshots fuzz rack-down clean
+.PHONY: help up build agent console console-test deps test-deps servers test unit e2e race attack lint gen gen-check contract-diff bench screenshots fuzz rack-down clean
 
 help: ## list what make can do
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,11 @@ unit: ## all Go tests with the race detector, on one private stack
 	@go build -o bin/withstack ./stack/cmd/withstack
 	@set -o pipefail; bin/withstack -- env CGO_ENABLED=1 go test -race -count=1 -timeout 45m ./... 2>&1 | tee bin/unit.log || \
 		{ echo; echo "what failed (all of it is in bin/unit.log):"; grep -E '^FAIL|^panic:|^ *--- FAIL|^ *[a-zA-Z0-9_]+_test\.go:[0-9]+:' bin/unit.log | cut -c1-600 | head -60; exit 1; }
+
+attack: test-deps build servers ## only the tests that carry out an attack; docs/security.md lists them
+	@go build -o bin/withstack ./stack/cmd/withstack
+	@bin/withstack -- go test -count=1 -timeout 30m -run '^TestAttack' \
+		$$(grep -rl --include='*_test.go' '^func TestAttack' . | xargs -n1 dirname | sort -u)
 
 e2e: deps build servers ## only the end-to-end tests
 	@go build -o bin/withstack ./stack/cmd/withstack

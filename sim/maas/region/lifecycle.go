@@ -112,7 +112,19 @@ func (r *Region) startCommissioning(m *Machine, c Caller, f url.Values) {
 	if !m.SkipStorage {
 		m.wipeLayout()
 	}
-	r.watch(m, "Commissioning", time.Duration(r.number("node_timeout"))*time.Minute, FailedCommissioning)
+	r.limit(m)
+}
+
+// limit arms MAAS's own time-out of what a machine is at.
+func (r *Region) limit(m *Machine) {
+	patience := time.Duration(r.number("node_timeout")) * time.Minute
+	switch m.Status {
+	case Commissioning:
+		r.watch(m, "Commissioning", patience, FailedCommissioning)
+	case Deploying:
+		r.watch(m, "Deploying", 2*patience, FailedDeployment)
+	default:
+	}
 }
 
 // watch is MAAS's own time-out of an operation.
@@ -279,7 +291,7 @@ func (r *Region) startDeploying(m *Machine) {
 	r.say(m, Info, "Deploying", "")
 	m.Ops++
 	m.InstallationSet = r.addSet(m, setInstallation, nil).ID
-	r.watch(m, "Deploying", 2*time.Duration(r.number("node_timeout"))*time.Minute, FailedDeployment)
+	r.limit(m)
 }
 
 // launchDeployment is what MAAS hands to its workflow engine: addresses are
@@ -291,8 +303,14 @@ func (r *Region) launchDeployment(m *Machine) {
 	if r.passive {
 		return
 	}
-	op := m.Ops
-	r.clock.AfterFunc(r.timing.draw(r.rng, PhaseBMC), func() { r.powerForDeployment(m, op) })
+	r.powerUpSoon(m, "deploy", FailedDeployment)
+}
+
+// powerUpSoon switches a machine on for an operation that was recorded before,
+// unless something else has become of it by then.
+func (r *Region) powerUpSoon(m *Machine, operation string, failed Status) {
+	op, at := m.Ops, m.Status
+	r.clock.AfterFunc(r.timing.draw(r.rng, PhaseBMC), func() { r.powerUp(m, op, at, operation, failed) })
 }
 
 func (r *Region) claimAuto(m *Machine) {
@@ -309,9 +327,9 @@ func (r *Region) claimAuto(m *Machine) {
 	}
 }
 
-func (r *Region) powerForDeployment(m *Machine, op int) {
+func (r *Region) powerUp(m *Machine, op int, at Status, operation string, failed Status) {
 	r.mu.Lock()
-	current := !r.closed && m.Ops == op && m.Status == Deploying
+	current := !r.closed && m.Ops == op && m.Status == at
 	if current {
 		r.steps.Add(1)
 	}
@@ -320,10 +338,10 @@ func (r *Region) powerForDeployment(m *Machine, op int) {
 		return
 	}
 	defer r.steps.Done()
-	if err := r.cycle(r.life, m, "deploy"); err != nil {
+	if err := r.cycle(r.life, m, operation); err != nil {
 		r.change(func() {
 			r.say(m, Error, "Failed to power on node", err.Error())
-			r.fail(m, FailedDeployment, err.Error())
+			r.fail(m, failed, err.Error())
 		})
 	}
 }

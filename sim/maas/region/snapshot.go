@@ -49,14 +49,35 @@ func Load(o Options, from io.Reader) (*Region, error) {
 		r.usedIPs[n.Gateway] = true
 	}
 	for _, m := range s.Machines {
+		r.limit(m)
 		if m.PowerState == "on" {
 			r.boot(m)
+		} else {
+			r.switchOnAgain(m)
 		}
 		if m.Status == Releasing {
 			r.finishRelease(m)
 		}
 	}
 	return r, nil
+}
+
+// switchOnAgain goes on with an operation that was recorded, and whose machine
+// nobody had switched on when the region was saved.
+func (r *Region) switchOnAgain(m *Machine) {
+	if r.passive {
+		return
+	}
+	switch m.Status {
+	case Commissioning:
+		r.powerUpSoon(m, "commission", FailedCommissioning)
+	case Deploying:
+		r.claimAuto(m)
+		r.powerUpSoon(m, "deploy", FailedDeployment)
+	case DiskErasing:
+		r.powerUpSoon(m, "release", FailedDiskErasing)
+	default:
+	}
 }
 
 // rejoin makes machines share their servers and keys with the lists again; a
