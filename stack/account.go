@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/user"
-	"path/filepath"
 	"strconv"
 	"syscall"
 )
@@ -62,60 +61,11 @@ func (a *account) mustOwn(path string, info os.FileInfo) error {
 	return fmt.Errorf("open database cluster %s: it belongs to user id %d and PostgreSQL would run as %d; start as the user that made it, or name another state folder", path, owner.Uid, want)
 }
 
-// access is the identity of a child and what it may do beyond it. The zero
-// value is the launcher's own.
-type access struct {
-	credential   *syscall.Credential
-	capabilities []uintptr
-	barrier      string // folder that needs the capability
-	account      string
-}
-
-// capDACReadSearch lets a process pass folders that would stop it.
-const capDACReadSearch = 2
-
-// accessTo drops to the account. Where a folder above path stops the account (a
-// clone below /root, say) the child gets the capability to pass: nobody's
-// permissions are changed, and the data folder itself stays guarded by owner.
-func (a *account) accessTo(path string) (access, error) {
+// credential is the identity of a child that runs as the account; nil is the
+// launcher's own.
+func (a *account) credential() *syscall.Credential {
 	if a == nil {
-		return access{}, nil
+		return nil
 	}
-	rights := access{account: a.name, credential: &syscall.Credential{Uid: a.uid, Gid: a.gid}}
-	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
-		info, err := os.Stat(dir)
-		if err != nil {
-			return access{}, fmt.Errorf("check way to data folder: %w", err)
-		}
-		if !a.mayPass(info) {
-			rights.capabilities, rights.barrier = []uintptr{capDACReadSearch}, dir
-			return rights, nil
-		}
-		if dir == filepath.Dir(dir) {
-			return rights, nil
-		}
-	}
-}
-
-func (a *account) mayPass(dir os.FileInfo) bool {
-	owner, ok := dir.Sys().(*syscall.Stat_t)
-	if !ok {
-		return false
-	}
-	switch {
-	case owner.Uid == a.uid:
-		return dir.Mode()&0o100 != 0
-	case owner.Gid == a.gid:
-		return dir.Mode()&0o010 != 0
-	}
-	return dir.Mode()&0o001 != 0
-}
-
-// explain adds what to do when the kernel does not let the launcher pass the
-// capability on, as in a container that lacks it.
-func (r access) explain(err error) error {
-	if r.barrier == "" || !errors.Is(err, syscall.EPERM) {
-		return err
-	}
-	return fmt.Errorf("%w: account %s cannot pass folder %s and this process may not grant CAP_DAC_READ_SEARCH; name a state folder that the account can reach, for example below /var/lib", err, r.account, r.barrier)
+	return &syscall.Credential{Uid: a.uid, Gid: a.gid}
 }

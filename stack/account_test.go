@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -118,8 +119,29 @@ func TestDatabaseReachesAFolderBelowAClosedOne(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the closed folder is now %v (%v)", info.Mode(), err)
 	}
-	if os.Geteuid() == 0 { // an ordinary user passes its own folders without help
-		wantCapabilities(t, s.PID(Postgres), 1<<capDACReadSearch)
+	wantCapabilities(t, s.PID(Postgres), 0)
+}
+
+// Somebody who took over the database reads files of the machine with it: its
+// account reads what everybody may, and nothing more, below a closed folder too.
+func TestAttackTheDatabaseReadsFilesOfOthers(t *testing.T) {
+	home := filepath.Dir(state(t))
+	closed := filepath.Join(home, "closed")
+	secret := filepath.Join(home, "shadow")
+	if err := errors.Join(os.Mkdir(closed, 0o700), os.WriteFile(secret, []byte("canary"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, Options{State: filepath.Join(closed, "state"), Only: []Engine{Postgres}})
+	wantCapabilities(t, s.PID(Postgres), 0)
+	files := []string{secret, "../../secrets/postgres-postgres", filepath.Join(closed, "state", "secrets", "postgres-postgres")}
+	if os.Geteuid() != 0 {
+		files = nil // PostgreSQL is the owner of all of them
+	}
+	for _, file := range files {
+		err := query(t.Context(), s.SuperuserURL(), "SELECT pg_read_file('"+file+"')")
+		if err == nil || !strings.Contains(err.Error(), "Permission denied") {
+			t.Errorf("the database reads %s: %v", file, err)
+		}
 	}
 }
 

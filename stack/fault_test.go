@@ -75,8 +75,8 @@ func TestKilledLauncherTakesItsChildrenAlong(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, o := range map[string]Options{
-		"all":                      {State: state(t)},
-		"database with capability": {State: filepath.Join(closed, "state"), Only: []Engine{Postgres}},
+		"all":                            {State: state(t)},
+		"database below a closed folder": {State: filepath.Join(closed, "state"), Only: []Engine{Postgres}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o.Servers, o.Throwaway = servers(t), true

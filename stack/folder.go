@@ -16,9 +16,7 @@ import (
 // recognised by its path on their command lines.
 type folder string
 
-// openFolder makes the state folder when it is missing. Root's folder lets the
-// group of the database account through, and nobody else: PostgreSQL refuses to
-// run as root and must reach its own subfolder.
+// openFolder makes the state folder when it is missing, for its owner alone.
 func openFolder(path string) (folder, error) {
 	if path == "" {
 		return "", errors.New("open state folder: no folder was named")
@@ -27,8 +25,6 @@ func openFolder(path string) (folder, error) {
 	if err != nil {
 		return "", fmt.Errorf("open state folder %s: %w", path, err)
 	}
-	_, err = os.Stat(path)
-	fresh := errors.Is(err, fs.ErrNotExist)
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return "", fmt.Errorf("make state folder: %w", err)
 	}
@@ -36,31 +32,12 @@ func openFolder(path string) (folder, error) {
 		return "", fmt.Errorf("open state folder: %w", err)
 	}
 	f := folder(path)
-	if fresh {
-		if err := f.admitDatabaseAccount(); err != nil {
-			return "", err
-		}
-	}
 	for _, sub := range []string{"logs", "secrets"} {
 		if err := os.MkdirAll(f.path(sub), 0o700); err != nil {
 			return "", fmt.Errorf("make folder in state folder: %w", err)
 		}
 	}
 	return f, nil
-}
-
-func (f folder) admitDatabaseAccount() error {
-	account, err := databaseAccount()
-	if err != nil || account == nil {
-		return err
-	}
-	if err := os.Chown(string(f), os.Geteuid(), int(account.gid)); err != nil {
-		return fmt.Errorf("admit account %s to state folder: %w", account.name, err)
-	}
-	if err := os.Chmod(string(f), 0o710); err != nil { //nolint:gosec // a folder needs the search bit
-		return fmt.Errorf("admit account %s to state folder: %w", account.name, err)
-	}
-	return nil
 }
 
 func (f folder) path(parts ...string) string {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -71,9 +72,13 @@ func belongsTo(pid int, f folder) bool {
 	return f.namedIn(commandLine(pid))
 }
 
+// folderMark precedes the state folder among the parameters of PostgreSQL,
+// which is given its folder open and not by name.
+const folderMark = "gpuaas.state="
+
 func (f folder) namedIn(line []string) bool {
 	return slices.ContainsFunc(line, func(arg string) bool {
-		return arg == string(f) || strings.HasPrefix(arg, string(f)+"/")
+		return arg == string(f) || arg == folderMark+string(f) || strings.HasPrefix(arg, string(f)+"/")
 	})
 }
 
@@ -91,6 +96,28 @@ func processesWhere(matches func(line []string) bool) []int {
 			continue
 		}
 		if line := commandLine(pid); len(line) > 0 && matches(line) {
+			found = append(found, pid)
+		}
+	}
+	return found
+}
+
+// dying finds processes of a program that are on their way out: their memory is
+// given back after their command line is gone, and before they are zombies.
+func dying(program string) []int {
+	files, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return nil
+	}
+	var found []int
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		var pid int
+		if _, scanErr := fmt.Sscan(string(b), &pid); err != nil || scanErr != nil {
+			continue
+		}
+		ended := bytes.HasPrefix(b, fmt.Appendf(nil, "%d (%s) Z", pid, program)) || bytes.HasPrefix(b, fmt.Appendf(nil, "%d (%s) X", pid, program))
+		if bytes.HasPrefix(b, fmt.Appendf(nil, "%d (%s) ", pid, program)) && !ended && len(commandLine(pid)) == 0 {
 			found = append(found, pid)
 		}
 	}

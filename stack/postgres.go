@@ -82,17 +82,19 @@ func (p *postgres) launch(ctx context.Context, say func(string)) (instance, erro
 	if err := p.ensureCluster(ctx, say); err != nil {
 		return nil, err
 	}
-	rights, err := p.account.accessTo(p.data())
+	home, err := os.Open(p.home())
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("open database folder: %w", err)
 	}
+	defer home.Close()
 	server, err := p.nursery.spawn(program{
 		engine: Postgres,
 		path:   filepath.Join(p.bin, "postgres"),
 		args:   p.arguments(),
 		dir:    "/",            // the account may not pass the state folder's parents; postgres goes to its data by itself
 		stop:   syscall.SIGINT, // fast shutdown: SIGTERM would wait for clients
-		access: rights,
+		user:   p.account.credential(),
+		folder: home,
 	})
 	if err != nil {
 		return nil, err
@@ -114,9 +116,10 @@ func (p *postgres) launch(ctx context.Context, say func(string)) (instance, erro
 // whoever got the process id since, for its owner and refuse to start.
 func (p *postgres) clearWay(ctx context.Context) error {
 	earlier := func() []int {
-		return processesWhere(func(line []string) bool {
-			return strings.HasPrefix(line[0], "postgres: "+p.title+":") || slices.Contains(line, p.data())
-		})
+		// One that is dying has no command line any more, and still its memory.
+		return append(dying("postgres"), processesWhere(func(line []string) bool {
+			return strings.HasPrefix(line[0], "postgres: "+p.title+":") || slices.Contains(line, p.mark()) || slices.Contains(line, p.data())
+		})...)
 	}
 	if err := outlast(ctx, postgresPatience, earlier); err != nil {
 		return fmt.Errorf("end earlier database processes: %w", err)
@@ -176,13 +179,13 @@ func (p *postgres) initdb(ctx context.Context, dir string) error {
 	if err := errors.Join(p.account.own(dir), p.account.own(password)); err != nil {
 		return err
 	}
-	data := filepath.Join(dir, "data")
-	rights, err := p.account.accessTo(data)
+	open, err := os.Open(dir)
 	if err != nil {
-		return err
+		return fmt.Errorf("open folder for cluster: %w", err)
 	}
+	defer open.Close()
 	args := []string{
-		"-D", data, "-U", superuser, "-A", "scram-sha-256", "--pwfile=" + password,
+		"-D", inheritedFolder + "/data", "-U", superuser, "-A", "scram-sha-256", "--pwfile=" + inheritedFolder + "/password",
 		"-E", "UTF8", "--locale=C.UTF-8", "--no-instructions",
 	}
 	if p.throwaway {
@@ -190,9 +193,13 @@ func (p *postgres) initdb(ctx context.Context, dir string) error {
 	}
 	return p.nursery.run(ctx, program{
 		engine: Postgres, path: filepath.Join(p.bin, "initdb"), args: args,
-		dir: "/", stop: syscall.SIGKILL, access: rights,
+		dir: "/", stop: syscall.SIGKILL, user: p.account.credential(), folder: open,
 	})
 }
+
+// mark names the state folder on the command line, by which a later launcher
+// knows the process; to PostgreSQL it is a parameter that nothing reads.
+func (p *postgres) mark() string { return folderMark + string(p.nursery.folder) }
 
 // arguments carry the whole configuration, so that a newer launcher changes it
 // without editing files.
@@ -202,6 +209,7 @@ func (p *postgres) arguments() []string {
 		"listen_addresses=" + loopback,
 		"unix_socket_directories=", // no socket: its path would be limited to 107 bytes
 		"cluster_name=" + p.title,
+		p.mark(),
 		"max_connections=300",
 		"shared_buffers=64MB",
 		"max_wal_size=512MB",
@@ -218,7 +226,7 @@ func (p *postgres) arguments() []string {
 			"fsync=off", "full_page_writes=off", "wal_level=minimal", "max_wal_senders=0",
 			"min_wal_size=32MB", "max_wal_size=256MB", "autovacuum=off")
 	}
-	args := []string{"-D", p.data()}
+	args := []string{"-D", inheritedFolder + "/data"}
 	for _, s := range settings {
 		args = append(args, "-c", s)
 	}

@@ -45,9 +45,15 @@ type program struct {
 	path   string
 	args   []string
 	dir    string
-	stop   syscall.Signal // how it is asked to end
-	access access         // as whom it runs
+	stop   syscall.Signal      // how it is asked to end
+	user   *syscall.Credential // as whom it runs; nil: as the launcher
+	folder *os.File            // it finds this open at inheritedFolder; nil: none
 }
+
+// inheritedFolder is where a child finds the folder that it was handed open. It
+// gets there however closed the folders above are, and to nothing else in them:
+// no permission is changed, and no capability given.
+const inheritedFolder = "/proc/self/fd/3"
 
 // process is a running child.
 type process struct {
@@ -69,7 +75,7 @@ func (n *nursery) spawn(p program) (*process, error) {
 	defer log.Close()
 	cmd := n.command(p, log)
 	if err := startChild(cmd); err != nil {
-		return nil, p.access.explain(fmt.Errorf("run %s: %w", p.path, err))
+		return nil, fmt.Errorf("run %s: %w", p.path, err)
 	}
 	child := &process{program: p, cmd: cmd, log: log.Name(), offset: offset, exited: make(chan struct{})}
 	recorded := n.record.setPID(p.engine, cmd.Process.Pid)
@@ -112,10 +118,12 @@ func (n *nursery) command(p program, log *os.File) *exec.Cmd {
 	// not change what the engines do.
 	cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + p.dir, "LC_ALL=C.UTF-8", "TZ=UTC"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Pdeathsig:   p.stop,
-		Setpgid:     true,
-		Credential:  p.access.credential,
-		AmbientCaps: p.access.capabilities,
+		Pdeathsig:  p.stop,
+		Setpgid:    true,
+		Credential: p.user,
+	}
+	if p.folder != nil {
+		cmd.ExtraFiles = []*os.File{p.folder}
 	}
 	return cmd
 }
