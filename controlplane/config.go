@@ -3,6 +3,7 @@ package controlplane
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
 	"net/url"
@@ -37,6 +38,7 @@ const (
 type Config struct {
 	Roles    []Role         `koanf:"roles" doc:"what this process does: api, worker, relay"`
 	Listen   string         `koanf:"listen" doc:"address of the API"`
+	Insecure []string       `koanf:"insecure" doc:"what may do without TLS although it leaves this machine: listen, postgres, temporal, nats, secrets; nothing unless it is named"`
 	Proxies  []string       `koanf:"trusted_proxies" doc:"networks of proxies that are believed about the address of a caller (X-Forwarded-For) and its connection (X-Forwarded-Proto)"`
 	TLS      TLSConfig      `koanf:"tls"`
 	Log      LogConfig      `koanf:"log"`
@@ -48,6 +50,7 @@ type Config struct {
 	OIDC     OIDCConfig     `koanf:"oidc"`
 	Limits   LimitsConfig   `koanf:"limits"`
 	Nodes    NodesConfig    `koanf:"nodes"`
+	Sites    SitesConfig    `koanf:"sites"`
 
 	Reconciliation ReconciliationConfig `koanf:"reconciliation"`
 	Console        ConsoleConfig        `koanf:"console"`
@@ -82,11 +85,12 @@ type PostgresConfig struct {
 
 // TemporalConfig is how to reach Temporal.
 type TemporalConfig struct {
-	Address   string `koanf:"address" doc:"host:port of the Temporal frontend"`
-	Namespace string `koanf:"namespace" doc:"namespace of the product"`
-	CAFile    string `koanf:"ca_file" doc:"CA of the frontend; empty: no TLS"`
-	CertFile  string `koanf:"cert_file" doc:"client certificate"`
-	KeyFile   string `koanf:"key_file" doc:"its private key"`
+	Address    string `koanf:"address" doc:"host:port of the Temporal frontend"`
+	Namespace  string `koanf:"namespace" doc:"namespace of the product"`
+	CAFile     string `koanf:"ca_file" doc:"CA of the frontend; empty: the system's, or no TLS when cert_file and server_name are empty, too"`
+	CertFile   string `koanf:"cert_file" doc:"client certificate"`
+	KeyFile    string `koanf:"key_file" doc:"its private key"`
+	ServerName string `koanf:"server_name" doc:"name in the certificate of the frontend; empty: the host of temporal.address"`
 }
 
 // NATSConfig is how to reach NATS.
@@ -97,15 +101,6 @@ type NATSConfig struct {
 	CAFile          string `koanf:"ca_file" doc:"CA of the servers; empty: the system's"`
 	SubjectPrefix   string `koanf:"subject_prefix" doc:"first part of every event subject"`
 	Replicas        int    `koanf:"replicas" doc:"copies that JetStream keeps of each event"`
-}
-
-// SecretsConfig is how to reach the secrets engine.
-type SecretsConfig struct {
-	Address      string `koanf:"address" doc:"URL of OpenBao or Vault"`
-	CAFile       string `koanf:"ca_file" doc:"CA of the engine; empty: the system's"`
-	RoleIDFile   string `koanf:"role_id_file" doc:"file that holds the AppRole's role id"`
-	SecretIDFile string `koanf:"secret_id_file" doc:"file that holds the AppRole's secret id"`
-	KVMount      string `koanf:"kv_mount" doc:"mount of the KV v2 engine"`
 }
 
 // OIDCConfig is how people sign in.
@@ -189,6 +184,10 @@ func (c Config) Validate() []error {
 		badURL(bad, "otlp.endpoint", c.OTLP.Endpoint, "http", "https")
 	}
 	c.Nodes.check(bad)
+	c.Sites.check(bad)
+	c.Secrets.check(c.identities(), bad)
+	c.checkPostgres(bad)
+	c.checkExposures(bad)
 	c.Reconciliation.check(bad)
 	c.Console.check(bad)
 	return append(errs, append(c.badFiles(), c.badNumbers()...)...)
@@ -236,24 +235,22 @@ func redactedURL(s string) string {
 
 func (c Config) badFiles() []error {
 	var errs []error
-	for key, file := range map[string]string{
+	files := c.Secrets.files()
+	maps.Copy(files, map[string]string{
 		"tls.cert_file": c.TLS.CertFile, "tls.key_file": c.TLS.KeyFile,
 		"temporal.ca_file": c.Temporal.CAFile, "temporal.cert_file": c.Temporal.CertFile, "temporal.key_file": c.Temporal.KeyFile,
 		"nats.token_file": c.NATS.TokenFile, "nats.credentials_file": c.NATS.CredentialsFile, "nats.ca_file": c.NATS.CAFile,
-		"secrets.ca_file": c.Secrets.CAFile, "secrets.role_id_file": c.Secrets.RoleIDFile, "secrets.secret_id_file": c.Secrets.SecretIDFile,
 		"oidc.client_secret_file": c.OIDC.ClientSecretFile,
 		"nodes.tls.cert_file":     c.Nodes.TLS.CertFile, "nodes.tls.key_file": c.Nodes.TLS.KeyFile, "nodes.tls.ca_file": c.Nodes.TLS.CAFile,
 		"nodes.former_ca_file": c.Nodes.FormerCAFile,
-	} {
+	})
+	for key, file := range files {
 		if file == "" {
 			continue
 		}
 		if _, err := os.Stat(file); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", key, err))
 		}
-	}
-	if c.Secrets.RoleIDFile == "" || c.Secrets.SecretIDFile == "" {
-		errs = append(errs, fmt.Errorf("secrets: role_id_file and secret_id_file are missing: they hold the AppRole the product signs in with"))
 	}
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errs

@@ -24,7 +24,8 @@ func valid(t *testing.T) []string {
 	t.Helper()
 	credential := writeFile(t, "credential", "x")
 	return []string{
-		"GPUAAS_POSTGRES_URL=postgres://u:canary@db/gpuaas", "GPUAAS_TEMPORAL_ADDRESS=temporal:7233", "GPUAAS_NATS_URL=nats://nats:4222",
+		"GPUAAS_POSTGRES_URL=postgres://u:canary@db/gpuaas?sslmode=verify-full", "GPUAAS_TEMPORAL_ADDRESS=temporal:7233",
+		"GPUAAS_TEMPORAL_SERVER_NAME=temporal", "GPUAAS_NATS_URL=tls://nats:4222",
 		"GPUAAS_SECRETS_ADDRESS=https://bao:8200", "GPUAAS_SECRETS_ROLE_ID_FILE=" + credential, "GPUAAS_SECRETS_SECRET_ID_FILE=" + credential,
 	}
 }
@@ -52,7 +53,7 @@ func TestAllProblemsAreReportedAtOnce(t *testing.T) {
 	for _, want := range []string{
 		`listen: "nonsense" is not host:port`, `roles: "cook"`, `log.format: "xml"`, "typo: there is no such setting",
 		"GPUAAS_TYPO: there is no such setting", "postgres.url: is missing", "temporal.address", "secrets.address: is missing",
-		"secrets: role_id_file", "nats.url: must not hold credentials", "postgres.max_conns: is too small",
+		"secrets.api: role_id_file", "nats.url: must not hold credentials", "postgres.max_conns: is too small",
 	} {
 		if !strings.Contains(all.String(), want) {
 			t.Errorf("missing %q in:\n%s", want, all.String())
@@ -78,9 +79,9 @@ func TestShowRedactsSecretsAndReadsBack(t *testing.T) {
 
 func TestSecretsCanComeFromFiles(t *testing.T) {
 	env := valid(t)
-	env[0] = "GPUAAS_POSTGRES_URL_FILE=" + writeFile(t, "url", "postgres://u:p@db/x\n")
+	env[0] = "GPUAAS_POSTGRES_URL_FILE=" + writeFile(t, "url", "postgres://u:p@127.0.0.1/x\n")
 	cfg, problems := controlplane.Load(controlplane.Defaults(), "", env, nil)
-	if len(problems) > 0 || cfg.Postgres.URL.Reveal() != "postgres://u:p@db/x" {
+	if len(problems) > 0 || cfg.Postgres.URL.Reveal() != "postgres://u:p@127.0.0.1/x" {
 		t.Error(problems)
 	}
 }

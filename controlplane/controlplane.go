@@ -61,6 +61,9 @@ func Run(ctx context.Context, cfg Config, opts Options) error {
 		return err
 	}
 	defer p.close()
+	for _, w := range cfg.Warnings() {
+		p.logger.WarnContext(ctx, "the configuration should not stay as it is", "because", w)
+	}
 	listener := opts.Listener
 	if listener == nil {
 		if listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Listen); err != nil {

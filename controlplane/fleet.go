@@ -17,7 +17,6 @@ import (
 	"gpuaas/controlplane/internal/id"
 	"gpuaas/controlplane/internal/node"
 	"gpuaas/controlplane/internal/postgres"
-	"gpuaas/controlplane/internal/secrets"
 	"gpuaas/controlplane/internal/signer"
 	"gpuaas/controlplane/internal/sku"
 	"gpuaas/controlplane/internal/terminal"
@@ -41,7 +40,7 @@ type fleet struct {
 }
 
 func newFleet(
-	cfg Config, db *postgres.DB, engine *secrets.Engine, backends map[string]agentgateway.Backend, logger *slog.Logger,
+	cfg Config, db *postgres.DB, engine identities, backends map[string]agentgateway.Backend, logger *slog.Logger,
 ) *fleet {
 	f := &fleet{cfg: cfg.Nodes, logger: logger, skus: sku.New(db)}
 	trust := agentgateway.NewTrust(agentgateway.TrustConfig{

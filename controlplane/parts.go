@@ -29,7 +29,6 @@ import (
 	"gpuaas/controlplane/internal/outbox"
 	"gpuaas/controlplane/internal/postgres"
 	"gpuaas/controlplane/internal/reconciliation"
-	"gpuaas/controlplane/internal/secrets"
 	"gpuaas/controlplane/internal/selfcheck"
 	"gpuaas/controlplane/internal/signer"
 	"gpuaas/controlplane/internal/site"
@@ -47,7 +46,7 @@ type parts struct {
 	db              *postgres.DB
 	temporal        *durable.Client
 	nats            *outbox.NATS
-	secrets         *secrets.Engine
+	secrets         identities
 	identity        *identity.Service
 	regions         *site.MAAS
 	sites           *site.Service
@@ -80,11 +79,11 @@ func newParts(cfg Config, opts Options, tel *telemetry.Telemetry) (*parts, error
 	}); err != nil {
 		return nil, err
 	}
-	if p.secrets, err = secrets.Open(secrets.Config(cfg.Secrets)); err != nil {
+	if p.secrets, err = openIdentities(cfg); err != nil {
 		return nil, err
 	}
 	p.identity = identity.New(identity.Config{DB: p.db, Logger: p.logger, OIDC: cfg.OIDC.identity(oidcSecret)})
-	p.regions = &site.MAAS{DB: p.db}
+	p.regions = &site.MAAS{DB: p.db, Loopback: cfg.Sites.onLoopback}
 	p.sites = site.New(site.Config{DB: p.db, Secrets: p.secrets, Regions: p.regions})
 	p.fleet = newFleet(cfg, p.db, p.secrets, p.backends(), p.logger)
 	p.certificates = certificate.New(certificate.Config{DB: p.db, Engine: p.secrets, Issuer: cfg.Nodes.EnvironmentName, Logger: p.logger})
@@ -94,6 +93,7 @@ func newParts(cfg Config, opts Options, tel *telemetry.Telemetry) (*parts, error
 	p.newDecommission()
 	p.newReconciliation()
 	p.monitor = health.NewMonitor(p.dependencies()...)
+	p.monitor.Insecure = cfg.insecure()
 	proxies, err := cfg.proxies()
 	if err != nil {
 		return nil, err

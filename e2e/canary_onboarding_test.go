@@ -30,7 +30,7 @@ func openCanaryLab(t *testing.T) (*lab.Lab, []string) {
 		}
 	})
 	address := freeAddress(t)
-	return l, []string{"GPUAAS_NODES_LISTEN=" + address, "GPUAAS_NODES_URL=https://" + address, "GPUAAS_NODES_SSH_PROXY=" + l.SSHProxy}
+	return l, []string{"GPUAAS_NODES_LISTEN=" + address, "GPUAAS_NODES_URL=https://" + address, "GPUAAS_NODES_SSH_PROXY=" + l.SSHProxy, onLoopback(t, l.URL)}
 }
 
 // useSite gives a site secrets, onboards a machine by them and lets another one

@@ -53,6 +53,7 @@ func openKillable(t *testing.T, machines int) *killable {
 	address := net.JoinHostPort("127.0.0.1", port)
 	w.env = []string{
 		"GPUAAS_NODES_LISTEN=" + address, "GPUAAS_NODES_URL=https://" + address, "GPUAAS_NODES_SSH_PROXY=" + w.site.record.SSHProxy,
+		onLoopback(t, w.site.record.URL),
 		"GPUAAS_NODES_AGENT_FOLDER=" + buildAgents(t), "GPUAAS_NODES_AGENT_VERSION=" + firstAgent, "GPUAAS_NODES_NEWCOMER_RATE=200",
 	}
 	w.api = startPlane(t, w.engines.Endpoints(), planeOptions{env: w.env, roles: "api,relay"})

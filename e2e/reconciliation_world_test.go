@@ -67,7 +67,7 @@ func watch(t *testing.T, record lab.Record, state string, apart bool, settings .
 	w := &watched{engines: stacktest.Start(t, stack.Options{}), state: state, record: record}
 	address := freeAddress(t)
 	w.env = append(often(settings...),
-		"GPUAAS_NODES_LISTEN="+address, "GPUAAS_NODES_URL=https://"+address, "GPUAAS_NODES_SSH_PROXY="+record.SSHProxy, "GPUAAS_NODES_NEWCOMER_RATE=200")
+		"GPUAAS_NODES_LISTEN="+address, "GPUAAS_NODES_URL=https://"+address, "GPUAAS_NODES_SSH_PROXY="+record.SSHProxy, onLoopback(t, record.URL), "GPUAAS_NODES_NEWCOMER_RATE=200")
 	if apart {
 		w.p = startPlane(t, w.engines.Endpoints(), planeOptions{env: w.env, roles: "api,relay"})
 		w.startWorker(t)

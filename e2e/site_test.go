@@ -68,8 +68,8 @@ func (s *simulator) tell(t *testing.T, method, path, body string) {
 // refused, right ones make every check green, and what breaks is named.
 func TestSite(t *testing.T) {
 	engines := stacktest.Start(t, stack.Options{})
-	p := startPlane(t, engines.Endpoints(), planeOptions{})
 	sim := startSimulator(t, "--machines", "20")
+	p := startPlane(t, engines.Endpoints(), planeOptions{env: []string{onLoopback(t, sim.url)}})
 	dir := t.TempDir()
 	cli := p.cli(t)
 	succeed(t, cli, "site", "create", "dc1", "--region", "eu-1", "--url", sim.url,

@@ -62,7 +62,7 @@ func TestWaitForMigration(t *testing.T) {
 	e.TemporalAddress, e.TemporalNamespace = "127.0.0.1:1", "none"
 	e.NATSURL, e.SecretsAddress = "nats://127.0.0.1:1", "http://127.0.0.1:1"
 	dir := t.TempDir()
-	for _, file := range []*string{&e.NATSTokenFile, &e.SecretsRoleIDFile, &e.SecretsSecretIDFile} {
+	for _, file := range []*string{&e.NATSTokenFile, &e.SecretsAPI.RoleIDFile, &e.SecretsAPI.SecretIDFile} {
 		*file = privateFile(t, dir, "nothing", "nothing")
 	}
 	p := startPlane(t, e, planeOptions{roles: "api", waiting: true, env: []string{"GPUAAS_POSTGRES_MIGRATE_ON_START=false"}})

@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"github.com/openbao/openbao/api/v2"
+
+	"gpuaas/deploy/openbao"
 )
 
 const (
@@ -61,6 +63,10 @@ func (b *bao) describe(e *Endpoints) {
 	e.SecretsAddress = b.address()
 	e.SecretsRoleIDFile = b.nursery.folder.secretFile(baoRoleIDFile)
 	e.SecretsSecretIDFile = b.nursery.folder.secretFile(baoSecretIDFile)
+	for _, r := range openbao.Roles() {
+		as := identityOf(r)
+		*e.appRole(r) = AppRole{b.nursery.folder.secretFile(as.roleIDFile), b.nursery.folder.secretFile(as.secretIDFile)}
+	}
 }
 
 func (b *bao) launch(ctx context.Context, say func(string)) (instance, error) {

@@ -26,10 +26,32 @@ func (b *bao) ensureContents(ctx context.Context, c *api.Client, say func(string
 	if err := ensureServerCA(ctx, c); err != nil {
 		return err
 	}
-	if err := c.Sys().PutPolicyWithContext(ctx, openbao.PolicyName, openbao.Policy); err != nil {
-		return fmt.Errorf("load policy %s: %w", openbao.PolicyName, err)
+	if err := ensureAppRoleLogin(ctx, c); err != nil {
+		return err
 	}
-	return b.ensureAppRole(ctx, c)
+	for _, as := range identities() {
+		if err := b.ensureAppRole(ctx, c, as); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// identity is an AppRole, and the files that hold its credentials.
+type identity struct{ appRole, roleIDFile, secretIDFile string }
+
+// identities are one for each role, and the one of all roles together, which
+// older launchers handed out.
+func identities() []identity {
+	out := []identity{{openbao.AppRole, baoRoleIDFile, baoSecretIDFile}}
+	for _, r := range openbao.Roles() {
+		out = append(out, identityOf(r))
+	}
+	return out
+}
+
+func identityOf(r openbao.Role) identity {
+	return identity{r.AppRole(), "bao-" + string(r) + "-role-id", "bao-" + string(r) + "-secret-id"}
 }
 
 func ensureMounts(ctx context.Context, c *api.Client) (fresh bool, err error) {
@@ -56,10 +78,7 @@ func ensureMounts(ctx context.Context, c *api.Client) (fresh bool, err error) {
 	return fresh, nil
 }
 
-// ensureAppRole registers the secret id that the state folder holds. The file
-// comes first, so a launcher that is killed in between registers the same one
-// the next time.
-func (b *bao) ensureAppRole(ctx context.Context, c *api.Client) error {
+func ensureAppRoleLogin(ctx context.Context, c *api.Client) error {
 	present, err := c.Sys().ListAuthWithContext(ctx)
 	if err != nil {
 		return fmt.Errorf("list logins: %w", err)
@@ -70,8 +89,22 @@ func (b *bao) ensureAppRole(ctx context.Context, c *api.Client) error {
 			return fmt.Errorf("enable AppRole login: %w", err)
 		}
 	}
-	role := "auth/approle/role/" + openbao.AppRole
-	if _, err := c.Logical().WriteWithContext(ctx, role, openbao.AppRoleParameters()); err != nil {
+	return nil
+}
+
+// ensureAppRole registers the secret id that the state folder holds. The file
+// comes first, so a launcher that is killed in between registers the same one
+// the next time.
+func (b *bao) ensureAppRole(ctx context.Context, c *api.Client, as identity) error {
+	policy, err := openbao.Policy(as.appRole)
+	if err != nil {
+		return fmt.Errorf("read policy of %s: %w", as.appRole, err)
+	}
+	if err := c.Sys().PutPolicyWithContext(ctx, as.appRole, policy); err != nil {
+		return fmt.Errorf("load policy %s: %w", as.appRole, err)
+	}
+	role := "auth/approle/role/" + as.appRole
+	if _, err := c.Logical().WriteWithContext(ctx, role, openbao.AppRoleParameters(as.appRole)); err != nil {
 		return fmt.Errorf("set up %s: %w", role, err)
 	}
 	id, err := c.Logical().ReadWithContext(ctx, role+"/role-id")
@@ -82,14 +115,14 @@ func (b *bao) ensureAppRole(ctx context.Context, c *api.Client) error {
 	if !ok {
 		return fmt.Errorf("read id of %s: the answer holds none", role)
 	}
-	if err := b.nursery.folder.saveSecret(baoRoleIDFile, roleID); err != nil {
+	if err := b.nursery.folder.saveSecret(as.roleIDFile, roleID); err != nil {
 		return err
 	}
-	return b.ensureSecretID(ctx, c, role)
+	return b.ensureSecretID(ctx, c, role, as.secretIDFile)
 }
 
-func (b *bao) ensureSecretID(ctx context.Context, c *api.Client, role string) error {
-	secret, err := b.nursery.folder.secret(baoSecretIDFile)
+func (b *bao) ensureSecretID(ctx context.Context, c *api.Client, role, file string) error {
+	secret, err := b.nursery.folder.secret(file)
 	if err != nil {
 		return err
 	}

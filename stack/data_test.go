@@ -87,7 +87,13 @@ func findTemporal(ctx context.Context, p Endpoints) error {
 }
 
 func dialTemporal(ctx context.Context, p Endpoints) (client.Client, error) {
-	c, err := client.DialContext(ctx, client.Options{HostPort: p.TemporalAddress, Namespace: p.TemporalNamespace, Logger: silent{}})
+	trust, err := ClientTLS(p.TemporalCAFile, p.TemporalCertFile, p.TemporalKeyFile)
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.DialContext(ctx, client.Options{
+		HostPort: p.TemporalAddress, Namespace: p.TemporalNamespace, Logger: silent{}, ConnectionOptions: client.ConnectionOptions{TLS: trust},
+	})
 	if err != nil {
 		return nil, fmt.Errorf("temporal: %w", err)
 	}

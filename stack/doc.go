@@ -10,11 +10,13 @@
 //	stack.json    ports and process ids of the last run; no secrets
 //	logs/         one file per engine
 //	secrets/      passwords, tokens and AppRole credentials, mode 0600
+//	temporal/tls/ certificates of Temporal and its clients, mode 0600
 //	postgres/ temporal/ bao/ nats/
 //
-// Invariants: everything listens on loopback and asks for a password or token
-// (Temporal excepted, which has none to offer); every step of the set-up can be
-// repeated, so a launcher that was killed at any moment is followed by one that
-// succeeds; no child outlives its launcher; an engine that dies comes back on
+// Invariants: everything listens on loopback and asks for a password, a token or
+// a certificate, so that another account of the machine gets nowhere; no engine
+// has a capability, and PostgreSQL, which refuses to be root, is handed its
+// folder open; every step of the set-up can be repeated, so a launcher that was
+// killed at any moment is followed by one that succeeds; no child outlives its launcher; an engine that dies comes back on
 // the same port. The package never hands out a root token or a superuser.
 package stack

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+
+	"gpuaas/deploy/openbao"
 )
 
 // Endpoints are what a client of the stack needs to know. The PostgreSQL URLs
@@ -14,11 +16,32 @@ type Endpoints struct {
 	PostgresMigrateURL  string `json:"postgres_migrate_url"` // login that owns the database and runs migrations
 	TemporalAddress     string `json:"temporal_address"`
 	TemporalNamespace   string `json:"temporal_namespace"`
+	TemporalCAFile      string `json:"temporal_ca_file"`   // empty for a Temporal without TLS
+	TemporalCertFile    string `json:"temporal_cert_file"` // client certificate
+	TemporalKeyFile     string `json:"temporal_key_file"`
 	NATSURL             string `json:"nats_url"`
 	NATSTokenFile       string `json:"nats_token_file"`
 	SecretsAddress      string `json:"secrets_address"`
-	SecretsRoleIDFile   string `json:"secrets_role_id_file"`
+	SecretsRoleIDFile   string `json:"secrets_role_id_file"` // the one identity of all roles
 	SecretsSecretIDFile string `json:"secrets_secret_id_file"`
+
+	SecretsAPI    AppRole `json:"secrets_api"` // an identity for each role
+	SecretsNodes  AppRole `json:"secrets_nodes"`
+	SecretsWorker AppRole `json:"secrets_worker"`
+	SecretsRelay  AppRole `json:"secrets_relay"`
+}
+
+// AppRole names the files with the credentials of one identity.
+type AppRole struct {
+	RoleIDFile   string `json:"role_id_file"`
+	SecretIDFile string `json:"secret_id_file"`
+}
+
+// appRole is where the identity of a role belongs.
+func (p *Endpoints) appRole(r openbao.Role) *AppRole {
+	return map[openbao.Role]*AppRole{
+		openbao.RoleAPI: &p.SecretsAPI, openbao.RoleNodes: &p.SecretsNodes, openbao.RoleWorker: &p.SecretsWorker, openbao.RoleRelay: &p.SecretsRelay,
+	}[r]
 }
 
 // Has says whether the endpoints of an engine are known.

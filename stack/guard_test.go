@@ -121,7 +121,9 @@ func secretsOf(t *testing.T, s *Stack) map[string]string {
 			t.Fatal(err)
 		}
 	}
-	delete(found, baoRoleIDFile) // a name, not a secret
+	for _, as := range identities() {
+		delete(found, as.roleIDFile) // a name, not a secret
+	}
 	keys := readKeys(t, s)
 	found["root token"], found["unseal key"] = keys.RootToken, keys.UnsealKey
 	return found

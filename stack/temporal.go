@@ -37,6 +37,7 @@ type temporal struct {
 	nursery  *nursery
 	program  string
 	postgres *postgres
+	certs    certificates
 	config   temporalConfig
 }
 
@@ -47,7 +48,14 @@ type temporalConfig struct {
 	MatchingPort  int              `json:"matching_port"`
 	WorkerPort    int              `json:"worker_port"`
 	HistoryShards int              `json:"history_shards"`
+	TLS           temporalTLS      `json:"tls"`
 	Postgres      temporalPostgres `json:"postgres"`
+}
+
+type temporalTLS struct {
+	CAFile   string `json:"ca_file"`
+	CertFile string `json:"cert_file"`
+	KeyFile  string `json:"key_file"`
 }
 
 type temporalPostgres struct {
@@ -64,8 +72,13 @@ func newTemporal(n *nursery, ports *portBook, servers string, p *postgres) (*tem
 	if err != nil {
 		return nil, err
 	}
-	t := &temporal{nursery: n, program: path, postgres: p, config: temporalConfig{
+	certs := certificates{n.folder.path("temporal", "tls")}
+	if err := certs.ensure(time.Now()); err != nil {
+		return nil, err
+	}
+	t := &temporal{nursery: n, program: path, postgres: p, certs: certs, config: temporalConfig{
 		HistoryShards: temporalShards,
+		TLS:           temporalTLS{CAFile: certs.ca(), CertFile: certs.server(), KeyFile: certs.serverKey()},
 		Postgres: temporalPostgres{
 			Address:            p.address(),
 			User:               temporalRole,
@@ -96,6 +109,7 @@ func (t *temporal) address() string { return hostPort(t.config.FrontendPort) }
 
 func (t *temporal) describe(e *Endpoints) {
 	e.TemporalAddress, e.TemporalNamespace = t.address(), temporalNamespace
+	e.TemporalCAFile, e.TemporalCertFile, e.TemporalKeyFile = t.certs.ca(), t.certs.client(), t.certs.clientKey()
 }
 
 func (t *temporal) launch(ctx context.Context, say func(string)) (instance, error) {
@@ -179,8 +193,13 @@ func (t *temporal) setUp(ctx context.Context, server *process, first mark) error
 	if err := server.answers(ctx, open); err != nil {
 		return err
 	}
+	trust, err := ClientTLS(t.certs.ca(), t.certs.client(), t.certs.clientKey())
+	if err != nil {
+		return err
+	}
 	c, err := client.NewLazyClient(client.Options{
 		HostPort: t.address(), Namespace: temporalNamespace, Logger: silent{},
+		ConnectionOptions: client.ConnectionOptions{TLS: trust},
 	})
 	if err != nil {
 		return fmt.Errorf("make client: %w", err)

@@ -42,8 +42,9 @@ used() { # number
 bin/gpuaas sim lab --state "$work/lab" --kind agents --machines "$machines" >"$work/lab.log" 2>&1 &
 lab=$!; pids+=("$lab")
 await "$work/lab.log" 'lab of' "$lab"
+maas=$(grep -o '"maas_url": *"[^"]*"' "$work/lab/lab.json" | grep -o '[0-9.]\+:[0-9]\+')
 control=$(grep -o '"control_url": *"[^"]*"' "$work/lab/lab.json" | cut -d'"' -f4)
-bin/gpuaas up --state "$work/state" --rack none --nodes-newcomer-rate 5000 --nodes-ssh-proxy "$(grep -o 'socks5://[0-9.:]*' "$work/lab.log")" >"$work/up.log" 2>&1 &
+bin/gpuaas up --state "$work/state" --rack none --nodes-newcomer-rate 5000 --sites-loopback "$maas" --nodes-ssh-proxy "$(grep -o 'socks5://[0-9.:]*' "$work/lab.log")" >"$work/up.log" 2>&1 &
 up=$!; pids=("$up" "$lab")
 await "$work/up.log" 'gpuaas is ready' "$up"
 bin/gpuaas login --url "$(grep -o 'http://[0-9.:]*' "$work/up.log" | tail -1)" --token-file "$work/state/admin-token" >/dev/null

@@ -90,8 +90,12 @@ func configCommand() *cobra.Command {
 	check := &cobra.Command{Use: "check", Short: "Report every problem of the configuration at once", Args: cobra.NoArgs}
 	checked := addSettings(check)
 	check.RunE = func(cmd *cobra.Command, _ []string) error {
-		if _, err := checked.must(cmd); err != nil {
+		cfg, err := checked.must(cmd)
+		if err != nil {
 			return err
+		}
+		for _, w := range cfg.Warnings() {
+			cmd.PrintErrln("warning:", w)
 		}
 		cmd.Println("the configuration is valid")
 		return nil

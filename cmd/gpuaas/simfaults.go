@@ -176,6 +176,7 @@ func (f *faultRun) startPlane(ctx context.Context, engines *stack.Stack, world *
 	cfg := embedded(engines.Endpoints())
 	cfg.Nodes.Listen, cfg.Nodes.URL, cfg.Nodes.SSHProxy = nodes.Addr().String(), "https://"+nodes.Addr().String(), world.Lab.SSHProxy
 	cfg.Nodes.TLS.Names = []string{"127.0.0.1"}
+	cfg.Sites.Loopback = onLoopback(world.Lab.URL)
 	// What is tried here is what jobs advise, not whether reconciliation is faster.
 	cfg.Reconciliation.Every, cfg.Reconciliation.SweepWithin = 24*time.Hour, 72*time.Hour
 	if problems := cfg.Validate(); len(problems) > 0 {

@@ -95,6 +95,9 @@ func (u *up) run(cmd *cobra.Command) error {
 	if len(problems) > 0 {
 		return fmt.Errorf("the configuration has %d problem(s):\n%w", len(problems), errors.Join(problems...))
 	}
+	if laboratory != nil {
+		cfg.Sites.Loopback = append(cfg.Sites.Loopback, onLoopback(laboratory.URL)...)
+	}
 	listener, err := listen(ctx, cfg.Listen)
 	if err != nil {
 		return err
@@ -158,8 +161,11 @@ func external(cfg controlplane.Config) stack.Endpoints {
 	return stack.Endpoints{
 		PostgresURL: cfg.Postgres.URL.Reveal(), PostgresMigrateURL: cfg.Postgres.MigrateURL.Reveal(),
 		TemporalAddress: cfg.Temporal.Address, TemporalNamespace: cfg.Temporal.Namespace,
+		TemporalCAFile: cfg.Temporal.CAFile, TemporalCertFile: cfg.Temporal.CertFile, TemporalKeyFile: cfg.Temporal.KeyFile,
 		NATSURL: cfg.NATS.URL, NATSTokenFile: cfg.NATS.TokenFile,
 		SecretsAddress: cfg.Secrets.Address, SecretsRoleIDFile: cfg.Secrets.RoleIDFile, SecretsSecretIDFile: cfg.Secrets.SecretIDFile,
+		SecretsAPI: stack.AppRole(cfg.Secrets.API), SecretsNodes: stack.AppRole(cfg.Secrets.Nodes),
+		SecretsWorker: stack.AppRole(cfg.Secrets.Worker), SecretsRelay: stack.AppRole(cfg.Secrets.Relay),
 	}
 }
 
@@ -169,9 +175,14 @@ func embedded(e stack.Endpoints) controlplane.Config {
 	cfg.Postgres.URL, cfg.Postgres.MigrateURL = controlplane.NewSecret(e.PostgresURL), controlplane.NewSecret(e.PostgresMigrateURL)
 	cfg.Postgres.MigrateOnStart = e.PostgresMigrateURL != ""
 	cfg.Temporal.Address, cfg.Temporal.Namespace = e.TemporalAddress, e.TemporalNamespace
+	cfg.Temporal.CAFile, cfg.Temporal.CertFile, cfg.Temporal.KeyFile = e.TemporalCAFile, e.TemporalCertFile, e.TemporalKeyFile
 	cfg.NATS.URL, cfg.NATS.TokenFile = e.NATSURL, e.NATSTokenFile
 	cfg.Secrets.Address = e.SecretsAddress
-	cfg.Secrets.RoleIDFile, cfg.Secrets.SecretIDFile = e.SecretsRoleIDFile, e.SecretsSecretIDFile
+	cfg.Secrets.API, cfg.Secrets.Nodes = controlplane.AppRoleConfig(e.SecretsAPI), controlplane.AppRoleConfig(e.SecretsNodes)
+	cfg.Secrets.Worker, cfg.Secrets.Relay = controlplane.AppRoleConfig(e.SecretsWorker), controlplane.AppRoleConfig(e.SecretsRelay)
+	if cfg.Secrets.Worker.RoleIDFile == "" { // an engine of the operator with one identity for all roles
+		cfg.Secrets.RoleIDFile, cfg.Secrets.SecretIDFile = e.SecretsRoleIDFile, e.SecretsSecretIDFile
+	}
 	return cfg
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"time"
@@ -69,6 +71,20 @@ func (u *up) openLab(r rack.Rack) (*lab.Lab, func(), error) {
 			u.say("could not stop the lab cleanly: %v", err)
 		}
 	}, nil
+}
+
+// onLoopback names the MAAS of the lab as one that sites may lead to although it
+// is on this machine; nothing when it is not on loopback.
+func onLoopback(maasURL string) []string {
+	u, err := url.Parse(maasURL)
+	if err != nil {
+		return nil
+	}
+	to, err := netip.ParseAddrPort(u.Host)
+	if err != nil || !to.Addr().IsLoopback() {
+		return nil
+	}
+	return []string{to.String()}
 }
 
 // tryLab says how machines of the lab become nodes.

@@ -9169,7 +9169,7 @@ type SiteAssignmentsBody struct {
 
 // SiteChangeBody defines model for SiteChangeBody.
 type SiteChangeBody struct {
-	// AllowedNetworks CIDRs that the address of MAAS must lie in; empty: any but link-local.
+	// AllowedNetworks CIDRs that the address of MAAS must lie in; empty: any but link-local and loopback.
 	AllowedNetworks *[]string `json:"allowed_networks,omitempty"`
 
 	// ApiBaseUrl Address of the MAAS region. The MAAS token must be written again after a change.
@@ -9259,7 +9259,7 @@ type SiteCredentialsBody struct {
 
 // SiteNewBody defines model for SiteNewBody.
 type SiteNewBody struct {
-	// AllowedNetworks CIDRs that the address of MAAS must lie in; absent: any but link-local.
+	// AllowedNetworks CIDRs that the address of MAAS must lie in; absent: any but link-local and loopback.
 	AllowedNetworks *[]string `json:"allowed_networks,omitempty"`
 
 	// ApiBaseUrl Address of the MAAS region, without credentials.
@@ -9770,7 +9770,7 @@ type SiteUpsertedView struct {
 
 // SiteView defines model for SiteView.
 type SiteView struct {
-	// AllowedNetworks CIDRs that the address of MAAS must lie in; empty: any but link-local.
+	// AllowedNetworks CIDRs that the address of MAAS must lie in; empty: any but link-local and loopback.
 	AllowedNetworks []string `json:"allowed_networks"`
 
 	// ApiBaseUrl Address of the MAAS region.

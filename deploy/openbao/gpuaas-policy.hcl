@@ -1,6 +1,7 @@
-# What the running control plane may do in the secrets engine: nothing beyond
-# these paths. The embedded stack loads this very file; on your own OpenBao or
-# Vault load it with
+# What all roles of the control plane together may do in the secrets engine, for
+# an installation that still has one identity for all of them. Better give each
+# role its own: gpuaas-api, -nodes, -worker and -relay-policy.hcl beside this file.
+# On your own OpenBao or Vault load it with
 #
 #   bao policy write gpuaas gpuaas-policy.hcl
 #

@@ -3,7 +3,7 @@
 // stack applies it; operators of their own OpenBao or Vault do the same by hand.
 package openbao
 
-import _ "embed"
+import "embed"
 
 // Names that the product expects in the secrets engine.
 const (
@@ -11,21 +11,43 @@ const (
 	PKIMount       = "gpuaas-pki"        // pki: the CA of node certificates, an intermediate
 	ServerPKIMount = "gpuaas-server-pki" // pki: the trust root of the control plane's own listeners
 	TransitMount   = "gpuaas-transit"    // transit: task signing keys
-	PolicyName     = "gpuaas"
-	AppRole        = "gpuaas"        // at auth/approle
-	NodeRole       = "node"          // role of PKIMount that node certificates are signed with
-	ServerRole     = "control-plane" // role of ServerPKIMount that server certificates are issued with
+	PolicyName     = "gpuaas"            // the one of all roles, for an installation that has only one identity
+	AppRole        = "gpuaas"            // at auth/approle, likewise
+	NodeRole       = "node"              // role of PKIMount that node certificates are signed with
+	ServerRole     = "control-plane"     // role of ServerPKIMount that server certificates are issued with
 )
 
-// Policy is the least that the running control plane needs.
-//
-//go:embed gpuaas-policy.hcl
-var Policy string
+// Role is a part of the control plane with an identity of its own.
+type Role string
 
-// AppRoleParameters are the fields of auth/approle/role/gpuaas.
-func AppRoleParameters() map[string]any {
+// The roles. A process with role api that also serves the listener for nodes
+// has the first two.
+const (
+	RoleAPI    Role = "api"
+	RoleNodes  Role = "nodes"
+	RoleWorker Role = "worker"
+	RoleRelay  Role = "relay"
+)
+
+// Roles lists them.
+func Roles() []Role { return []Role{RoleAPI, RoleNodes, RoleWorker, RoleRelay} }
+
+// AppRole is the name of the role's AppRole, and of its policy.
+func (r Role) AppRole() string { return AppRole + "-" + string(r) }
+
+//go:embed *.hcl
+var policies embed.FS
+
+// Policy is the least that an AppRole of this name needs.
+func Policy(appRole string) (string, error) {
+	b, err := policies.ReadFile(appRole + "-policy.hcl")
+	return string(b), err
+}
+
+// AppRoleParameters are the fields of auth/approle/role/NAME.
+func AppRoleParameters(appRole string) map[string]any {
 	return map[string]any{
-		"token_policies":          []string{PolicyName},
+		"token_policies":          []string{appRole},
 		"token_no_default_policy": true,
 		"token_ttl":               "1h",
 		"token_max_ttl":           "24h",

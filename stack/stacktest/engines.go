@@ -3,15 +3,45 @@ package stacktest
 import (
 	"testing"
 
+	"go.temporal.io/sdk/client"
+
 	"gpuaas/stack"
 )
 
+// TemporalAccess is how the product connects to Temporal.
+type TemporalAccess struct {
+	Address    string
+	Namespace  string
+	CAFile     string
+	CertFile   string
+	KeyFile    string
+	ServerName string
+}
+
 // Temporal returns the shared server and its namespace, with the product's
 // search attributes. Tests keep apart by task queue and workflow id.
-func Temporal(tb testing.TB) (address, namespace string) {
+func Temporal(tb testing.TB) TemporalAccess {
 	tb.Helper()
 	p := engine(tb, stack.Temporal).Endpoints
-	return p.TemporalAddress, p.TemporalNamespace
+	return TemporalAccess{
+		Address: p.TemporalAddress, Namespace: p.TemporalNamespace,
+		CAFile: p.TemporalCAFile, CertFile: p.TemporalCertFile, KeyFile: p.TemporalKeyFile,
+	}
+}
+
+// Options are those of a plain client of the server.
+func (a TemporalAccess) Options(tb testing.TB) client.Options {
+	tb.Helper()
+	options := client.Options{HostPort: a.Address, Namespace: a.Namespace}
+	if a.CertFile == "" { // a stack of an older launcher
+		return options
+	}
+	trust, err := stack.ClientTLS(a.CAFile, a.CertFile, a.KeyFile)
+	if err != nil {
+		tb.Fatalf("read the certificates of Temporal: %v", err)
+	}
+	options.ConnectionOptions.TLS = trust
+	return options
 }
 
 // BaoAccess is how the product logs in to its secrets engine.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -81,11 +82,11 @@ func newWorld(tb testing.TB, adjust ...func(*plan)) *world {
 	}
 	w.db, w.owner = postgrestest.NewWithOwner(tb)
 	w.sim = simulated.StartTest(tb, p.sim)
-	w.sites = site.New(site.Config{DB: w.db, Secrets: w.vault, Regions: &site.MAAS{}})
+	w.sites = site.New(site.Config{DB: w.db, Secrets: w.vault, Regions: &site.MAAS{Loopback: func(netip.AddrPort) bool { return true }}})
 	w.nodes = node.New(node.Config{DB: w.db, PKI: pkiPlay{}, Bootstrap: bootstrapPlay{}})
 	w.settle(tb, p.policy)
 	cfg := p.config
-	cfg.DB, cfg.Sites, cfg.Regions, cfg.Secrets, cfg.Nodes = w.db, w.sites, &site.MAAS{}, w.vault, w.nodes
+	cfg.DB, cfg.Sites, cfg.Regions, cfg.Secrets, cfg.Nodes = w.db, w.sites, &site.MAAS{Loopback: func(netip.AddrPort) bool { return true }}, w.vault, w.nodes
 	cfg.Logger = slog.New(slog.NewTextHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	if cfg.Bootstrap == nil {
 		cfg.Bootstrap = bootstrapPlay{}

@@ -22,9 +22,9 @@ func alone(c *decommission.Config) { c.Mischief = nil }
 // serve runs a worker, a relay and the agents of nodes on a real Temporal.
 func (y *yard) serve(t *testing.T, nodes ...id.Node) {
 	t.Helper()
-	address, namespace := stacktest.Temporal(t)
+	access := stacktest.Temporal(t)
 	quiet := slog.New(slog.DiscardHandler)
-	c, err := durable.Open(durable.Config{Address: address, Namespace: namespace}, quiet)
+	c, err := durable.Open(durable.Config(access), quiet)
 	if err != nil {
 		t.Fatal(err)
 	}

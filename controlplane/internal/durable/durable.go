@@ -32,12 +32,16 @@ const TaskQueue = "gpuaas"
 
 // Config says how to reach Temporal.
 type Config struct {
-	Address   string
-	Namespace string
-	CAFile    string
-	CertFile  string
-	KeyFile   string
+	Address    string
+	Namespace  string
+	CAFile     string
+	CertFile   string
+	KeyFile    string
+	ServerName string
 }
+
+// TLS says whether the connection is encrypted and its other end verified.
+func (c Config) TLS() bool { return c.CAFile != "" || c.CertFile != "" || c.ServerName != "" }
 
 // Client starts, signals and cancels workflows.
 type Client struct {
@@ -73,10 +77,10 @@ func Open(cfg Config, logger *slog.Logger) (*Client, error) {
 
 func connection(cfg Config) (client.ConnectionOptions, error) {
 	var opts client.ConnectionOptions
-	if cfg.CAFile == "" && cfg.CertFile == "" {
+	if !cfg.TLS() {
 		return opts, nil
 	}
-	opts.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	opts.TLS = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: cfg.ServerName}
 	if cfg.CAFile != "" {
 		pem, err := os.ReadFile(cfg.CAFile)
 		if err != nil {

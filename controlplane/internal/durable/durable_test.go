@@ -65,13 +65,13 @@ func waitForCancel(ctx workflow.Context) error {
 }
 
 func TestARecordedCancellationReachesTheWorkflow(t *testing.T) {
-	address, namespace := stacktest.Temporal(t)
-	c, err := durable.Open(durable.Config{Address: address, Namespace: namespace}, slog.New(slog.DiscardHandler))
+	access := stacktest.Temporal(t)
+	c, err := durable.Open(durable.Config(access), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	raw, err := client.Dial(client.Options{HostPort: address, Namespace: namespace})
+	raw, err := client.Dial(access.Options(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,13 +109,13 @@ func waitForWord(ctx workflow.Context) (map[string]string, error) {
 }
 
 func TestARecordedSignalReachesTheWorkflow(t *testing.T) {
-	address, namespace := stacktest.Temporal(t)
-	c, err := durable.Open(durable.Config{Address: address, Namespace: namespace}, slog.New(slog.DiscardHandler))
+	access := stacktest.Temporal(t)
+	c, err := durable.Open(durable.Config(access), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	raw, err := client.Dial(client.Options{HostPort: address, Namespace: namespace})
+	raw, err := client.Dial(access.Options(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,9 +151,9 @@ func TestARecordedSignalReachesTheWorkflow(t *testing.T) {
 }
 
 func TestARecordedStartRunsOnceWithItsCorrelation(t *testing.T) {
-	address, namespace := stacktest.Temporal(t)
+	access := stacktest.Temporal(t)
 	logger := slog.New(slog.DiscardHandler)
-	c, err := durable.Open(durable.Config{Address: address, Namespace: namespace}, logger)
+	c, err := durable.Open(durable.Config(access), logger)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func TestARecordedStartRunsOnceWithItsCorrelation(t *testing.T) {
 			t.Fatal(errs[0])
 		}
 	}
-	raw, err := client.Dial(client.Options{HostPort: address, Namespace: namespace})
+	raw, err := client.Dial(access.Options(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,8 +229,9 @@ func TestTemporalThatIsNotThereIsUnavailable(t *testing.T) {
 }
 
 func TestAMissingNamespaceSaysHowToMakeIt(t *testing.T) {
-	address, _ := stacktest.Temporal(t)
-	c, err := durable.Open(durable.Config{Address: address, Namespace: "missing"}, slog.New(slog.DiscardHandler))
+	access := stacktest.Temporal(t)
+	access.Namespace = "missing"
+	c, err := durable.Open(durable.Config(access), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

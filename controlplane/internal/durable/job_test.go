@@ -164,8 +164,8 @@ func TestAnOperatorStopsAStageBeforeAnythingElseIsDone(t *testing.T) {
 		l.say("stopped")
 		return durable.Turn{}, ctx.Err()
 	}
-	address, namespace := stacktest.Temporal(t)
-	c, err := durable.Open(durable.Config{Address: address, Namespace: namespace}, slog.New(slog.DiscardHandler))
+	access := stacktest.Temporal(t)
+	c, err := durable.Open(durable.Config(access), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func TestAnOperatorStopsAStageBeforeAnythingElseIsDone(t *testing.T) {
 	if err := c.EnsureMarks(t.Context()); err != nil {
 		t.Errorf("a second time: %v", err)
 	}
-	raw, err := client.Dial(client.Options{HostPort: address, Namespace: namespace})
+	raw, err := client.Dial(access.Options(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,13 +26,13 @@ func encoded(t *testing.T, v any) json.RawMessage {
 
 func TestWorkflowsCanBeFoundByTheirMarks(t *testing.T) {
 	t.Parallel()
-	address, namespace := stacktest.Temporal(t)
-	c, err := durable.Open(durable.Config{Address: address, Namespace: namespace}, slog.New(slog.DiscardHandler))
+	access := stacktest.Temporal(t)
+	c, err := durable.Open(durable.Config(access), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	raw, err := client.Dial(client.Options{HostPort: address, Namespace: namespace})
+	raw, err := client.Dial(access.Options(t))
 	if err != nil {
 		t.Fatal(err)
 	}

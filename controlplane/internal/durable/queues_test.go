@@ -43,8 +43,8 @@ func until(ctx context.Context, t *testing.T, c *durable.Client, wanted func(wor
 
 // What nobody works on is seen to wait, and is gone when a worker has come.
 func TestQueuesShowWhatWaitsAndWhoServes(t *testing.T) {
-	address, namespace := stacktest.Temporal(t)
-	c, err := durable.Open(durable.Config{Address: address, Namespace: namespace}, slog.New(slog.DiscardHandler))
+	access := stacktest.Temporal(t)
+	c, err := durable.Open(durable.Config(access), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,8 +30,10 @@ type calendar struct {
 
 func newCalendar(t *testing.T) *calendar {
 	t.Helper()
-	address, namespace := stacktest.Temporal(t)
-	raw, err := client.Dial(client.Options{HostPort: address, Namespace: namespace, Logger: nothing{}})
+	access := stacktest.Temporal(t)
+	options := access.Options(t)
+	options.Logger = nothing{}
+	raw, err := client.Dial(options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,8 +49,8 @@ func newCalendar(t *testing.T) *calendar {
 
 func opened(t *testing.T) *durable.Client {
 	t.Helper()
-	address, namespace := stacktest.Temporal(t)
-	c, err := durable.Open(durable.Config{Address: address, Namespace: namespace}, slog.New(slog.DiscardHandler))
+	access := stacktest.Temporal(t)
+	c, err := durable.Open(durable.Config(access), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -359,8 +361,9 @@ func TestSchedulesOfATemporalThatIsNotThere(t *testing.T) {
 	if err := c.KeepSchedules(ctx, "x/", nil); fault.CodeOf(err) != "temporal_unavailable" {
 		t.Error(err)
 	}
-	address, _ := stacktest.Temporal(t)
-	nowhere, err := durable.Open(durable.Config{Address: address, Namespace: "missing"}, slog.New(slog.DiscardHandler))
+	access := stacktest.Temporal(t)
+	access.Namespace = "missing"
+	nowhere, err := durable.Open(durable.Config(access), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

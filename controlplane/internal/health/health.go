@@ -42,7 +42,10 @@ const (
 // Monitor asks dependencies on demand.
 type Monitor struct {
 	dependencies []Dependency
-	now          func() time.Time
+	// Insecure names what this process does without TLS because its operator
+	// allowed it. It is fixed once the monitor is asked.
+	Insecure []string
+	now      func() time.Time
 
 	mu    sync.Mutex
 	asked time.Time
@@ -107,7 +110,11 @@ func (m *Monitor) Ready(w http.ResponseWriter, r *http.Request) {
 			status, word = http.StatusServiceUnavailable, "unavailable"
 		}
 	}
-	answer(w, status, map[string]any{"status": word, "dependencies": lines})
+	body := map[string]any{"status": word, "dependencies": lines}
+	if len(m.Insecure) > 0 {
+		body["insecure"] = m.Insecure
+	}
+	answer(w, status, body)
 }
 
 func answer(w http.ResponseWriter, status int, body any) {

@@ -40,6 +40,17 @@ func TestReadyNamesWhatIsDownButNotWhereItIs(t *testing.T) {
 	}
 }
 
+func TestReadySaysWhatIsInsecure(t *testing.T) {
+	m := health.NewMonitor()
+	if _, body := ready(t, m); strings.Contains(body, "insecure") {
+		t.Error(body)
+	}
+	m.Insecure = []string{"listen", "temporal"}
+	if status, body := ready(t, m); status != http.StatusOK || !strings.Contains(body, `"insecure":["listen","temporal"]`) {
+		t.Errorf("%d %s", status, body)
+	}
+}
+
 func TestADependencyIsNotAskedForEveryCaller(t *testing.T) {
 	var asked atomic.Int32
 	m := health.NewMonitor(health.Dependency{Name: "x", Probe: func(context.Context) error { asked.Add(1); return nil }})

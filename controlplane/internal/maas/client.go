@@ -26,9 +26,12 @@ type Config struct {
 	URL             string
 	Token           redact.Secret  // consumer:token:secret
 	CA              []byte         // PEM; empty: the CAs of the machine
-	AllowedNetworks []netip.Prefix // empty: any but link-local
+	AllowedNetworks []netip.Prefix // empty: any but link-local and loopback
 	Limiter         Limiter        // shared by all clients of a site; nil: PerSite for this client alone
 	Clock           Clock          // nil: the clock of the machine
+	// Loopback says whether a region may be called that is on this very machine,
+	// where our own engines are, too. Nil: none, whatever AllowedNetworks say.
+	Loopback func(netip.AddrPort) bool
 
 	// Limits on one try, not counting the wait for a slot. Zero means the
 	// default. A write waits for the BMC, a listing for every machine in it.
@@ -61,7 +64,7 @@ func New(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	rt, err := transport(newGuard(cfg.AllowedNetworks), cfg.CA)
+	rt, err := transport(newGuard(cfg.AllowedNetworks, cfg.Loopback), cfg.CA)
 	if err != nil {
 		return nil, err
 	}

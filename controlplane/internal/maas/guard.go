@@ -50,25 +50,35 @@ func ParseURL(raw string) (*url.URL, error) {
 // in between gains nothing.
 type guard struct {
 	allowed  []netip.Prefix // empty: everything that is not refused below
+	loopback func(netip.AddrPort) bool
 	resolver *net.Resolver
 	dialer   net.Dialer
 }
 
-func newGuard(allowed []netip.Prefix) *guard {
-	return &guard{allowed: allowed, resolver: net.DefaultResolver, dialer: net.Dialer{Timeout: 10 * time.Second}}
+func newGuard(allowed []netip.Prefix, loopback func(netip.AddrPort) bool) *guard {
+	return &guard{allowed: allowed, loopback: loopback, resolver: net.DefaultResolver, dialer: net.Dialer{Timeout: 10 * time.Second}}
 }
 
-// permits refuses link-local addresses always: metadata services live there.
-func (g *guard) permits(addr netip.Addr) bool {
-	addr = addr.Unmap()
+// permits refuses link-local addresses always: metadata services live there. It
+// refuses loopback unless the operator named that very port: whoever may
+// describe a site may not have us call the engines beside us.
+func (g *guard) permits(to netip.AddrPort) bool {
+	addr := to.Addr()
 	if addr.IsUnspecified() || addr.IsMulticast() || addr.IsLinkLocalUnicast() || addr.Zone() != "" {
+		return false
+	}
+	if addr.IsLoopback() && (g.loopback == nil || !g.loopback(to)) {
 		return false
 	}
 	return len(g.allowed) == 0 || slices.ContainsFunc(g.allowed, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
 func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	host, port, err := net.SplitHostPort(address)
+	host, service, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	port, err := net.LookupPort(network, service)
 	if err != nil {
 		return nil, err
 	}
@@ -76,25 +86,34 @@ func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, er
 	if err != nil {
 		return nil, err
 	}
-	checked := addrs[:0]
+	var checked []netip.AddrPort
 	for _, addr := range addrs {
-		if g.permits(addr) {
-			checked = append(checked, addr.Unmap())
+		if to := netip.AddrPortFrom(addr.Unmap(), uint16(port)); g.permits(to) { //nolint:gosec // a port
+			checked = append(checked, to)
 		}
 	}
 	if len(checked) == 0 {
-		return nil, fault.New(fault.Forbidden, CodeAddressRefused, "the MAAS URL leads to an address outside the allowed networks").
-			WithRemedy("correct the site's URL, or allow its network")
+		return nil, refusal(addrs)
 	}
 	var failures []error
-	for _, addr := range checked {
-		conn, err := g.dialer.DialContext(ctx, network, net.JoinHostPort(addr.String(), port))
+	for _, to := range checked {
+		conn, err := g.dialer.DialContext(ctx, network, to.String())
 		if err == nil {
 			return conn, nil
 		}
 		failures = append(failures, err)
 	}
 	return nil, errors.Join(failures...)
+}
+
+// refusal does not tell which addresses the name has.
+func refusal(addrs []netip.Addr) error {
+	if slices.ContainsFunc(addrs, func(a netip.Addr) bool { return a.Unmap().IsLoopback() }) {
+		return fault.New(fault.Forbidden, CodeAddressRefused, "the MAAS URL leads to the machine of the control plane itself").
+			WithRemedy("correct the site's URL; if MAAS does run there, whoever runs the control plane names its host:port in the setting sites.loopback")
+	}
+	return fault.New(fault.Forbidden, CodeAddressRefused, "the MAAS URL leads to an address outside the allowed networks").
+		WithRemedy("correct the site's URL, or allow its network")
 }
 
 // transport keeps connections for reuse. Environment proxies are not used:

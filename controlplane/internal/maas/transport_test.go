@@ -287,6 +287,28 @@ func TestTheGuardRefusesAddresses(t *testing.T) {
 	}
 }
 
+// A name that answers first with one address and then with loopback is dialled
+// where it was checked; only the port that the operator named is called.
+func TestLoopbackIsCalledOnlyWhereItWasNamed(t *testing.T) {
+	g := serve(t, func(_ int, _ request, w http.ResponseWriter) { put(w, recorded()["06/14"]) })
+	here := netip.MustParseAddrPort(strings.TrimPrefix(g.URL, "http://"))
+	for _, c := range []struct {
+		named   func(netip.AddrPort) bool
+		refused bool
+	}{
+		{nil, true},
+		{func(to netip.AddrPort) bool { return to == netip.AddrPortFrom(here.Addr(), here.Port()+1) }, true},
+		{func(to netip.AddrPort) bool { return to == here }, false},
+	} {
+		cl := client(t, g.URL, func(cfg *maas.Config) { cfg.Loopback = c.named })
+		if err := read(t.Context(), cl); !c.refused && err != nil {
+			t.Error(err)
+		} else if c.refused {
+			checkFault(t, err, fault.Forbidden, maas.CodeAddressRefused)
+		}
+	}
+}
+
 func TestClientsOfASiteShareItsSlots(t *testing.T) {
 	var inFlight, most atomic.Int32
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -35,13 +35,13 @@ var writeHistories = flag.Bool("update-histories", false, "record the histories 
 // serve runs a worker and a relay for the yard on a real Temporal.
 func (y *yard) serve(t testing.TB) client.Client {
 	t.Helper()
-	address, namespace := stacktest.Temporal(t)
+	access := stacktest.Temporal(t)
 	quiet := slog.New(slog.DiscardHandler)
-	c, err := durable.Open(durable.Config{Address: address, Namespace: namespace}, quiet)
+	c, err := durable.Open(durable.Config(access), quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw, err := client.Dial(client.Options{HostPort: address, Namespace: namespace})
+	raw, err := client.Dial(access.Options(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -151,8 +151,8 @@ func (e *estate) open(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	e.db, e.sites = db, site.New(site.Config{DB: db, Secrets: e.vault, Regions: &site.MAAS{}})
-	opened := &reconciliation.RegionsOf{Sites: e.sites, Clients: &site.MAAS{DB: db}}
+	e.db, e.sites = db, site.New(site.Config{DB: db, Secrets: e.vault, Regions: &site.MAAS{Loopback: anyPort}})
+	opened := &reconciliation.RegionsOf{Sites: e.sites, Clients: &site.MAAS{DB: db, Loopback: anyPort}}
 	b.Cleanup(opened.Close)
 	e.service = reconciliation.New(reconciliation.Config{
 		DB: db, Sites: e.sites, Nodes: node.New(node.Config{DB: db, Clock: e.clock}), Regions: opened, Tasks: noTasks{}, Clock: e.clock,

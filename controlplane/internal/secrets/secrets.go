@@ -170,7 +170,7 @@ func credential(file string) (redact.Secret, error) {
 	if err != nil {
 		return redact.Secret{}, fault.Wrap(err, fault.Unavailable, "secrets_credentials_unreadable",
 			"a credential file of the secrets engine cannot be read").
-			WithRemedy("check secrets.role_id_file and secrets.secret_id_file")
+			WithRemedy("check role_id_file and secret_id_file of this role below secrets")
 	}
 	return redact.New(strings.TrimSpace(string(b))), nil
 }
@@ -199,7 +199,7 @@ func (e *Engine) classify(err error) error {
 			// Nothing was accepted, and it works once an operator has mended the
 			// AppRole or its policy: unavailable, not a defect.
 			return fault.New(fault.Unavailable, codeRefused, "the secrets engine refused the request with status %d", re.StatusCode).
-				WithRemedy("check the AppRole and its policy against deploy/openbao/gpuaas-policy.hcl")
+				WithRemedy("check the AppRole of this role and its policy against those in deploy/openbao")
 		}
 		return unavailable(fmt.Errorf("status %d", re.StatusCode), e.cfg.Address)
 	}

@@ -66,11 +66,14 @@ type newKey struct {
 	public   []byte
 }
 
+// KeyPrefix begins the names of all keys that sign for nodes.
+const KeyPrefix = "task-signer-"
+
 func (s *Service) makeKey(ctx context.Context) (newKey, error) {
 	var random [3]byte
 	_, _ = rand.Read(random[:]) // it never fails
 	k := newKey{id: s.now().UTC().Format("20060102-150405-") + hex.EncodeToString(random[:])}
-	k.name = "task-signer-" + k.id
+	k.name = KeyPrefix + k.id
 	var err error
 	if k.public, err = s.keys.CreateSigningKey(ctx, k.name); err != nil {
 		return newKey{}, fmt.Errorf("make key of signer %s: %w", k.id, err)

@@ -2,6 +2,7 @@ package site
 
 import (
 	"context"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -22,6 +23,8 @@ var anonymous = redact.New("none:none:none")
 type MAAS struct {
 	// DB keeps the limit of a site over all replicas. Nil: over this process.
 	DB *postgres.DB
+	// Loopback says which regions may be on this very machine. Nil: none.
+	Loopback func(netip.AddrPort) bool
 
 	mu      sync.Mutex
 	limiter map[id.Site]maas.Limiter
@@ -44,7 +47,9 @@ func (m *MAAS) Open(a Access) (Region, error) {
 func (m *MAAS) Client(a Access) (*maas.Client, error) { return m.client(a, func(*maas.Config) {}) }
 
 func (m *MAAS) client(a Access, adjust func(*maas.Config)) (*maas.Client, error) {
-	cfg := maas.Config{URL: a.URL, Token: a.Token, CA: a.CA, AllowedNetworks: a.AllowedNetworks, Limiter: m.limit(a.Site.ID)}
+	cfg := maas.Config{
+		URL: a.URL, Token: a.Token, CA: a.CA, AllowedNetworks: a.AllowedNetworks, Loopback: m.Loopback, Limiter: m.limit(a.Site.ID),
+	}
 	if cfg.Token.IsZero() {
 		cfg.Token = anonymous
 	}

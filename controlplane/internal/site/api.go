@@ -72,7 +72,7 @@ type NewBody struct {
 	PXEVLANVID         int32     `json:"pxe_vlan_vid" minimum:"0" maximum:"4094" doc:"VLAN of the PXE network; 0: untagged." example:"46"`
 	NodePXEIface       string    `json:"node_pxe_iface" maxLength:"15" doc:"Interface of the nodes on the PXE network." example:"eno8303"`
 	CACertificate      *string   `json:"ca_certificate,omitempty" maxLength:"65536" doc:"PEM of the CA that signed the certificate of MAAS; absent: the CAs of the control plane's machine."`
-	AllowedNetworks    *[]string `json:"allowed_networks,omitempty" nullable:"false" maxItems:"32" doc:"CIDRs that the address of MAAS must lie in; absent: any but link-local."`
+	AllowedNetworks    *[]string `json:"allowed_networks,omitempty" nullable:"false" maxItems:"32" doc:"CIDRs that the address of MAAS must lie in; absent: any but link-local and loopback."`
 	DeployUser         *string   `json:"deploy_user,omitempty" doc:"Account that deployed machines are reached by; hpcadmin by default."`
 	DeploySSHIface     *string   `json:"deploy_ssh_iface,omitempty" doc:"Interface of the nodes that deployed machines are reached over; eno8303 by default."`
 	UpstreamDNSServers *[]string `json:"upstream_dns_servers,omitempty" nullable:"false" minItems:"1" maxItems:"8" doc:"DNS servers that MAAS must forward to; 1.1.1.1 and 8.8.8.8 by default."`

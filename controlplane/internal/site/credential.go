@@ -43,14 +43,17 @@ const (
 	fieldPass  = "pass"
 )
 
-func tokenPath(site id.Site) string { return "maas-sites/" + site.String() + "/api-token" }
-func powerPath(site id.Site) string { return "maas-sites/" + site.String() + "/power/default" }
+// SecretsPrefix begins the paths of all secrets of sites.
+const SecretsPrefix = "maas-sites/"
+
+func tokenPath(site id.Site) string { return SecretsPrefix + site.String() + "/api-token" }
+func powerPath(site id.Site) string { return SecretsPrefix + site.String() + "/power/default" }
 func deployPasswordPath(site id.Site) string {
-	return "maas-sites/" + site.String() + "/deploy-password"
+	return SecretsPrefix + site.String() + "/deploy-password"
 }
 
 func overridePath(site id.Site, override id.PowerOverride) string {
-	return "maas-sites/" + site.String() + "/power/overrides/" + override.String()
+	return SecretsPrefix + site.String() + "/power/overrides/" + override.String()
 }
 
 // fingerprint tells secrets of one site apart and says nothing else of them. It

@@ -8,8 +8,10 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,7 +45,10 @@ type world struct {
 	api     *httpapi.API
 	maas    *region
 	logs    *locked
+	strict  atomic.Bool // as in production: no region is on this machine
 }
+
+func (w *world) onLoopback(netip.AddrPort) bool { return !w.strict.Load() }
 
 func newWorld(tb testing.TB) *world {
 	tb.Helper()
@@ -51,7 +56,7 @@ func newWorld(tb testing.TB) *world {
 	w.db, w.owner = postgrestest.NewWithOwner(tb)
 	w.vault = &vault{SecretStore: openBao(tb)}
 	logger := slog.New(slog.NewTextHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	w.service = site.New(site.Config{DB: w.db, Secrets: w.vault, Regions: &site.MAAS{}})
+	w.service = site.New(site.Config{DB: w.db, Secrets: w.vault, Regions: &site.MAAS{Loopback: w.onLoopback}})
 	w.api = httpapi.New(httpapi.Config{
 		Title: "test", Version: "1", Logger: logger, DB: w.db, Auth: doorman{}, Projects: nobody{}, Denials: nobody{},
 		Limits: httpapi.Limits{RequestsPerSecond: 1e6, Burst: 1e6},

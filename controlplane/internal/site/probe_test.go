@@ -3,6 +3,7 @@ package site_test
 import (
 	"context"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"log"
 	"net/http"
@@ -157,6 +158,35 @@ func TestProbeStaysInTheAllowedNetworks(t *testing.T) {
 		t.Errorf("%d calls went out", n)
 	}
 	w.call(t, http.MethodPost, path+"/credentials", "", object{"api_token": goodToken}).wants(t, http.StatusUnprocessableEntity, "maas_address_refused")
+}
+
+// Whoever may describe sites has the control plane call its own engines, by
+// address or by a name, and says that loopback is allowed.
+func TestAttackASiteOnLoopbackReachesTheEngines(t *testing.T) {
+	w := newWorld(t)
+	_, path := w.site(t, "dc1")
+	w.strict.Store(true)
+	port := w.maas.URL[strings.LastIndex(w.maas.URL, ":"):]
+	version := 1
+	for _, change := range []object{
+		{"allowed_networks": []string{}},
+		{"allowed_networks": []string{"127.0.0.0/8", "::1/128", "0.0.0.0/0"}},
+		{"api_base_url": "http://localhost" + port},
+		{"api_base_url": "http://127.0.0.2" + port},
+		{"api_base_url": "http://[::1]" + port},
+		{"api_base_url": "http://[::ffff:127.0.0.1]" + port},
+	} {
+		if a := w.call(t, http.MethodPatch, path, fmt.Sprintf(`"%d"`, version), change); a.status != http.StatusOK {
+			t.Fatalf("%v: %s", change, a.body)
+		}
+		version++
+		if c := w.probe(t, path)["reachable"]; c.OK || c.Code != "maas_address_refused" || !strings.Contains(c.Remedy, "sites.loopback") {
+			t.Errorf("%v: reachable is %+v", change, c)
+		}
+	}
+	if n := len(w.maas.calls()); n != 0 {
+		t.Errorf("%d calls went out", n)
+	}
 }
 
 // A certificate is trusted only by the CA of the site.

@@ -36,7 +36,8 @@ func RunCommand() *cobra.Command {
 		Long: `Run a lab, as gpuaas up has one, for a control plane that is run with gpuaas serve. Its
 description, with the secrets of the lab, is written to lab.json in the state folder;
 gpuaas sim site makes a site of it. The control plane reaches its machines through the
-SSH proxy that is printed: set nodes.ssh_proxy to it.
+SSH proxy that is printed: set nodes.ssh_proxy to it. A control plane on this machine also
+needs the address of the simulated MAAS in sites.loopback, or refuses to call it.
 
 Machines of kind process are folders with a real agent; those of kind agents are
 simulated inside this process, by the thousand, and are gone with it.`,

@@ -4,6 +4,7 @@ package temporald
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -30,7 +31,16 @@ type Config struct {
 	MatchingPort  int      `json:"matching_port"`
 	WorkerPort    int      `json:"worker_port"`
 	HistoryShards int32    `json:"history_shards"` // fixed for the life of the databases
+	TLS           TLS      `json:"tls"`
 	Postgres      Postgres `json:"postgres"`
+}
+
+// TLS is the certificate of all services, which is also theirs as clients of
+// each other, and the CA that everybody who connects must come from.
+type TLS struct {
+	CAFile   string `json:"ca_file"`
+	CertFile string `json:"cert_file"`
+	KeyFile  string `json:"key_file"`
 }
 
 // Postgres names the two databases of the server and who opens them.
@@ -49,6 +59,9 @@ const stopLimit = 3 * time.Second
 
 // Serve runs the server until ctx ends.
 func Serve(ctx context.Context, c Config) error {
+	if c.TLS.CAFile == "" || c.TLS.CertFile == "" || c.TLS.KeyFile == "" {
+		return errors.New("start temporal: the configuration names no certificates, and without them every account of this machine could give orders")
+	}
 	logger := log.NewZapLogger(log.BuildZapLogger(log.Config{Level: "warn", Format: "console"}))
 	var server temporal.Server
 	started := make(chan error, 1)
@@ -129,6 +142,7 @@ func serverConfig(c Config) *config.Config {
 	}
 	const disabled = "disabled"
 	return &config.Config{
+		Global:      config.Global{TLS: mutualTLS(c.TLS)},
 		Persistence: persistence(c),
 		ClusterMetadata: &cluster.Config{
 			FailoverVersionIncrement: 10,
@@ -149,6 +163,22 @@ func serverConfig(c Config) *config.Config {
 		}},
 		PublicClient: config.PublicClient{HostPort: frontend},
 		Services:     services,
+	}
+}
+
+// mutualTLS guards every port: that of clients and those between the services.
+// On each of them a caller without a certificate of our CA is refused.
+func mutualTLS(c TLS) config.RootTLS {
+	client := config.ClientTLS{ServerName: loopback, RootCAFiles: []string{c.CAFile}}
+	group := config.GroupTLS{
+		Client: client,
+		Server: config.ServerTLS{
+			CertFile: c.CertFile, KeyFile: c.KeyFile, ClientCAFiles: []string{c.CAFile}, RequireClientAuth: true,
+		},
+	}
+	return config.RootTLS{
+		Internode: group, Frontend: group,
+		SystemWorker: config.WorkerTLS{CertFile: c.CertFile, KeyFile: c.KeyFile, Client: client},
 	}
 }
 

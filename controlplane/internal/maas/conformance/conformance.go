@@ -10,6 +10,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -66,7 +67,10 @@ func Run(t *testing.T, cfg Config) {
 
 func open(t *testing.T, cfg Config) *maas.Client {
 	t.Helper()
-	c, err := maas.New(maas.Config{URL: cfg.URL, Token: cfg.Token, CA: cfg.CA})
+	c, err := maas.New(maas.Config{
+		URL: cfg.URL, Token: cfg.Token, CA: cfg.CA,
+		Loopback: func(netip.AddrPort) bool { return true }, // whoever runs this names the region himself
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,142 @@
+package controlplane
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"gpuaas/controlplane/internal/fault"
+	"gpuaas/controlplane/internal/redact"
+	"gpuaas/controlplane/internal/secrets"
+	"gpuaas/controlplane/internal/signer"
+	"gpuaas/controlplane/internal/site"
+	"gpuaas/deploy/openbao"
+)
+
+// identities are the ways of this process to the secrets engine, one for each
+// role that it has. Every call goes out as a role whose policy allows it, so
+// that a process can do what its roles can and nothing else.
+type identities map[openbao.Role]*secrets.Engine
+
+func openIdentities(cfg Config) (identities, error) {
+	out := identities{}
+	for _, r := range cfg.identities() {
+		as := cfg.Secrets.of(r)
+		engine, err := secrets.Open(secrets.Config{
+			Address: cfg.Secrets.Address, CAFile: cfg.Secrets.CAFile, KVMount: cfg.Secrets.KVMount,
+			RoleIDFile: as.RoleIDFile, SecretIDFile: as.SecretIDFile,
+		})
+		if err != nil {
+			return nil, err
+		}
+		out[r] = engine
+	}
+	return out, nil
+}
+
+// as is the first of the roles that this process has.
+func (i identities) as(roles ...openbao.Role) (*secrets.Engine, error) {
+	for _, r := range roles {
+		if e := i[r]; e != nil {
+			return e, nil
+		}
+	}
+	return nil, fault.New(fault.Unavailable, "secrets_identity_missing", "no role of this process may ask the secrets engine for that").
+		WithRemedy("run it in a process with role %s", roles[0])
+}
+
+// as1 carries a call out as the first of the roles that this process has.
+func as1[A any](i identities, call func(*secrets.Engine) (A, error), roles ...openbao.Role) (A, error) {
+	e, err := i.as(roles...)
+	if err != nil {
+		var none A
+		return none, err
+	}
+	return call(e)
+}
+
+func (i identities) do(call func(*secrets.Engine) error, roles ...openbao.Role) error {
+	e, err := i.as(roles...)
+	if err != nil {
+		return err
+	}
+	return call(e)
+}
+
+// Put writes as the API what people said about sites, and as the worker the rest.
+func (i identities) Put(ctx context.Context, path string, values map[string]redact.Secret) error {
+	return i.do(func(e *secrets.Engine) error { return e.Put(ctx, path, values) }, writers(path))
+}
+
+// Get reads.
+func (i identities) Get(ctx context.Context, path string) (map[string]redact.Secret, error) {
+	return as1(i, func(e *secrets.Engine) (map[string]redact.Secret, error) { return e.Get(ctx, path) }, readers(path)...)
+}
+
+// Delete removes what Put wrote.
+func (i identities) Delete(ctx context.Context, path string) error {
+	return i.do(func(e *secrets.Engine) error { return e.Delete(ctx, path) }, writers(path))
+}
+
+func writers(path string) openbao.Role {
+	if strings.HasPrefix(path, site.SecretsPrefix) {
+		return openbao.RoleAPI
+	}
+	return openbao.RoleWorker
+}
+
+// readers of a site's secrets are those who call its MAAS: the listener for
+// nodes does on behalf of a machine.
+func readers(path string) []openbao.Role {
+	if strings.HasPrefix(path, site.SecretsPrefix) {
+		return []openbao.Role{openbao.RoleWorker, openbao.RoleAPI, openbao.RoleNodes}
+	}
+	return []openbao.Role{openbao.RoleWorker}
+}
+
+// Check asks as a role whether the engine lets it in.
+func (i identities) Check(ctx context.Context) error {
+	return i.do(func(e *secrets.Engine) error { return e.Check(ctx) }, openbao.RoleWorker)
+}
+
+// CreateSigningKey makes keys where they are managed.
+func (i identities) CreateSigningKey(ctx context.Context, name string) ([]byte, error) {
+	return as1(i, func(e *secrets.Engine) ([]byte, error) { return e.CreateSigningKey(ctx, name) }, openbao.RoleWorker, openbao.RoleAPI)
+}
+
+// Sign signs for nodes where nodes are answered, and certificates about their
+// cleaning where they are cleaned.
+func (i identities) Sign(ctx context.Context, name string, message []byte) ([]byte, error) {
+	roles := []openbao.Role{openbao.RoleWorker}
+	if strings.HasPrefix(name, signer.KeyPrefix) {
+		roles = []openbao.Role{openbao.RoleNodes, openbao.RoleAPI}
+	}
+	return as1(i, func(e *secrets.Engine) ([]byte, error) { return e.Sign(ctx, name, message) }, roles...)
+}
+
+// SignNodeCSR is for the listener for nodes alone.
+func (i identities) SignNodeCSR(ctx context.Context, csrPEM, uri string, ttl time.Duration) (secrets.Certificate, error) {
+	return as1(i, func(e *secrets.Engine) (secrets.Certificate, error) { return e.SignNodeCSR(ctx, csrPEM, uri, ttl) }, openbao.RoleNodes)
+}
+
+// IssueServerCertificate likewise.
+func (i identities) IssueServerCertificate(ctx context.Context, names []string, ttl time.Duration) (secrets.ServerCertificate, error) {
+	return as1(i, func(e *secrets.Engine) (secrets.ServerCertificate, error) {
+		return e.IssueServerCertificate(ctx, names, ttl)
+	}, openbao.RoleNodes)
+}
+
+// RevokeCertificate takes the identity of a node back, wherever that is decided.
+func (i identities) RevokeCertificate(ctx context.Context, serial string) error {
+	return i.do(func(e *secrets.Engine) error { return e.RevokeCertificate(ctx, serial) }, openbao.RoleAPI, openbao.RoleNodes, openbao.RoleWorker)
+}
+
+// NodeCA is public.
+func (i identities) NodeCA(ctx context.Context) (string, error) {
+	return as1(i, func(e *secrets.Engine) (string, error) { return e.NodeCA(ctx) }, openbao.RoleNodes, openbao.RoleAPI, openbao.RoleWorker)
+}
+
+// ServerCA is public, too: it stands in bootstrap commands.
+func (i identities) ServerCA(ctx context.Context) (string, error) {
+	return as1(i, func(e *secrets.Engine) (string, error) { return e.ServerCA(ctx) }, openbao.RoleNodes, openbao.RoleAPI, openbao.RoleWorker)
+}
