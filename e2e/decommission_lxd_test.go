@@ -100,6 +100,7 @@ func (p *plane) decommissionsMachine(t *testing.T, r rack.Rack, l *lab.Lab, host
 			t.Errorf("the node was %s and is %s", node, again)
 		}
 	})
+	t.Run("a tenant with root is not cleaned away by a soft reset", func(t *testing.T) { p.rootIsInstalledAway(t, cli, node, hostname, run) })
 	t.Run("a full decommission ends the node", func(t *testing.T) {
 		p.operate(t, node, map[string]any{"mode": "full_decommission", "erase": "quick"})
 		if m := l.Overview()[0]; m.Status != "Ready" || m.Power != "off" {
@@ -132,6 +133,60 @@ func (p *plane) decommissionsMachine(t *testing.T, r rack.Rack, l *lab.Lab, host
 	})
 }
 
+// rootIsInstalledAway lets a tenant with sudo plant what outlives its account. Nothing
+// that goes by the word of that installation takes the node back; a new one does,
+// and its certificate says what was known.
+func (p *plane) rootIsInstalledAway(t *testing.T, cli []string, node, hostname string, run func(string) string) {
+	succeed(t, cli, "node", "task", "run", hostname, "allocation.provision_user", "--reason", "test", "--wait",
+		"--param", "allocation_id=0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3d", "--param", "username=tenant-r", "--param", "uid=20200", "--param", "gid=20200",
+		"--param", `authorized_keys=["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ1t8Zq0 mallory@example"]`, "--param", "sudo=true")
+	for _, line := range []string{
+		`printf "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n" > /etc/systemd/system/planted.service && systemctl enable --now planted.service`,
+		`cp /bin/sh /usr/local/bin/planted && chmod 4755 /usr/local/bin/planted`,
+		`useradd --uid 1500 --create-home planted`,
+		`f=$(readlink -f /proc/$(systemctl show --property MainPID --value gpuaas-node-agent)/exe) && cp -p $f /root/agent && printf x >> /root/agent && mv /root/agent $f`,
+	} {
+		run("runuser -u tenant-r -- sudo -n sh -c '" + line + "'")
+	}
+	for _, mode := range []string{"soft_reset", "retire", "storage_cleanup"} {
+		var plan struct {
+			Blocks []struct{ Code, Message, Remedy string }
+		}
+		p.do(t, http.MethodPost, "/api/v1/admin/nodes/"+node+"/decommission/plan", map[string]any{"mode": mode}, http.StatusOK, &plan)
+		if len(plan.Blocks) != 1 || plan.Blocks[0].Code != "node_root_tainted" || !strings.Contains(plan.Blocks[0].Remedy, "gpuaas node reimage "+hostname) {
+			t.Errorf("%s: %+v", mode, plan.Blocks)
+		}
+	}
+	if _, stderr, code := command(t, cli, "node", "reset", hostname, "--reason", "test"); code == 0 || !strings.Contains(stderr, "somebody had root") {
+		t.Errorf("a soft reset ends with %d: %s", code, stderr)
+	}
+	done := p.operate(t, node, map[string]any{"mode": "reimage", "erase": "quick"})
+	if got := run("test -e /etc/systemd/system/planted.service -o -e /usr/local/bin/planted && echo there || echo gone; id planted 2>/dev/null"); got != "gone" {
+		t.Errorf("what was planted is %s", got)
+	}
+	shown := succeed(t, cli, "certificate", "list", "--node", node, "-o", "json")
+	var list []struct {
+		ID           string `json:"certificate_id"`
+		Decommission string `json:"decommission_id"`
+	}
+	if err := json.Unmarshal([]byte(shown), &list); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range list {
+		if c.Decommission != done.ID {
+			continue
+		}
+		text := succeed(t, cli, "certificate", "show", c.ID)
+		for _, says := range []string{"root (sudo)", "decommission " + done.ID, "NOT INDEPENDENT", "firmware, BMC"} {
+			if !strings.Contains(text, says) {
+				t.Errorf("the certificate does not say %q:\n%s", says, text)
+			}
+		}
+		return
+	}
+	t.Errorf("the reimage has no certificate: %s", shown)
+}
+
 // leaveTraces makes a tenant and lets it leave things behind.
 func leaveTraces(t *testing.T, cli []string, hostname string, run func(string) string) {
 	t.Helper()
@@ -162,7 +217,7 @@ func checkDocuments(t *testing.T, cli []string, node string) {
 	if err := json.Unmarshal([]byte(succeed(t, cli, "certificate", "list", "--node", node, "-o", "json")), &list); err != nil {
 		t.Fatal(err)
 	}
-	if len(list) != 3 {
+	if len(list) != 4 {
 		t.Fatalf("%d documents were issued", len(list))
 	}
 	verify := []string{"certificate", "verify", "--keys", keys}

@@ -72,6 +72,35 @@ type Document struct {
 	NotCovered []Gap       `json:"not_covered" nullable:"false" doc:"What this document says nothing about."`
 	Downgrades []Downgrade `json:"downgrades" nullable:"false" doc:"Where less was done than was asked for."`
 	Overrides  []Override  `json:"overrides" nullable:"false" doc:"What operators decided to go on without."`
+
+	// Absent in documents of earlier releases.
+	Access       *Access       `json:"access,omitempty" doc:"The most that somebody had on the node before; absent: it was not recorded yet."`
+	Installation *Installation `json:"installation,omitempty" doc:"The installation that the node ran on when this was issued; absent: it was not recorded yet."`
+}
+
+// Had is what somebody can have had on a node.
+type Had string
+
+// What somebody can have had.
+const (
+	NoAccess   Had = "none" // nobody is known to have had access
+	UserAccess Had = "user"
+	RootAccess Had = "root"
+)
+
+// Access is the most that somebody had on the node.
+type Access struct {
+	Had   Had        `json:"had" enum:"none,user,root" doc:"root: only an installation made after it speaks for the node independently."`
+	Cause string     `json:"cause,omitempty" doc:"How they had root." example:"sudo"`
+	At    *time.Time `json:"at,omitempty" doc:"When they last had it, or were last let in."`
+}
+
+// Installation is what the node ran on.
+type Installation struct {
+	MadeAt      *time.Time `json:"made_at,omitempty" doc:"When it began to be made: nothing of it is older. Absent: no operation of the issuer made it, or that was not recorded."`
+	MadeBy      string     `json:"made_by,omitempty" doc:"The operation that made it."`
+	Generation  int64      `json:"generation" doc:"Of the identity of the node; it grows when the node is installed anew or enrolled again."`
+	Independent bool       `json:"independent" doc:"Whether nobody is known to have had root on it."`
 }
 
 // Previous is the document before this one of the same node.
@@ -147,6 +176,8 @@ type Subject struct {
 	StartedAt    time.Time    `json:"started_at"`
 	EndedAt      time.Time    `json:"ended_at"`
 	Evidence     []Evidence   `json:"evidence" nullable:"false"`
+
+	NotIndependent string `json:"not_independent,omitempty" doc:"Why what is said here is not independent: somebody had root on the installation that says it. It claims nothing then. Absent: it is independent."`
 }
 
 // Verification is the look at a subject after it was sanitized.
@@ -168,6 +199,8 @@ type Validation struct {
 	Looked     []Look     `json:"looked" nullable:"false" doc:"What was looked at."`
 	Findings   []Finding  `json:"findings" nullable:"false"`
 	Evidence   []Evidence `json:"evidence" nullable:"false"`
+
+	NotIndependent string `json:"not_independent,omitempty" doc:"Why the look is not independent; absent: it is."`
 }
 
 // Look is one thing that was looked at.

@@ -19,6 +19,7 @@ var templates embed.FS
 
 var shown = map[string]any{
 	"title": title, "when": when, "level": level, "coverage": coverage, "verification": verification, "observer": observer, "words": words,
+	"had": had, "testifies": testifies,
 }
 
 var (
@@ -128,6 +129,38 @@ func observer(o Observer) string {
 		return "the agent on the node"
 	}
 	return "the control plane"
+}
+
+func had(a Access) string {
+	switch a.Had {
+	case NoAccess:
+		return "nobody is known to have had access"
+	case UserAccess:
+		return "an ordinary user, last let in at " + moment(a.At)
+	case RootAccess:
+	}
+	return fmt.Sprintf("root (%s), last at %s", words(a.Cause), moment(a.At))
+}
+
+func testifies(i Installation) string {
+	text := "an installation that the issuer did not make"
+	if i.MadeAt != nil {
+		text = "the installation that began to be made at " + moment(i.MadeAt)
+		if i.MadeBy != "" {
+			text += " by " + i.MadeBy
+		}
+	}
+	if !i.Independent {
+		text += "; somebody had root on it: it does not speak for itself"
+	}
+	return text
+}
+
+func moment(t *time.Time) string {
+	if t == nil {
+		return when(time.Time{})
+	}
+	return when(*t)
 }
 
 // coverage never rounds up: what is not all is less than 100 %.

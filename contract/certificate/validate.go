@@ -13,6 +13,9 @@ const (
 	// ValidateStage is the stage that looks for what tenants left. Without it a
 	// node that stays in the inventory gets a document only by an override.
 	ValidateStage = "validate_clean_node"
+	// RootTaint stands for a stage in the decision to take over an installation
+	// that somebody had root on.
+	RootTaint = "root_taint"
 
 	modeSoftReset        = "soft_reset"
 	modeReimage          = "reimage"
@@ -117,6 +120,7 @@ func (d *Document) Validate() error {
 		d.checkSubject(c.in("subjects").nth(i), &d.Subjects[i])
 	}
 	d.checkValidation(c)
+	d.checkTestimony(c)
 	d.checkConcessions(c)
 	if len(bad) == 0 {
 		return nil
@@ -164,6 +168,7 @@ func (d *Document) checkSubject(c check, s *Subject) {
 	c.in("verification/result").word(string(s.Verification.Result), string(Passed), string(NotPassed), string(NotVerifiable))
 	c.in("outcome").must((s.Outcome == Sanitized) == (s.Level != None), "is sanitized exactly when a level is claimed")
 	checkEvidence(c.in("evidence"), s.Evidence)
+	c.in("level").must(s.NotIndependent == "" || s.Level == None, "nothing that is not independent claims a level")
 	if s.Level != None {
 		d.checkClaim(c, s)
 	}
@@ -212,6 +217,26 @@ func (d *Document) checkValidation(c check) {
 		c.in("looked").nth(i).text(map[string]string{"kind": l.Kind, "result": l.Result})
 	}
 	checkEvidence(c.in("evidence"), v.Evidence)
+}
+
+// checkTestimony is about who speaks for the node: a look by an installation that
+// somebody had root on is enough only for an operator who says so.
+func (d *Document) checkTestimony(c check) {
+	if a := d.Access; a != nil {
+		at := c.in("access")
+		at.in("had").word(string(a.Had), string(NoAccess), string(UserAccess), string(RootAccess))
+		at.in("cause").must((a.Had == RootAccess) == (a.Cause != ""), "says how root was had, and nothing else")
+		at.in("at").must(a.Had == NoAccess || a.At != nil, "must say when")
+	}
+	accepted := slices.ContainsFunc(d.Overrides, func(o Override) bool { return o.Stage == RootTaint })
+	named := slices.ContainsFunc(d.NotCovered, func(g Gap) bool { return strings.Contains(g.What, "somebody with root") })
+	if d.Validation != nil {
+		c.in("validation").in("not_independent").must(d.Validation.NotIndependent == "" || accepted || named, "needs an override of "+RootTaint+", or what root left named in not_covered")
+	}
+	if d.Installation != nil {
+		leaves := d.Operation.Mode == modeFullDecommission
+		c.in("installation").in("independent").must(d.Installation.Independent || leaves || accepted || named, "must be true, or what root left must be named in not_covered")
+	}
 }
 
 // checkConcessions is about everything that was not done, or only said.

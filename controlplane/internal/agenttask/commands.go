@@ -79,7 +79,7 @@ func (c Commands) Enqueue(ctx context.Context, tx pgx.Tx, r Request) (Task, erro
 		return Task{}, err
 	}
 	if t.letsIn() {
-		if err := node.LetIn(ctx, tx, t.Node, t.entry()); err != nil {
+		if err := node.LetIn(ctx, tx, t.Node, t.givesRoot(), t.entry()); err != nil {
 			return Task{}, err
 		}
 	}
@@ -97,6 +97,16 @@ func (c Commands) Enqueue(ctx context.Context, tx pgx.Tx, r Request) (Task, erro
 // whose end nobody hears of may have let somebody in all the same.
 func (t Task) letsIn() bool {
 	return t.Type == agentwire.TypeProvisionUser || t.Type == agentwire.TypeTerminalOpen
+}
+
+// givesRoot is how a task that lets somebody in gives them root; empty: it does
+// not. Terminals are never opened as root.
+func (t Task) givesRoot() node.RootCause {
+	var p agentwire.ProvisionUserParams
+	if t.Type == agentwire.TypeProvisionUser && (json.Unmarshal(t.Params, &p) != nil || p.Sudo) {
+		return node.RootBySudo
+	}
+	return ""
 }
 
 func (t Task) entry() string { return fmt.Sprintf("task %s (%s) lets a tenant in", t.ID, t.Type) }

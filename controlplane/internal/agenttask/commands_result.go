@@ -150,7 +150,7 @@ func finish(ctx context.Context, tx pgx.Tx, t Task, now time.Time, e ending) (Ta
 	}
 	if t.letsIn() && t.Attempt > 0 && e.err.Code != CodeSuperseded {
 		// Again, because the node may have been proven clean while it was queued.
-		if err := node.Taint(ctx, tx, t.Node, t.entry()); err != nil {
+		if err := t.taints(ctx, tx); err != nil {
 			return t, err
 		}
 	}
@@ -169,6 +169,14 @@ func finish(ctx context.Context, tx pgx.Tx, t Task, now time.Time, e ending) (Ta
 		return t, nil
 	}
 	return t, postgres.Notify(ctx, tx, channel, t.Node.String()) // whatever waited for it to end may go on
+}
+
+// taints notes whom a task let in, and with what.
+func (t Task) taints(ctx context.Context, tx pgx.Tx) error {
+	if by := t.givesRoot(); by != "" {
+		return node.TaintRoot(ctx, tx, t.Node, by, t.entry())
+	}
+	return node.Taint(ctx, tx, t.Node, t.entry())
 }
 
 const (

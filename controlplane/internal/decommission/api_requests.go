@@ -23,6 +23,7 @@ type NewBody struct {
 	StorageCleanup Cleanup `json:"storage_cleanup,omitempty" enum:"none,local,weka,all" doc:"What the agent removes of what tenants left on disks; only with soft_reset and reimage, local when left out. local DESTROYS what is on the data disks."`
 	Reason         string  `json:"reason" minLength:"1" maxLength:"500" doc:"Why; it goes into the audit log, the history of the node and the certificate." example:"tenant left"`
 	PlanHash       string  `json:"plan_hash,omitempty" maxLength:"64" doc:"Of the plan to carry out: refused with plan_stale when anything that it depends on has changed since."`
+	ResidualRisk   string  `json:"residual_risk,omitempty" maxLength:"2000" doc:"Only with soft_reset, for a node that somebody had root on and no MAAS can install anew: the risk that is accepted with it. It stands in the receipt." example:"reinstalled by hand from our image; firmware was not checked"`
 }
 
 // CleanupBody asks for the storage of a node to be cleaned.
@@ -37,6 +38,7 @@ type PlanBody struct {
 	Mode           Mode    `json:"mode" enum:"soft_reset,reimage,full_decommission,storage_cleanup,drain,retire,reactivate,remove" doc:"What would be done."`
 	Erase          Erase   `json:"erase,omitempty" enum:"none,quick,secure" doc:"As in the request."`
 	StorageCleanup Cleanup `json:"storage_cleanup,omitempty" enum:"none,local,weka,all" doc:"As in the request; of a storage_cleanup its scope."`
+	ResidualRisk   string  `json:"residual_risk,omitempty" maxLength:"2000" doc:"As in the request."`
 }
 
 // ReasonBody is why somebody wants a step of the life of a node.
@@ -83,7 +85,7 @@ func (s *Service) registerRequests(api *httpapi.API) {
 		Body PlanBody
 	},
 	) (*httpapi.Plain[Plan], error) {
-		plan, err := s.Plan(ctx, in.NodeID, Request{Mode: in.Body.Mode, Erase: in.Body.Erase, StorageCleanup: in.Body.StorageCleanup})
+		plan, err := s.Plan(ctx, in.NodeID, Request{Mode: in.Body.Mode, Erase: in.Body.Erase, StorageCleanup: in.Body.StorageCleanup, ResidualRisk: in.Body.ResidualRisk})
 		return &httpapi.Plain[Plan]{Body: plan}, err
 	})
 	httpapi.Register(api, httpapi.Operation{

@@ -2,6 +2,7 @@ package decommission
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"gpuaas/controlplane/internal/decommission/internal/decommissiondb"
 	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/id"
+	"gpuaas/controlplane/internal/node"
 	"gpuaas/controlplane/internal/outbox"
 	"gpuaas/controlplane/internal/postgres"
 	"gpuaas/controlplane/internal/telemetry"
@@ -65,7 +67,11 @@ func (s *Service) Request(ctx context.Context, of id.Node, r Request) (d Decommi
 
 // same says whether an operation is what a request asks for.
 func (d Decommission) same(r Request) bool {
-	return d.Mode == r.Mode && d.Erase == r.Erase && d.StorageCleanup == r.StorageCleanup
+	accepted := ""
+	if a := d.accepts(); a != nil {
+		accepted = a.ResidualRisk
+	}
+	return d.Mode == r.Mode && d.Erase == r.Erase && d.StorageCleanup == r.StorageCleanup && (r.ResidualRisk == "" || r.ResidualRisk == accepted)
 }
 
 // refuse is why a request cannot begin; nil: it can.
@@ -108,6 +114,9 @@ func (s *Service) insert(ctx context.Context, tx pgx.Tx, now situation, r Reques
 		return Decommission{}, fmt.Errorf("insert decommission: %w", err)
 	}
 	d, err := fromRow(row)
+	if err == nil && r.ResidualRisk != "" && now.node.Compromised() {
+		d, err = s.accept(ctx, tx, d, now.node, r)
+	}
 	if err != nil {
 		return d, err
 	}
@@ -115,7 +124,24 @@ func (s *Service) insert(ctx context.Context, tx pgx.Tx, now situation, r Reques
 		Action: "decommission.request", TargetKind: "decommission", TargetID: of.String(), Result: audit.Success, Reason: r.Reason,
 		Metadata: map[string]any{
 			"mode": r.Mode, "erase": r.Erase, "storage_cleanup": r.StorageCleanup, "node_id": now.node.ID, "hostname": now.node.Hostname,
-			"node_status": now.node.Status, "maas_system_id": p.MaasSystemID, "plan_hash": p.PlanHash, "workflow_id": p.WorkflowID,
+			"node_status": now.node.Status, "maas_system_id": p.MaasSystemID, "plan_hash": p.PlanHash, "workflow_id": p.WorkflowID, "residual_risk": r.ResidualRisk,
 		},
 	})
+}
+
+// accept keeps with the operation that somebody accepts the risk of what root may
+// have left, as far as is known now.
+func (s *Service) accept(ctx context.Context, tx pgx.Tx, d Decommission, n node.Node, r Request) (Decommission, error) {
+	decided := Override{
+		Stage: RootTaint, Reason: r.Reason, ResidualRisk: r.ResidualRisk, Actor: named(auth.From(ctx).Name, auth.From(ctx).ID), At: s.now().UTC(), Epoch: d.Epoch, RootAt: n.Root.At,
+	}
+	raw, err := json.Marshal([]Override{decided})
+	if err != nil {
+		return d, fmt.Errorf("encode override: %w", err)
+	}
+	if err := decommissiondb.New(tx).AddOverride(ctx, decommissiondb.AddOverrideParams{ID: d.ID, Override: raw}); err != nil {
+		return d, fmt.Errorf("keep override: %w", err)
+	}
+	d.Overrides = append(d.Overrides, decided)
+	return d, nil
 }

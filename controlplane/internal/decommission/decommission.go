@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"gpuaas/contract/certificate"
 	"gpuaas/controlplane/internal/durable"
 	"gpuaas/controlplane/internal/id"
 	"gpuaas/controlplane/internal/job"
@@ -59,6 +60,7 @@ type Request struct {
 	StorageCleanup Cleanup // empty: local where tenants' data are cleaned, none elsewhere
 	Reason         string
 	PlanHash       string // empty: whatever the plan is
+	ResidualRisk   string // of an installation that somebody had root on and nothing can make anew; empty: nobody accepts it
 }
 
 // Decommission is one operation on a node.
@@ -87,6 +89,25 @@ type Override struct {
 	Actor        string    `json:"actor"`
 	At           time.Time `json:"at"`
 	Epoch        int64     `json:"epoch" doc:"Of the operation from this decision on; it grows with every action of an operator."`
+	// RootAt is when somebody last had root, as far as was known when the risk of
+	// that was accepted.
+	RootAt *time.Time `json:"root_at,omitempty" doc:"Of root_taint: when somebody last had root, as far as was known."`
+}
+
+// RootTaint stands for a stage in the decision to take a node over although
+// somebody had root on its installation. It is made with the request, and holds
+// as long as the operation.
+const RootTaint = certificate.RootTaint
+
+// accepts is the decision about what somebody with root may have left; nil:
+// nobody made it.
+func (d Decommission) accepts() *Override {
+	for i := range d.Overrides {
+		if d.Overrides[i].Stage == RootTaint && d.Overrides[i].RootAt != nil {
+			return &d.Overrides[i]
+		}
+	}
+	return nil
 }
 
 // FollowUp is what is left to be done by somebody.

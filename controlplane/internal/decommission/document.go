@@ -32,17 +32,22 @@ func document(d Decommission, n node.Node, evidence []Evidence, now time.Time) (
 	}
 	for _, o := range d.Overrides {
 		b.doc.Overrides = append(b.doc.Overrides, certificate.Override{Stage: o.Stage, By: o.Actor, Why: o.Reason, ResidualRisk: o.ResidualRisk, At: o.At.UTC()})
-		b.doc.Operation.Actors = append(b.doc.Operation.Actors, certificate.Actor{Name: o.Actor, Did: "went on without " + o.Stage, At: o.At.UTC()})
+		did := "went on without " + o.Stage
+		if o.Stage == RootTaint {
+			did = "accepted the risk of what somebody with root may have left"
+		}
+		b.doc.Operation.Actors = append(b.doc.Operation.Actors, certificate.Actor{Name: o.Actor, Did: did, At: o.At.UTC()})
 	}
+	b.testimony()
 	var err error
-	if b.overtaken, err = judge(evidence, n); err != nil {
+	if b.judged, err = judge(d, n, evidence); err != nil {
 		return b.doc, err
 	}
 	for _, e := range latest(evidence) {
-		if b.overtaken[e.Kind] != "" {
+		if b.overtaken[e.Seq] != "" {
 			continue
 		}
-		if err := b.take(e); err != nil {
+		if err := b.hear(e); err != nil {
 			return b.doc, err
 		}
 	}
@@ -100,12 +105,12 @@ func at(t *time.Time, otherwise time.Time) time.Time {
 
 // builder makes a document of evidence.
 type builder struct {
-	d         Decommission
-	node      node.Node
-	doc       certificate.Document
-	seen      map[string]bool // kinds of evidence that there were
-	overtaken overtaken
-	disks     []disk // that evidence speaks of
+	d    Decommission
+	node node.Node
+	doc  certificate.Document
+	seen map[string]bool // kinds of evidence that there were
+	judged
+	disks []disk // that evidence speaks of
 }
 
 func reference(e Evidence) ([]certificate.Evidence, error) {
@@ -308,13 +313,13 @@ func (b *builder) gap(what, why string) {
 // gaps names what was not done, and what an operation of this mode never covers.
 func (b *builder) gaps() {
 	if !b.seen[EvidenceDrain] {
-		b.gap("accounts and sessions of tenants", or(b.overtaken[EvidenceDrain], "this operation did not remove them through the agent"))
+		b.gap("accounts and sessions of tenants", b.lacking(EvidenceDrain, "this operation did not remove them through the agent"))
 	}
 	if !b.seen[EvidenceStorage] {
-		b.gap("folders and data disks", or(b.overtaken[EvidenceStorage], "they were not cleaned through the agent"))
+		b.gap("folders and data disks", b.lacking(EvidenceStorage, "they were not cleaned through the agent"))
 	}
 	if !b.seen[EvidenceGPU] {
-		b.gap(fmt.Sprintf("memory of GPUs (%d by the inventory)", b.node.GPUsTotal), or(b.overtaken[EvidenceGPU], "it was not scrubbed"))
+		b.gap(fmt.Sprintf("memory of GPUs (%d by the inventory)", b.node.GPUsTotal), b.lacking(EvidenceGPU, "it was not scrubbed"))
 	}
 	if b.d.Mode == FullDecommission && !b.seen[EvidenceSecrets] {
 		b.gap("secrets of the node", "they were not all removed")
@@ -322,9 +327,8 @@ func (b *builder) gaps() {
 	if b.d.Mode == FullDecommission && b.d.managed() && !b.seen[EvidencePower] {
 		b.gap("power of "+b.d.SystemID, "it was not seen to be off")
 	}
-	b.gap("firmware, BMC and memory of devices other than those named", "nothing here looks at them")
+	b.rootGaps()
 	if b.d.Mode == SoftReset || b.d.Mode == Retire {
 		b.gap("the system disk", "the installation stays; only what is named was removed from it")
-		b.gap("changes that somebody with root made to the installation", "a tenant may have been given root; only a reimage is rid of what that leaves")
 	}
 }

@@ -3,6 +3,7 @@ package decommission
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"gpuaas/contract/agentwire"
@@ -46,34 +47,90 @@ func (e Evidence) together(o Evidence) bool {
 	return e.Stage == o.Stage && e.Epoch == o.Epoch && e.Attempt == o.Attempt
 }
 
-// overtaken holds, by the kind of evidence, why what an agent did to the node
-// does not count any more.
-type overtaken map[string]string
+// judged says of evidence, by its number, why it does not count as it is.
+type judged struct {
+	overtaken map[int64]string  // by what happened on the node since
+	dependent map[int64]string  // it is from an installation that somebody had root on
+	said      map[string]string // why all of a kind is dependent, or was
+	newest    map[string]int64  // of each kind, of what can count
+}
+
+// why is why what an agent last did of a kind does not count any more; empty: it
+// does, or was not done.
+func (j judged) why(kind string) string { return j.overtaken[j.newest[kind]] }
+
+// lacking is why there is nothing of a kind that counts.
+func (j judged) lacking(kind, otherwise string) string {
+	if why := j.why(kind); why != "" {
+		return why
+	}
+	return or(j.said[kind], otherwise)
+}
 
 // judge finds out which of the latest evidence was overtaken by what happened
-// on the node since: somebody got access, or a validation found it unclean.
-func judge(evidence []Evidence, n node.Node) (overtaken, error) {
+// on the node since: somebody got access, or a validation found it unclean. And
+// it finds out what is from an installation that somebody had root on.
+func judge(d Decommission, n node.Node, evidence []Evidence) (judged, error) {
 	failed, err := lastFailed(evidence)
 	if err != nil {
-		return nil, err
+		return judged{}, err
 	}
-	out := overtaken{}
+	out := judged{overtaken: map[int64]string{}, dependent: map[int64]string{}, said: map[string]string{}, newest: map[string]int64{}}
 	for _, e := range latest(evidence) {
 		if !ofCleaning[e.Kind] {
 			continue
 		}
 		var s seen
 		if err := json.Unmarshal(e.Value, &s); err != nil {
-			return nil, unreadable(e, err)
+			return judged{}, unreadable(e, err)
 		}
+		if why := d.dependent(n, s.AskedAt); why != "" {
+			out.dependent[e.Seq], out.said[e.Kind] = why, why
+			if !n.Root.Accepted() { // or it is all that there can be
+				continue
+			}
+		}
+		out.newest[e.Kind] = e.Seq
 		switch {
 		case n.TaintedAt != nil && !s.AskedAt.After(*n.TaintedAt):
-			out[e.Kind] = fmt.Sprintf("what was done was asked for at %s, and somebody got access, or the node was found unclean, at %s", stamp(s.AskedAt), stamp(*n.TaintedAt))
+			out.overtaken[e.Seq] = fmt.Sprintf("what was done was asked for at %s, and somebody got access, or the node was found unclean, at %s", stamp(s.AskedAt), stamp(*n.TaintedAt))
 		case e.Seq < failed:
-			out[e.Kind] = fmt.Sprintf("what was done was asked for at %s, and a validation after that found the node unclean", stamp(s.AskedAt))
+			out.overtaken[e.Seq] = fmt.Sprintf("what was done was asked for at %s, and a validation after that found the node unclean", stamp(s.AskedAt))
 		}
 	}
 	return out, nil
+}
+
+// hadRoot says whether somebody had root on the node when the operation found it,
+// which it may have proven away since, or which somebody accepted.
+func (d Decommission) hadRoot(n node.Node) bool {
+	return n.Root.Stands() || n.Root.Accepted() || n.Root.At != nil && n.Root.EndedAt.After(d.RequestedAt)
+}
+
+// dependent is why what was seen on a node does not speak for it independently;
+// empty: it does. asked is when it was asked for.
+func (d Decommission) dependent(n node.Node, asked time.Time) string {
+	made := n.Installation.MadeAt
+	if !d.hadRoot(n) || !n.Compromised() && !n.Root.Accepted() && made != nil && asked.After(*made) {
+		return ""
+	}
+	return fmt.Sprintf("not independent: it was seen by the installation that somebody had root on at %s (%s)", stamp(*n.Root.At), n.Root.Cause)
+}
+
+// notAgain is why a machine is not cleaned since it was installed anew, although
+// somebody had root on it before; empty: it is, or an operator decided to go on
+// without.
+func (j judged) notAgain(d Decommission, n node.Node, evidence []Evidence) string {
+	if d.Mode != Reimage || !d.hadRoot(n) {
+		return ""
+	}
+	for stage, kind := range map[string]string{StageStorageAgain: EvidenceStorage, StageScrubAgain: EvidenceGPU} {
+		waived := slices.ContainsFunc(evidence, func(e Evidence) bool { return e.Stage == stage && e.Kind == EvidenceOverride })
+		if j.newest[kind] == 0 && !waived {
+			return fmt.Sprintf("%s was not carried out after it was installed anew", stage)
+		}
+	}
+	return ""
 }
 
 // ofCleaning are the kinds of evidence that say how the node is, and so hold

@@ -7,6 +7,7 @@ import (
 
 	"gpuaas/controlplane/internal/durable"
 	"gpuaas/controlplane/internal/job"
+	"gpuaas/controlplane/internal/node"
 )
 
 // family is what operators are advised and told about decommissions.
@@ -52,6 +53,7 @@ var firstOf = map[string]durable.JobEvent{
 	"machine_in_use":         durable.JobResume,
 	"evidence_missing":       durable.JobRerun,
 	"node_tainted":           durable.JobRerun,
+	node.CodeRoot:            durable.JobCancel,
 }
 
 // prefers looks again for a machine that is gone from MAAS, unless the job can
@@ -84,6 +86,7 @@ var causes = map[string]string{
 	"drain_incomplete":   "Processes of the accounts cannot be ended, or their homes cannot be removed.",
 	"uninstall_failed":   "Files of the agent are held or protected on the machine.",
 	"node_tainted":       "A tenant got access to the node after it was validated.",
+	node.CodeRoot:        "Somebody had root on the installation that would have to speak for itself.",
 	"evidence_missing":   "A stage was passed over without evidence.",
 	"allocations_remain": "An allocation could not be ended.",
 }
@@ -139,6 +142,9 @@ func (d Decommission) waived() string {
 	texts := make([]string, len(d.Overrides))
 	for i, o := range d.Overrides {
 		title := o.Stage
+		if o.Stage == RootTaint {
+			title = "What somebody with root left"
+		}
 		if s, known := tables[d.Mode].Of(o.Stage); known {
 			title = s.Title
 		}

@@ -134,13 +134,13 @@ func (h hooks) Perform(ctx context.Context, d Decommission, stage string, w *bri
 			return skipped(fmt.Sprintf("MAAS shows the machine as %s and off, and its agent is silent: somebody else released it, and there is nobody to ask", w.Observed.Status)), err
 		}
 	}
-	if d.Mode == Reactivate {
+	if d.Mode == Reactivate || slices.Contains(onceMore, stage) {
 		n, err := h.nodes.Node(ctx, d.Node)
 		if err != nil {
 			return bringup.Result{}, err
 		}
 		if d.Mode.spares(stage, n) {
-			return skipped("the node is proven clean: there is nothing to clean"), nil
+			return skipped(spared[d.Mode]), nil
 		}
 	}
 	switch stage {
@@ -150,10 +150,10 @@ func (h hooks) Perform(ctx context.Context, d Decommission, stage string, w *bri
 		return h.forceRelease(ctx, d, w)
 	case StageDrain:
 		return h.drain(ctx, d, w)
-	case StageStorage:
-		return h.cleanup(ctx, d, w)
-	case StageScrub:
-		return h.scrub(ctx, d, w)
+	case StageStorage, StageStorageAgain:
+		return h.cleanup(ctx, d, w, stage)
+	case StageScrub, StageScrubAgain:
+		return h.scrub(ctx, d, w, stage)
 	case StageValidate:
 		return h.validate(ctx, d, w)
 	case StageRetire:
@@ -174,6 +174,12 @@ func (h hooks) Perform(ctx context.Context, d Decommission, stage string, w *bri
 		return h.adopt(ctx, d, w)
 	}
 	return h.onMachine(ctx, d, stage, w)
+}
+
+// spared is why a stage is left out: see spares.
+var spared = map[Mode]string{
+	Reactivate: "the node is proven clean: there is nothing to clean",
+	Reimage:    "nobody had root on the installation before: what was cleaned through it stays clean",
 }
 
 // beforeRelease are the stages that an installation is needed for which is gone
@@ -335,13 +341,24 @@ func (h hooks) validated(ctx context.Context, tx pgx.Tx, s job.Settled[Decommiss
 		if err != nil || !d.Mode.proves(n) {
 			return disagreeing(err)
 		}
+		if a := d.accepts(); a != nil {
+			if _, err := node.AcceptRoot(ctx, tx, d.Node, *a.RootAt, a.ResidualRisk, d.cause()); err != nil {
+				return disagreeing(err)
+			}
+		}
 		_, err = node.NoteClean(ctx, tx, d.Node, at, d.cause())
 		return disagreeing(err)
 	}
 	if s.Failure.Code != codeResidue {
 		return nil
 	}
-	if err := node.Taint(ctx, tx, d.Node, s.Failure.Message); err != nil {
+	taint := node.Taint
+	if rootLeft(s.Result) {
+		taint = func(ctx context.Context, tx pgx.Tx, of id.Node, cause string) error {
+			return node.TaintRoot(ctx, tx, of, node.RootFound, cause)
+		}
+	}
+	if err := taint(ctx, tx, d.Node, s.Failure.Message); err != nil {
 		return err
 	}
 	n, err := node.Get(ctx, tx, d.Node)
@@ -384,6 +401,11 @@ func (h hooks) reenrolled(ctx context.Context, tx pgx.Tx, s job.Settled[Decommis
 		return err
 	}
 	if n.Status == node.Enrolling {
+		if s.Work.Facts.Deploys > 0 { // and not taken over as somebody else installed it
+			if err := node.Installed(ctx, tx, d.Node, d.holder()); err != nil {
+				return disagreeing(err)
+			}
+		}
 		if _, err := node.Move(ctx, tx, d.Node, node.Enrolled, d.cause()); err != nil {
 			return disagreeing(err)
 		}

@@ -40,13 +40,15 @@ var journeys = []journey{
 	{
 		mode: decommission.Reimage, from: node.Active, managed: true, history: "draining, enrolling, active",
 		watched:  "active schedulable, draining held, enrolling held, active held, active schedulable",
-		evidence: "drain, storage_cleanup, gpu_scrub, release, validate_clean", kind: certificate.Certificate,
+		skipped:  []string{decommission.StageStorageAgain, decommission.StageScrubAgain},
+		evidence: "drain, storage_cleanup, gpu_scrub, release, not_applicable, not_applicable, validate_clean", kind: certificate.Certificate,
 		tasks: "node.drain, node.storage_cleanup, node.gpu_scrub, node.validate_clean, node.drain",
 	},
 	{
 		mode: decommission.Reimage, from: node.Retired, managed: true, history: "active, draining, enrolling, active",
 		watched:  "retired, draining held, enrolling held, active held, active schedulable",
-		evidence: "drain, storage_cleanup, gpu_scrub, release, validate_clean", kind: certificate.Certificate,
+		skipped:  []string{decommission.StageStorageAgain, decommission.StageScrubAgain},
+		evidence: "drain, storage_cleanup, gpu_scrub, release, not_applicable, not_applicable, validate_clean", kind: certificate.Certificate,
 		tasks: "node.drain, node.storage_cleanup, node.gpu_scrub, node.validate_clean, node.drain",
 	},
 	{

@@ -40,10 +40,21 @@ func (m Mode) cleans() bool {
 // is not proven clean: it was put aside as it was.
 var whereTainted = []string{StageDrain, StageStorage, StageScrub}
 
+// onceMore are the stages that a reimage goes through only where somebody had
+// root: what was cleaned through the installation that they had counts for
+// nothing.
+var onceMore = []string{StageStorageAgain, StageScrubAgain}
+
 // spares says whether a mode leaves a stage out, because the node needs no
-// cleaning.
+// cleaning, or no other than it had.
 func (m Mode) spares(stage string, n node.Node) bool {
-	return m == Reactivate && !n.Tainted() && slices.Contains(whereTainted, stage)
+	return m == Reactivate && !n.Tainted() && slices.Contains(whereTainted, stage) || m == Reimage && !n.Root.Stands() && slices.Contains(onceMore, stage)
+}
+
+// believes says whether a mode goes by what the installation says that the node
+// had when it was asked for.
+func (m Mode) believes() bool {
+	return m == SoftReset || m == StorageCleanup || m == Retire || m == Reactivate
 }
 
 // proves says whether the validation of a mode shows that a tainted node is
@@ -61,8 +72,11 @@ var (
 	cleanups = []Cleanup{CleanupNone, CleanupLocal, CleanupWeka, CleanupAll}
 )
 
-// maxReason is how long the reason of a request may be.
-const maxReason = 500
+// maxReason is how long the reason of a request may be, maxRisk the residual risk.
+const (
+	maxReason = 500
+	maxRisk   = 2000
+)
 
 // checked gives a request its defaults, or says what makes no sense about it.
 func (r Request) checked() (Request, error) {
@@ -86,6 +100,9 @@ func (r Request) checked() (Request, error) {
 			"%s cleans no storage through the agent; what it releases is erased by MAAS: use erase, or leave it out", r.Mode)
 		reject(r.Mode != StorageCleanup || r.StorageCleanup != CleanupNone, "storage_cleanup", "a storage cleanup that cleans nothing is none: choose local, weka or all")
 	}
+	r.ResidualRisk = strings.TrimSpace(r.ResidualRisk)
+	reject(r.ResidualRisk == "" || r.Mode == SoftReset && len(r.ResidualRisk) <= maxRisk, "residual_risk",
+		"is accepted with a soft_reset only, in at most %d bytes; leave it out", maxRisk)
 	if len(bad) > 0 {
 		return r, fault.New(fault.Invalid, "validation_error", "the request has fields that cannot be accepted").WithFields(bad...)
 	}

@@ -157,7 +157,10 @@ func (s situation) blocks(r Request) []error {
 	}
 	if r.Mode == Reimage && !s.managed() {
 		add(fault.New(fault.Conflict, "node_not_in_maas", "node %s was onboarded by hand: no MAAS can install it anew", n.Hostname).
-			WithRemedy("install it by hand; soft reset cleans it as it is"))
+			WithRemedy("soft reset cleans it as it is, unless somebody had root on it: %s", or(remedyOf(n.Incredible()), "nobody is known to have had")))
+	}
+	if err := s.incredible(r); err != nil {
+		add(err)
 	}
 	if r.Mode.releases() && s.managed() {
 		if err := site.RequireEnabled(*s.site); err != nil {
@@ -169,6 +172,22 @@ func (s situation) blocks(r Request) []error {
 		}
 	}
 	return out
+}
+
+// incredible is why a request would go by what somebody with root may have made
+// the node say; nil: it would not.
+func (s situation) incredible(r Request) error {
+	n := s.node
+	switch unread := r.StorageCleanup == CleanupNone || r.StorageCleanup == CleanupWeka; {
+	case r.Mode == Reimage && n.Root.Stands() && unread:
+		return fault.New(fault.Conflict, node.CodeRoot, "somebody had root on node %s: it is not proven clean while its data disks stay as they are", n.Hostname).
+			WithRemedy("ask for storage_cleanup local or all; it is done by the new installation")
+	case r.Mode == SoftReset && r.ResidualRisk != "" && !s.managed() && n.OnboardingMode == node.Manual:
+		return nil
+	case r.Mode.believes():
+		return n.Incredible()
+	}
+	return nil
 }
 
 // otherwise says what to do with a node that is in another state.
@@ -263,6 +282,7 @@ func (s situation) hash(r Request) string {
 		"mode": r.Mode, "erase": r.Erase, "storage_cleanup": r.StorageCleanup, "stages": namesOf(tables[r.Mode]),
 		"node": s.node.ID, "status": s.node.Status, "hostname": s.node.Hostname, "generation": s.node.Generation,
 		"hold_reason": s.node.HoldReason, "held_by": s.node.HeldBy, "tainted": s.node.Tainted(), "onboarding": s.onboarding,
+		"root": s.node.Root.Stands(), "compromised": s.node.Compromised(), "risk_accepted": r.ResidualRisk != "",
 	}
 	if s.live != nil {
 		facts["live"] = s.live.ID
@@ -316,6 +336,13 @@ func (s situation) effects(r Request) []string {
 			text += "; if erasing fails, the policy allows to release without it, which is recorded"
 		}
 		out = append(out, text)
+	}
+	if r.Mode == Reimage && s.node.Root.Stands() {
+		out = append(out, fmt.Sprintf("somebody had root (%s): what the old installation says counts for nothing; data disks and GPUs are cleaned and validated again through the new one; "+
+			"firmware and the BMC, which root can change, are not covered", s.node.Root.Cause))
+	}
+	if r.Mode == SoftReset && r.ResidualRisk != "" && s.node.Compromised() {
+		out = append(out, "somebody had root, and the installation stays: the risk that is left is accepted in words, which stand in the receipt; firmware and the BMC are not covered")
 	}
 	if r.Mode == Reimage && s.initializes {
 		out = append(out, "DESTROYS what is on all disks but the root disk: the first boot partitions and formats them anew, as when the machine was onboarded (initialize_disks)")
@@ -376,6 +403,14 @@ var usually = map[string]string{
 var lasts = map[Mode]string{
 	SoftReset: "1 to 5 min", Reimage: "20 to 60 min", FullDecommission: "5 to 15 min; hours with a secure erase", StorageCleanup: "a minute; hours when large disks are overwritten",
 	Drain: "a minute or two", Retire: "1 to 5 min", Reactivate: "under a minute; 1 to 5 min when it must be cleaned", Remove: "under a minute",
+}
+
+func remedyOf(err error) string {
+	f, _ := fault.As(err)
+	if f == nil {
+		return ""
+	}
+	return f.Remedy
 }
 
 func or(text, otherwise string) string {

@@ -60,21 +60,31 @@ func (s *Service) issue(ctx context.Context, d Decommission) (bringup.Result, er
 // timely refuses to speak of a node as clean that somebody had access to since
 // it was validated, or, where the installation stays, since it was cleaned.
 // What is overtaken of a machine that was installed anew is named as not
-// covered. A node that leaves for good is not spoken of as clean.
+// covered, unless somebody had root on it before: then all of it is done again,
+// and counts only from then on. A node that leaves for good is not spoken of as clean.
 func timely(d Decommission, n node.Node, evidence []Evidence) error {
 	if d.Mode == FullDecommission {
 		return nil
 	}
-	late, err := judge(evidence, n)
+	if err := n.Incredible(); err != nil {
+		return incredible(d, err)
+	}
+	late, err := judge(d, n, evidence)
 	if err != nil {
 		return err
 	}
-	why := late[EvidenceValidation]
+	if why := late.notAgain(d, n, evidence); why != "" {
+		return rootTainted(d, why, "rerun cleans and validates it through the new installation")
+	}
+	why := late.why(EvidenceValidation)
 	if n.Tainted() && why == "" {
 		why = "it is not proven clean"
 	}
 	if d.Mode == SoftReset || d.Mode == Retire {
-		why = or(why, or(late[EvidenceDrain], or(late[EvidenceStorage], late[EvidenceGPU])))
+		why = or(why, or(late.why(EvidenceDrain), or(late.why(EvidenceStorage), late.why(EvidenceGPU))))
+	}
+	if d.hadRoot(n) {
+		why = or(why, or(late.why(EvidenceStorage), late.why(EvidenceGPU)))
 	}
 	if why == "" {
 		return nil

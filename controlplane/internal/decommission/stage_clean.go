@@ -10,6 +10,8 @@ import (
 	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/bringup"
 	"gpuaas/controlplane/internal/durable"
+	"gpuaas/controlplane/internal/fault"
+	"gpuaas/controlplane/internal/node"
 	"gpuaas/controlplane/internal/site"
 )
 
@@ -26,7 +28,10 @@ const (
 )
 
 // cleanup removes what tenants left on disks and mounts.
-func (s *Service) cleanup(ctx context.Context, d Decommission, w *bringup.Work) (bringup.Result, error) {
+func (s *Service) cleanup(ctx context.Context, d Decommission, w *bringup.Work, stage string) (bringup.Result, error) {
+	if stage == StageStorageAgain && (d.StorageCleanup == CleanupNone || d.StorageCleanup == CleanupWeka) {
+		return bringup.Result{}, rootTainted(d, "its data disks were to be left as they are", "cancel, then clean them, too: gpuaas node reimage "+d.Hostname+" --storage-cleanup local")
+	}
 	if d.StorageCleanup == CleanupNone {
 		return skipped("no storage cleanup was asked for"), nil
 	}
@@ -34,7 +39,7 @@ func (s *Service) cleanup(ctx context.Context, d Decommission, w *bringup.Work) 
 	if d.StorageCleanup != CleanupWeka {
 		params.Disks, params.MinimumLevel = sanitizeDisks, string(w.Profile.Policy.MinimumSanitization)
 	}
-	t, await, err := s.ask(ctx, d, w, StageStorage, errand{kind: agentwire.TypeStorageCleanup, params: params})
+	t, await, err := s.ask(ctx, d, w, stage, errand{kind: agentwire.TypeStorageCleanup, params: params})
 	if err != nil || await != nil {
 		return bringup.Result{Await: await}, err
 	}
@@ -139,8 +144,8 @@ func brief(list []string) string {
 }
 
 // scrub overwrites the memory of GPUs.
-func (s *Service) scrub(ctx context.Context, d Decommission, w *bringup.Work) (bringup.Result, error) {
-	t, await, err := s.ask(ctx, d, w, StageScrub, errand{kind: agentwire.TypeGPUScrub, params: agentwire.GPUScrubParams{Reset: true}})
+func (s *Service) scrub(ctx context.Context, d Decommission, w *bringup.Work, stage string) (bringup.Result, error) {
+	t, await, err := s.ask(ctx, d, w, stage, errand{kind: agentwire.TypeGPUScrub, params: agentwire.GPUScrubParams{Reset: true}})
 	if err != nil || await != nil {
 		return bringup.Result{Await: await}, err
 	}
@@ -213,6 +218,9 @@ func (s *Service) validate(ctx context.Context, d Decommission, w *bringup.Work)
 		}
 	}
 	if out.Clean && len(out.Findings) == 0 {
+		if err := s.credible(ctx, d); err != nil {
+			return result, err
+		}
 		result.Message = fmt.Sprintf("nothing of a tenant was found on %s; %d kinds were looked at", d.Hostname, len(out.Checked))
 		return result, nil
 	}
@@ -224,6 +232,53 @@ func (s *Service) validate(ctx context.Context, d Decommission, w *bringup.Work)
 		Class: durable.SanitizationFailure, Code: codeResidue, Final: true, Message: fmt.Sprintf("%s is not clean: %s", d.Hostname, brief(texts)),
 		Remedy: findingRemedies[d.Mode], Details: map[string]any{"findings": out.Findings, "task_id": t.ID},
 	}
+}
+
+// credible refuses what a node says of itself whose installation somebody had
+// root on: it is kept as evidence, and proves nothing.
+func (s *Service) credible(ctx context.Context, d Decommission) error {
+	n, err := s.nodes.Node(ctx, d.Node)
+	if err != nil || d.accepts() != nil || !d.Mode.proves(n) {
+		return err
+	}
+	if err := n.Incredible(); err != nil {
+		return incredible(d, err)
+	}
+	return nil
+}
+
+// incredible makes a failure of what the inventory says about an installation.
+func incredible(d Decommission, err error) *bringup.Failure {
+	f, _ := fault.As(err)
+	remedy := f.Remedy
+	if d.Mode == Reimage {
+		remedy = "somebody had root after this operation installed the machine: cancel, then once more: gpuaas node reimage " + d.Hostname
+	}
+	return &bringup.Failure{Class: durable.StateAmbiguity, Code: node.CodeRoot, Final: true, Message: f.Message, Remedy: remedy, Cause: err}
+}
+
+func rootTainted(d Decommission, why, remedy string) *bringup.Failure {
+	return &bringup.Failure{
+		Class: durable.StateAmbiguity, Code: node.CodeRoot, Final: true, Message: fmt.Sprintf("somebody had root on node %s before, and it is not proven clean since: %s", d.Hostname, why), Remedy: remedy,
+	}
+}
+
+// ofRoot are the kinds of findings that nobody leaves who did not have root.
+var ofRoot = []string{"account", "group", "member", "password", "sudo", "unit", "preload", "module", "capability", "agent"}
+
+// rootLeft says whether a validation found what only somebody with root leaves.
+func rootLeft(result bringup.Result) bool {
+	for _, e := range result.Evidence {
+		s, ok := e.Value.(seen)
+		var out agentwire.ValidateCleanOutput
+		if !ok || json.Unmarshal(s.Output, &out) != nil {
+			continue
+		}
+		if slices.ContainsFunc(out.Findings, func(f agentwire.CleanFinding) bool { return slices.Contains(ofRoot, f.Kind) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // findingRemedies say what to do about what a validation found.

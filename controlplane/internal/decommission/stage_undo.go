@@ -74,7 +74,7 @@ func (s *Service) free(ctx context.Context, d Decommission, w *bringup.Work) err
 			if _, err := node.KeepOut(ctx, tx, d.Node, d.cause()+" was stopped, and the node is not proven clean"); err != nil {
 				return err
 			}
-			leave("it is held, because it is not proven clean: gpuaas node reset %s", d.Hostname)
+			leave("it is held, because it is not proven clean: %s", or(remedyOf(after.Incredible()), "gpuaas node reset "+d.Hostname))
 		}
 		_, err = node.Unhold(ctx, tx, d.Node, d.holder(), d.cause()+" was stopped")
 		return err
@@ -82,7 +82,7 @@ func (s *Service) free(ctx context.Context, d Decommission, w *bringup.Work) err
 }
 
 // onAgent are the stages that change a node through its agent.
-var onAgent = []string{StageDrain, StageStorage, StageScrub}
+var onAgent = []string{StageDrain, StageStorage, StageScrub, StageStorageAgain, StageScrubAgain}
 
 // drained says whether the agent of the node may be refusing users, or may have
 // left its disks half cleaned: it was given something to do, wherever the

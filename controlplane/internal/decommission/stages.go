@@ -16,6 +16,8 @@ const (
 	StageDrain        = "drain_node"
 	StageStorage      = "cleanup_storage"
 	StageScrub        = "scrub_gpu"
+	StageStorageAgain = "cleanup_storage_again"
+	StageScrubAgain   = "scrub_gpu_again"
 	StageValidate     = "validate_clean_node"
 	StageRetire       = "retire_gpuaas_node"
 	StageRemove       = "remove_gpuaas_node_record"
@@ -47,6 +49,7 @@ var (
 	maasAway      = job.MAASAway
 	outOfBand     = job.OutOfBand
 	agentSilent   = job.FailsWith(durable.NodeAgentUnreachable, "the agent does not answer, or the task is lost")
+	rootHad       = job.FailureMode{Class: durable.StateAmbiguity, When: "somebody had root on the installation that the evidence is from"}
 	inventoryAway = job.FailsWith(durable.UpstreamTransient, "the inventory cannot be changed")
 )
 
@@ -58,7 +61,7 @@ var plans = map[Mode][]string{
 		bringup.ConfigureStorage, bringup.ApplyRoCEPhase2, bringup.EnsurePXEInterfaceAuto, bringup.RenderCloudInit, bringup.DeployViaMAAS,
 		bringup.WaitForDeployed, bringup.ClassifyDeployFailure, bringup.RecoverForDatasourceRetry,
 		bringup.EnsureHardwareSyncConfigured, bringup.WaitForHardwareSyncHealthy, bringup.WaitForAgentEnrollment,
-		StageValidate, StageCertificate, StageEnable,
+		StageStorageAgain, StageScrubAgain, StageValidate, StageCertificate, StageEnable,
 	},
 	FullDecommission: {
 		StageDisable, StageForceRelease, StageDrain, stageLoad, stageRelease, stagePowerOff, StageRetire, StageRemove, StageSecrets, stageRemoveRecord,
@@ -72,10 +75,10 @@ var plans = map[Mode][]string{
 }
 
 // cleaning is where each mode goes on when a validation found something: where
-// it cleans. A machine that was installed anew is cleaned by nothing but being
-// installed once more, which is what rerun does.
+// it cleans. A machine that was installed anew is cleaned where somebody had
+// root, and otherwise only looked at again.
 var cleaning = map[Mode]string{
-	SoftReset: StageDrain, Retire: StageDrain, StorageCleanup: StageStorage, Reactivate: StageDrain, Reimage: StageValidate,
+	SoftReset: StageDrain, Retire: StageDrain, StorageCleanup: StageStorage, Reactivate: StageDrain, Reimage: StageStorageAgain,
 }
 
 // tables are the plans with their stages, made once.
@@ -149,16 +152,30 @@ var ownStages = []job.Stage{
 		Fails: []job.FailureMode{agentSilent, {Class: durable.SanitizationFailure, When: "the scrub is incomplete, or found data after it"}},
 	},
 	{
+		Name: StageStorageAgain, Title: "Clean storage again", Attempts: 2, Awaits: true, Resume: StageStorageAgain, Overridable: true,
+		Looks:   "whether somebody had root on the installation before, and the task that cleans storage",
+		Does:    "empties and sanitizes once more, through the new installation; nothing where nobody had root",
+		Expects: "nothing is left, and every data disk is verified by an installation that nobody had root on", Again: sameTask, OnCancel: letGo,
+		Fails: []job.FailureMode{agentSilent, {Class: durable.SanitizationFailure, When: "something is left, or a disk kept data or has no method that the policy accepts"}},
+	},
+	{
+		Name: StageScrubAgain, Title: "Scrub GPU memory again", Attempts: 2, Awaits: true, Resume: StageScrubAgain, Overridable: true,
+		Looks:   "whether somebody had root on the installation before, and the task that scrubs",
+		Does:    "overwrites and verifies the memory of all GPUs once more, through the new installation; nothing where nobody had root",
+		Expects: "no word of it is left, as an installation says that nobody had root on", Again: sameTask, OnCancel: letGo,
+		Fails: []job.FailureMode{agentSilent, {Class: durable.SanitizationFailure, When: "the scrub is incomplete, or found data after it"}},
+	},
+	{
 		Name: StageValidate, Title: "Validate that it is clean", Attempts: 1, Awaits: true, Resume: StageDrain,
 		Looks: "users, processes, mounts, shared memory, files, disks, GPUs, terminals", Does: "nothing; a node that is not clean is quarantined",
 		Expects: "nothing of a tenant is found", Again: onlyReads, OnCancel: letGo,
-		Fails: []job.FailureMode{agentSilent, {Class: durable.SanitizationFailure, When: "something of a tenant was found"}},
+		Fails: []job.FailureMode{agentSilent, {Class: durable.SanitizationFailure, When: "something of a tenant was found"}, rootHad},
 	},
 	{
 		Name: StageCertificate, Title: "Sign the evidence", Attempts: 5, Resume: StageCertificate,
 		Looks: "the evidence of all stages", Does: "issues the certificate or handover receipt, signed and chained", Expects: "it is signed and kept",
 		Again: "one that was issued is taken as it is", OnCancel: nothingUndone,
-		Fails: []job.FailureMode{maasAway, {Class: durable.StateAmbiguity, When: "a claim has no evidence"}},
+		Fails: []job.FailureMode{maasAway, {Class: durable.StateAmbiguity, When: "a claim has no evidence"}, rootHad},
 	},
 	{
 		Name: StageEnable, Title: "Return it to scheduling", Attempts: 2, Awaits: true, Resume: StageEnable,

@@ -221,6 +221,7 @@ type seen struct {
 	TaskID       string          `json:"task_id"`
 	TaskType     string          `json:"task_type"`
 	AgentVersion string          `json:"agent_version"`
+	Generation   int64           `json:"generation,omitempty"` // of the node that was asked
 	AskedAt      time.Time       `json:"asked_at"`
 	StartedAt    *time.Time      `json:"started_at,omitempty"`
 	FinishedAt   *time.Time      `json:"finished_at,omitempty"`
@@ -229,7 +230,7 @@ type seen struct {
 
 func seenOf(t agenttask.Task) seen {
 	return seen{
-		TaskID: t.ID.String(), TaskType: t.Type, AgentVersion: t.AgentVersion, AskedAt: t.CreatedAt.UTC(), StartedAt: t.StartedAt, FinishedAt: t.FinishedAt, Output: t.Output,
+		TaskID: t.ID.String(), TaskType: t.Type, AgentVersion: t.AgentVersion, Generation: t.Generation, AskedAt: t.CreatedAt.UTC(), StartedAt: t.StartedAt, FinishedAt: t.FinishedAt, Output: t.Output,
 	}
 }
 

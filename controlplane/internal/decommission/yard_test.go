@@ -264,6 +264,8 @@ func (s *script) well(ctx context.Context, stage string, w *bringup.Work) (bring
 			_, err := node.Reimaged(ctx, tx, w.Node, w.WorkflowID, "reimage")
 			return err
 		})
+	case bringup.DeployViaMAAS:
+		w.Facts.Deploys++
 	case bringup.WaitForDeployed:
 		w.Facts.DeployedAt, w.Facts.Addresses = &now, []string{"10.20.0.9"}
 		w.Observed = bringup.Observed{Status: "Deployed", Power: "on", IPs: []string{"10.20.0.9"}, At: now}

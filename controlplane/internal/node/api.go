@@ -67,6 +67,9 @@ type View struct {
 	Tainted         bool          `json:"tainted" doc:"Whether a tenant had access, or it was found unclean, since it was last proven clean."`
 	TaintedAt       *time.Time    `json:"tainted_at,omitempty" doc:"When a tenant last got access, or it was found unclean; absent: never."`
 	CleanAt         *time.Time    `json:"clean_at,omitempty" doc:"When the last validation looked that found nothing left behind; absent: none did."`
+	Access          Access        `json:"taint_kind,omitempty" enum:"user,root" doc:"The most that somebody had on it since it was last proven clean; root: only an installation made after that can testify. Absent: nothing."`
+	Root            *RootView     `json:"root,omitempty" doc:"Who had root on it, as long as that is not proven away; absent: nobody is known to."`
+	InstalledAt     *time.Time    `json:"installed_at,omitempty" doc:"When the installation that it runs on began to be made; absent: no operation of ours made it."`
 	Generation      int64         `json:"generation" doc:"Grows when the node is taken over; tasks of an older generation are void."`
 	LastContactAt   *time.Time    `json:"last_agent_contact_at,omitempty" doc:"When its agent was last heard of, to a few seconds; absent when never."`
 	Agent           AgentView     `json:"agent" doc:"Its agent."`
@@ -74,6 +77,26 @@ type View struct {
 	Version         int64         `json:"version" doc:"Grows with every change."`
 	CreatedAt       time.Time     `json:"created_at"`
 	UpdatedAt       time.Time     `json:"updated_at"`
+}
+
+// RootView is who had root on a node.
+type RootView struct {
+	At          time.Time  `json:"at" doc:"When somebody last had it, or was last let in with it."`
+	Cause       RootCause  `json:"cause" enum:"sudo,root_shell,privileged_container,physical_console,found" doc:"How; found: a validation found what only root leaves."`
+	Compromised bool       `json:"compromised" doc:"Whether it runs on the same installation since: what that says of itself is not independent, and never enough."`
+	AcceptedAt  *time.Time `json:"accepted_at,omitempty" doc:"When somebody accepted the risk; absent: it stands."`
+	Risk        string     `json:"residual_risk,omitempty" doc:"The risk that was accepted, in words."`
+}
+
+func (n Node) showRoot() *RootView {
+	if !n.Root.Stands() && !n.Root.Accepted() {
+		return nil
+	}
+	v := &RootView{At: n.Root.At.UTC(), Cause: n.Root.Cause, Compromised: n.Compromised()}
+	if n.Root.Accepted() {
+		v.AcceptedAt, v.Risk = utc(n.Root.EndedAt), n.Root.Risk
+	}
+	return v
 }
 
 // AgentView is the agent of a node: which it is, and which it should be.
@@ -98,6 +121,7 @@ func (s *Service) show(n Node) View {
 		SSHUsername: n.SSHUsername, AccessMethod: n.AccessMethod, SKU: n.SKU, GPUsTotal: n.GPUsTotal, RegionCode: n.RegionCode,
 		OnboardingMode: n.OnboardingMode, Schedulable: n.Schedulable, HoldReason: n.HoldReason,
 		HeldBy: n.HeldBy, Tainted: n.Tainted(), TaintedAt: utc(n.TaintedAt), CleanAt: utc(n.CleanAt), Generation: n.Generation,
+		Access: n.Access(), Root: n.showRoot(), InstalledAt: utc(n.Installation.MadeAt),
 		LastContactAt: utc(n.LastContactAt), Agent: s.showAgent(n), Version: n.Version,
 		Capabilities: stored[Facts]{n.Capabilities}, CreatedAt: n.CreatedAt.UTC(), UpdatedAt: n.UpdatedAt.UTC(),
 	}

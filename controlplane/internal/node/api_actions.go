@@ -14,6 +14,12 @@ type ActionBody struct {
 	Reason string `json:"reason" minLength:"1" maxLength:"500" doc:"Why; it is part of the history." example:"flaky NVLink, vendor is asked"`
 }
 
+// TaintBody says how somebody came to have root on a node.
+type TaintBody struct {
+	Cause  RootCause `json:"cause" enum:"sudo,root_shell,privileged_container,physical_console" doc:"How they had it."`
+	Reason string    `json:"reason" minLength:"1" maxLength:"500" doc:"What is known about it; it is part of the history." example:"a technician was at the console, ticket 4711"`
+}
+
 // registerActions adds what is done to a node at once, without an operation.
 func (s *Service) registerActions(api *httpapi.API) {
 	for _, a := range []struct {
@@ -42,4 +48,17 @@ func (s *Service) registerActions(api *httpapi.API) {
 			return httpapi.AtVersion(after.Version, s.show(after)), err
 		})
 	}
+	httpapi.Register(api, httpapi.Operation{
+		ID: "taint-node", Method: http.MethodPost, Path: pathNode + "/taint", Tag: tag, Summary: "Record that somebody had root on a node",
+		Description: "For ways in that the control plane did not open, such as the physical console. It only ever adds: the node counts as unclean from now on, and nothing less than " +
+			"an installation made after this clears it. A node that is in service stays there until it is reset or reimaged.",
+		Access: httpapi.Platform(auth.NodeManage),
+	}, func(ctx context.Context, in *struct {
+		Path
+		Body TaintBody
+	},
+	) (*httpapi.Versioned[View], error) {
+		after, err := s.RecordRoot(ctx, in.NodeID, in.Body.Cause, in.Body.Reason)
+		return httpapi.AtVersion(after.Version, s.show(after)), err
+	})
 }

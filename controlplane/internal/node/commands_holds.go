@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -54,46 +53,6 @@ func Unhold(ctx context.Context, tx pgx.Tx, node id.Node, by, cause string) (Nod
 		after = after.keptOut()
 	}
 	return c.rehold(ctx, after, entry{event: "unhold", cause: cause, metadata: map[string]any{"held_by": by}})
-}
-
-// Taint notes that a tenant got access to a node, or that it was found unclean.
-// A node that is in service stays there.
-func Taint(ctx context.Context, tx pgx.Tx, node id.Node, cause string) error {
-	c := changeIn(tx)
-	if _, err := c.lock(ctx, node); err != nil {
-		return err
-	}
-	row, err := c.SetTainted(ctx, node)
-	if err != nil {
-		return fmt.Errorf("taint node: %w", err)
-	}
-	return c.noted(ctx, nodeFrom(row), entry{event: "taint", cause: cause})
-}
-
-// NoteClean notes a validation that found nothing. at is when it looked, by the
-// clock of the database and rather too early than too late: a tenant that got
-// access after that is not covered.
-func NoteClean(ctx context.Context, tx pgx.Tx, node id.Node, at time.Time, cause string) (Node, error) {
-	c := changeIn(tx)
-	before, err := c.lock(ctx, node)
-	if err != nil {
-		return Node{}, err
-	}
-	at = at.Truncate(time.Microsecond) // as the database keeps it
-	if before.CleanAt != nil && !at.After(*before.CleanAt) {
-		return before, nil
-	}
-	row, err := c.SetClean(ctx, nodedb.SetCleanParams{ID: node, At: at})
-	if err != nil {
-		return Node{}, fmt.Errorf("note that node is clean: %w", err)
-	}
-	after := nodeFrom(row)
-	e := entry{event: "clean", cause: cause, metadata: map[string]any{"clean_at": after.CleanAt, "tainted": after.Tainted()}}
-	if after.HeldUnclean && !after.Tainted() {
-		after.HoldReason, after.HeldUnclean = "", false
-		return c.rehold(ctx, after, e)
-	}
-	return after, c.noted(ctx, after, e)
 }
 
 // rehold writes what holds a node and what follows from it.

@@ -150,17 +150,21 @@ func (c change) born(ctx context.Context, made Node, e entry) (Node, error) {
 		return Node{}, fmt.Errorf("look what the machine of node was: %w", err)
 	}
 	for _, f := range former {
-		if was := (Node{TaintedAt: f.TaintedAt, CleanAt: f.CleanAt}); !was.Tainted() {
+		root := Root{At: f.RootAt, EndedAt: f.RootEndedAt, Risk: f.RootRisk}
+		stands := root.Stands() || root.Accepted() // for that node, not for this one
+		if was := (Node{TaintedAt: f.TaintedAt, CleanAt: f.CleanAt}); !was.Tainted() && !stands {
 			continue
 		}
 		row, err := c.SetTainted(ctx, made.ID)
+		if err == nil && stands {
+			row, err = c.SetRoot(ctx, nodedb.SetRootParams{ID: made.ID, At: root.At, Cause: f.RootCause})
+		}
 		if err != nil {
 			return Node{}, fmt.Errorf("taint node: %w", err)
 		}
 		made = nodeFrom(row)
 		e.cause += fmt.Sprintf("; its machine was node %s, which left without being proven clean", f.ID)
 		e.metadata["former_node"] = f.ID
-		break
 	}
 	return made, c.record(ctx, made, e)
 }

@@ -28,13 +28,18 @@ func KeepOut(ctx context.Context, tx pgx.Tx, node id.Node, cause string) (Node, 
 // LetIn notes that a tenant is about to get access to a node, and refuses that
 // while an operation holds it: whoever got in behind the cleaning would be
 // covered by a proof that is none.
-func LetIn(ctx context.Context, tx pgx.Tx, node id.Node, cause string) error {
+//
+// by says how they get root; empty: they do not.
+func LetIn(ctx context.Context, tx pgx.Tx, node id.Node, by RootCause, cause string) error {
 	n, err := Lock(ctx, tx, node)
 	if err != nil {
 		return err
 	}
 	if err := n.Unheld(); err != nil {
 		return err
+	}
+	if by != "" {
+		return TaintRoot(ctx, tx, node, by, cause)
 	}
 	return Taint(ctx, tx, node, cause)
 }

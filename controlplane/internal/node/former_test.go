@@ -132,7 +132,7 @@ func TestNobodyIsLetInWhileAnOperationHoldsTheNode(t *testing.T) {
 	w := newWorld(t)
 	a := w.active(t, "a")
 	let := func() error {
-		return w.db.InTx(system(t), func(ctx context.Context, tx pgx.Tx) error { return node.LetIn(ctx, tx, a.node, "a tenant") })
+		return w.db.InTx(system(t), func(ctx context.Context, tx pgx.Tx) error { return node.LetIn(ctx, tx, a.node, "", "a tenant") })
 	}
 	w.hold(t, a.node, reset)
 	err := let()

@@ -71,6 +71,8 @@ type Node struct {
 	HeldBy                    string          `json:"held_by,omitempty"`      // operation that keeps it out of scheduling
 	TaintedAt                 *time.Time      `json:"tainted_at,omitempty"`   // a tenant got access, or it was found unclean
 	CleanAt                   *time.Time      `json:"clean_at,omitempty"`     // a validation that found nothing looked then
+	Root                      Root            `json:"root,omitzero"`          // who had root on it
+	Installation              Installation    `json:"installation,omitzero"`  // that it runs on
 	Generation                int64           `json:"generation"`
 	AgentChannel              Channel         `json:"agent_channel"`
 	DesiredAgentVersion       string          `json:"desired_agent_version"`

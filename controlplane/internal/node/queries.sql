@@ -15,10 +15,10 @@ WHERE n.id = ANY(sqlc.arg(nodes)::uuid[]) ORDER BY n.id;
 -- name: Former :many
 -- The nodes that the machine of a node last was, as far as that can be told: by
 -- its name, and by what its onboarding knows of it.
-(SELECT n.id, n.tainted_at, n.clean_at FROM nodes n JOIN nodes m ON m.region_code = n.region_code AND m.hostname = n.hostname
+(SELECT n.id, n.tainted_at, n.clean_at, n.root_at, n.root_ended_at, n.root_cause, n.root_risk FROM nodes n JOIN nodes m ON m.region_code = n.region_code AND m.hostname = n.hostname
  WHERE m.id = sqlc.arg(node_id) AND n.id <> m.id AND n.status = 'deleted' ORDER BY n.status_changed_at DESC LIMIT 1)
 UNION ALL
-(SELECT n.id, n.tainted_at, n.clean_at FROM node_onboardings own
+(SELECT n.id, n.tainted_at, n.clean_at, n.root_at, n.root_ended_at, n.root_cause, n.root_risk FROM node_onboardings own
  JOIN node_onboardings o ON o.site_id = own.site_id AND o.node_id <> own.node_id
     AND (own.maas_system_id <> '' AND o.maas_system_id = own.maas_system_id OR own.ipmi_ip <> '' AND o.ipmi_ip = own.ipmi_ip
         OR own.pxe_mac <> '' AND o.pxe_mac = own.pxe_mac)
@@ -96,6 +96,18 @@ WHERE id = $1 RETURNING *;
 
 -- name: SetTainted :one
 UPDATE nodes SET tainted_at = clock_timestamp(), version = version + 1, updated_at = clock_timestamp()
+WHERE id = $1 RETURNING *;
+
+-- name: SetRoot :one
+-- Root is had no later than the access that it came with.
+UPDATE nodes SET root_at = GREATEST(root_at, LEAST(COALESCE(sqlc.narg(at)::timestamptz, tainted_at), tainted_at)), root_cause = sqlc.arg(cause)
+WHERE id = $1 RETURNING *;
+
+-- name: EndRoot :one
+UPDATE nodes SET root_ended_at = clock_timestamp(), root_risk = sqlc.arg(risk) WHERE id = $1 RETURNING *;
+
+-- name: SetInstalled :one
+UPDATE nodes SET installed_at = status_changed_at, installed_by = sqlc.arg(installed_by), installed_generation = generation
 WHERE id = $1 RETURNING *;
 
 -- name: SetClean :one

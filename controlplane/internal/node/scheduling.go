@@ -39,6 +39,9 @@ func mayServe(before, after Node) error {
 	if before.inService() || !after.inService() || !after.Tainted() {
 		return nil
 	}
+	if err := after.Incredible(); err != nil {
+		return err
+	}
 	return fault.New(fault.Conflict, "node_tainted", "node %s would be scheduled again, but it is %s", after.Hostname, unclean).
 		WithRemedy("clean it and prove it: gpuaas node reset %s", after.Hostname)
 }

@@ -22,6 +22,8 @@ func nodeFrom(r nodedb.Node) Node {
 		ID: r.ID, Status: Status(r.Status), Hostname: r.Hostname, Host: r.Host, Port: r.Port, SKU: r.SkuID, GPUsTotal: r.GpusTotal,
 		RegionCode: r.RegionCode, OnboardingMode: Mode(r.OnboardingMode), SSHUsername: r.SshUsername, AccessMethod: r.AccessMethod,
 		Schedulable: r.Schedulable, HoldReason: r.HoldReason, HeldUnclean: r.HeldUnclean, HeldBy: r.HeldBy, TaintedAt: r.TaintedAt, CleanAt: r.CleanAt, Generation: r.Generation,
+		Root:         Root{At: r.RootAt, Cause: RootCause(r.RootCause), EndedAt: r.RootEndedAt, Risk: r.RootRisk},
+		Installation: Installation{MadeAt: r.InstalledAt, By: r.InstalledBy, Generation: r.InstalledGeneration},
 		AgentChannel: Channel(r.AgentChannel), DesiredAgentVersion: r.DesiredAgentVersion, DesiredDeliveryMode: Delivery(r.DesiredDeliveryMode),
 		ReportedAgentVersion: r.ReportedAgentVersion, ReportedAgentCommit: r.ReportedAgentCommit,
 		LastDeliveryAttemptAt: r.LastDeliveryAttemptAt, LastDeliveryResult: r.LastDeliveryResult,

@@ -172,6 +172,11 @@ func complete(ctx context.Context, tx pgx.Tx, w *bringup.Work, o Onboarding) err
 		}
 	}
 	if n.Status != node.Active {
+		if w.Facts.Deploys > 0 { // and not taken over as somebody else installed it
+			if err := node.Installed(ctx, tx, o.Node, "onboarding "+o.ID.String()); err != nil {
+				return disagreeing(err)
+			}
+		}
 		if _, err := node.Move(ctx, tx, o.Node, node.Enrolled, "its onboarding completed"); err != nil {
 			return disagreeing(err)
 		}

@@ -60,6 +60,17 @@ type Node struct {
 	CleanAt *time.Time
 	// Whether the reason that holds the node is that it is not proven clean, which a clean validation takes away.
 	HeldUnclean bool
+	// When somebody last had root on it, or its machine came back so; it stands until root_ended_at is later.
+	RootAt    *time.Time
+	RootCause string
+	// When a later installation was proven clean, or somebody accepted the risk in words (root_risk).
+	RootEndedAt *time.Time
+	RootRisk    string
+	// When the installation that it runs on began to be made by an operation of ours; NULL: none that we know of.
+	InstalledAt *time.Time
+	InstalledBy string
+	// The generation that this installation enrolled with; a node of another one was recovered by hand since.
+	InstalledGeneration int64
 }
 
 type NodeToken struct {

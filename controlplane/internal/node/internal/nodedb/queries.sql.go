@@ -17,7 +17,7 @@ const bindAgent = `-- name: BindAgent :one
 UPDATE nodes SET agent_instance = $2, generation = $3, reported_agent_version = $4, reported_agent_commit = $5,
     capabilities = $6, verifier_version = 0, first_poll_at = NULL,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 type BindAgentParams struct {
@@ -76,6 +76,13 @@ func (q *Queries) BindAgent(ctx context.Context, arg BindAgentParams) (Node, err
 		&i.TaintedAt,
 		&i.CleanAt,
 		&i.HeldUnclean,
+		&i.RootAt,
+		&i.RootCause,
+		&i.RootEndedAt,
+		&i.RootRisk,
+		&i.InstalledAt,
+		&i.InstalledBy,
+		&i.InstalledGeneration,
 	)
 	return i, err
 }
@@ -148,6 +155,66 @@ func (q *Queries) DeleteContact(ctx context.Context, nodeID id.Node) error {
 	return err
 }
 
+const endRoot = `-- name: EndRoot :one
+UPDATE nodes SET root_ended_at = clock_timestamp(), root_risk = $2 WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
+`
+
+type EndRootParams struct {
+	ID   id.Node
+	Risk string
+}
+
+func (q *Queries) EndRoot(ctx context.Context, arg EndRootParams) (Node, error) {
+	row := q.db.QueryRow(ctx, endRoot, arg.ID, arg.Risk)
+	var i Node
+	err := row.Scan(
+		&i.ID,
+		&i.Status,
+		&i.Hostname,
+		&i.Host,
+		&i.Port,
+		&i.SkuID,
+		&i.GpusTotal,
+		&i.RegionCode,
+		&i.OnboardingMode,
+		&i.SshUsername,
+		&i.AccessMethod,
+		&i.Schedulable,
+		&i.HoldReason,
+		&i.Generation,
+		&i.AgentChannel,
+		&i.DesiredAgentVersion,
+		&i.DesiredDeliveryMode,
+		&i.ReportedAgentVersion,
+		&i.ReportedAgentCommit,
+		&i.LastDeliveryAttemptAt,
+		&i.LastDeliveryResult,
+		&i.LastDeliveryCorrelationID,
+		&i.AgentInstance,
+		&i.VerifierVersion,
+		&i.CertificateNotAfter,
+		&i.Capabilities,
+		&i.Version,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.StatusChangedAt,
+		&i.AwaitedBy,
+		&i.FirstPollAt,
+		&i.HeldBy,
+		&i.TaintedAt,
+		&i.CleanAt,
+		&i.HeldUnclean,
+		&i.RootAt,
+		&i.RootCause,
+		&i.RootEndedAt,
+		&i.RootRisk,
+		&i.InstalledAt,
+		&i.InstalledBy,
+		&i.InstalledGeneration,
+	)
+	return i, err
+}
+
 const extendToken = `-- name: ExtendToken :one
 UPDATE node_tokens SET expires_at = greatest(expires_at, $2) WHERE token_hash = (
     SELECT t.token_hash FROM node_tokens t
@@ -206,7 +273,7 @@ func (q *Queries) Flush(ctx context.Context, arg FlushParams) error {
 
 const forgetAgent = `-- name: ForgetAgent :one
 UPDATE nodes SET agent_instance = '', first_poll_at = NULL, awaited_by = $2
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 type ForgetAgentParams struct {
@@ -254,6 +321,13 @@ func (q *Queries) ForgetAgent(ctx context.Context, arg ForgetAgentParams) (Node,
 		&i.TaintedAt,
 		&i.CleanAt,
 		&i.HeldUnclean,
+		&i.RootAt,
+		&i.RootCause,
+		&i.RootEndedAt,
+		&i.RootRisk,
+		&i.InstalledAt,
+		&i.InstalledBy,
+		&i.InstalledGeneration,
 	)
 	return i, err
 }
@@ -277,10 +351,10 @@ func (q *Queries) ForgetSessions(ctx context.Context, nodeID id.Node) error {
 }
 
 const former = `-- name: Former :many
-(SELECT n.id, n.tainted_at, n.clean_at FROM nodes n JOIN nodes m ON m.region_code = n.region_code AND m.hostname = n.hostname
+(SELECT n.id, n.tainted_at, n.clean_at, n.root_at, n.root_ended_at, n.root_cause, n.root_risk FROM nodes n JOIN nodes m ON m.region_code = n.region_code AND m.hostname = n.hostname
  WHERE m.id = $1 AND n.id <> m.id AND n.status = 'deleted' ORDER BY n.status_changed_at DESC LIMIT 1)
 UNION ALL
-(SELECT n.id, n.tainted_at, n.clean_at FROM node_onboardings own
+(SELECT n.id, n.tainted_at, n.clean_at, n.root_at, n.root_ended_at, n.root_cause, n.root_risk FROM node_onboardings own
  JOIN node_onboardings o ON o.site_id = own.site_id AND o.node_id <> own.node_id
     AND (own.maas_system_id <> '' AND o.maas_system_id = own.maas_system_id OR own.ipmi_ip <> '' AND o.ipmi_ip = own.ipmi_ip
         OR own.pxe_mac <> '' AND o.pxe_mac = own.pxe_mac)
@@ -289,9 +363,13 @@ UNION ALL
 `
 
 type FormerRow struct {
-	ID        id.Node
-	TaintedAt *time.Time
-	CleanAt   *time.Time
+	ID          id.Node
+	TaintedAt   *time.Time
+	CleanAt     *time.Time
+	RootAt      *time.Time
+	RootEndedAt *time.Time
+	RootCause   string
+	RootRisk    string
 }
 
 // The nodes that the machine of a node last was, as far as that can be told: by
@@ -305,7 +383,15 @@ func (q *Queries) Former(ctx context.Context, nodeID id.Node) ([]FormerRow, erro
 	var items []FormerRow
 	for rows.Next() {
 		var i FormerRow
-		if err := rows.Scan(&i.ID, &i.TaintedAt, &i.CleanAt); err != nil {
+		if err := rows.Scan(
+			&i.ID,
+			&i.TaintedAt,
+			&i.CleanAt,
+			&i.RootAt,
+			&i.RootEndedAt,
+			&i.RootCause,
+			&i.RootRisk,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -382,7 +468,7 @@ func (q *Queries) InsertEvent(ctx context.Context, arg InsertEventParams) error 
 
 const insertNode = `-- name: InsertNode :one
 INSERT INTO nodes (id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, awaited_by)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 type InsertNodeParams struct {
@@ -451,6 +537,13 @@ func (q *Queries) InsertNode(ctx context.Context, arg InsertNodeParams) (Node, e
 		&i.TaintedAt,
 		&i.CleanAt,
 		&i.HeldUnclean,
+		&i.RootAt,
+		&i.RootCause,
+		&i.RootEndedAt,
+		&i.RootRisk,
+		&i.InstalledAt,
+		&i.InstalledBy,
+		&i.InstalledGeneration,
 	)
 	return i, err
 }
@@ -560,7 +653,7 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 }
 
 const listNodes = `-- name: ListNodes :many
-SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, COALESCE((SELECT l.last_contact_at FROM node_contacts l WHERE l.node_id = n.id), 'epoch')::timestamptz AS last_contact_at,
+SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, n.root_at, n.root_cause, n.root_ended_at, n.root_risk, n.installed_at, n.installed_by, n.installed_generation, COALESCE((SELECT l.last_contact_at FROM node_contacts l WHERE l.node_id = n.id), 'epoch')::timestamptz AS last_contact_at,
     COALESCE((SELECT version FROM verifier_sets), 0)::bigint AS verifiers_wanted
 FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id AND $1::text = 'last_agent_contact_at'
 CROSS JOIN LATERAL (SELECT
@@ -705,6 +798,13 @@ func (q *Queries) ListNodes(ctx context.Context, arg ListNodesParams) ([]ListNod
 			&i.Node.TaintedAt,
 			&i.Node.CleanAt,
 			&i.Node.HeldUnclean,
+			&i.Node.RootAt,
+			&i.Node.RootCause,
+			&i.Node.RootEndedAt,
+			&i.Node.RootRisk,
+			&i.Node.InstalledAt,
+			&i.Node.InstalledBy,
+			&i.Node.InstalledGeneration,
 			&i.LastContactAt,
 			&i.VerifiersWanted,
 		); err != nil {
@@ -749,7 +849,7 @@ func (q *Queries) LockContact(ctx context.Context, arg LockContactParams) (LockC
 }
 
 const lockNode = `-- name: LockNode :one
-SELECT id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean FROM nodes WHERE id = $1 FOR NO KEY UPDATE
+SELECT id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation FROM nodes WHERE id = $1 FOR NO KEY UPDATE
 `
 
 func (q *Queries) LockNode(ctx context.Context, argID id.Node) (Node, error) {
@@ -792,6 +892,13 @@ func (q *Queries) LockNode(ctx context.Context, argID id.Node) (Node, error) {
 		&i.TaintedAt,
 		&i.CleanAt,
 		&i.HeldUnclean,
+		&i.RootAt,
+		&i.RootCause,
+		&i.RootEndedAt,
+		&i.RootRisk,
+		&i.InstalledAt,
+		&i.InstalledBy,
+		&i.InstalledGeneration,
 	)
 	return i, err
 }
@@ -860,7 +967,7 @@ func (q *Queries) Lost(ctx context.Context, arg LostParams) ([]LostRow, error) {
 }
 
 const many = `-- name: Many :many
-SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
+SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, n.root_at, n.root_cause, n.root_ended_at, n.root_risk, n.installed_at, n.installed_by, n.installed_generation, c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
 FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id LEFT JOIN verifier_sets v ON true
 WHERE n.id = ANY($1::uuid[]) ORDER BY n.id
 `
@@ -917,6 +1024,13 @@ func (q *Queries) Many(ctx context.Context, nodes []string) ([]ManyRow, error) {
 			&i.Node.TaintedAt,
 			&i.Node.CleanAt,
 			&i.Node.HeldUnclean,
+			&i.Node.RootAt,
+			&i.Node.RootCause,
+			&i.Node.RootEndedAt,
+			&i.Node.RootRisk,
+			&i.Node.InstalledAt,
+			&i.Node.InstalledBy,
+			&i.Node.InstalledGeneration,
 			&i.LastContactAt,
 			&i.VerifiersWanted,
 		); err != nil {
@@ -931,7 +1045,7 @@ func (q *Queries) Many(ctx context.Context, nodes []string) ([]ManyRow, error) {
 }
 
 const node = `-- name: Node :one
-SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
+SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, n.root_at, n.root_cause, n.root_ended_at, n.root_risk, n.installed_at, n.installed_by, n.installed_generation, c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
 FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id LEFT JOIN verifier_sets v ON true
 WHERE n.id = $1
 `
@@ -982,6 +1096,13 @@ func (q *Queries) Node(ctx context.Context, argID id.Node) (NodeRow, error) {
 		&i.Node.TaintedAt,
 		&i.Node.CleanAt,
 		&i.Node.HeldUnclean,
+		&i.Node.RootAt,
+		&i.Node.RootCause,
+		&i.Node.RootEndedAt,
+		&i.Node.RootRisk,
+		&i.Node.InstalledAt,
+		&i.Node.InstalledBy,
+		&i.Node.InstalledGeneration,
 		&i.LastContactAt,
 		&i.VerifiersWanted,
 	)
@@ -1167,7 +1288,7 @@ func (q *Queries) RevokedSerials(ctx context.Context, nodeID id.Node) ([]string,
 }
 
 const setAwaited = `-- name: SetAwaited :one
-UPDATE nodes SET awaited_by = $2, first_poll_at = NULL WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean
+UPDATE nodes SET awaited_by = $2, first_poll_at = NULL WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 type SetAwaitedParams struct {
@@ -1215,12 +1336,19 @@ func (q *Queries) SetAwaited(ctx context.Context, arg SetAwaitedParams) (Node, e
 		&i.TaintedAt,
 		&i.CleanAt,
 		&i.HeldUnclean,
+		&i.RootAt,
+		&i.RootCause,
+		&i.RootEndedAt,
+		&i.RootRisk,
+		&i.InstalledAt,
+		&i.InstalledBy,
+		&i.InstalledGeneration,
 	)
 	return i, err
 }
 
 const setCertificateEnd = `-- name: SetCertificateEnd :one
-UPDATE nodes SET certificate_not_after = $2, last_delivery_result = $3 WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean
+UPDATE nodes SET certificate_not_after = $2, last_delivery_result = $3 WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 type SetCertificateEndParams struct {
@@ -1269,6 +1397,13 @@ func (q *Queries) SetCertificateEnd(ctx context.Context, arg SetCertificateEndPa
 		&i.TaintedAt,
 		&i.CleanAt,
 		&i.HeldUnclean,
+		&i.RootAt,
+		&i.RootCause,
+		&i.RootEndedAt,
+		&i.RootRisk,
+		&i.InstalledAt,
+		&i.InstalledBy,
+		&i.InstalledGeneration,
 	)
 	return i, err
 }
@@ -1276,7 +1411,7 @@ func (q *Queries) SetCertificateEnd(ctx context.Context, arg SetCertificateEndPa
 const setClean = `-- name: SetClean :one
 UPDATE nodes SET clean_at = GREATEST(clean_at, LEAST($2::timestamptz, clock_timestamp())),
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 type SetCleanParams struct {
@@ -1325,13 +1460,20 @@ func (q *Queries) SetClean(ctx context.Context, arg SetCleanParams) (Node, error
 		&i.TaintedAt,
 		&i.CleanAt,
 		&i.HeldUnclean,
+		&i.RootAt,
+		&i.RootCause,
+		&i.RootEndedAt,
+		&i.RootRisk,
+		&i.InstalledAt,
+		&i.InstalledBy,
+		&i.InstalledGeneration,
 	)
 	return i, err
 }
 
 const setDelivery = `-- name: SetDelivery :one
 UPDATE nodes SET last_delivery_attempt_at = clock_timestamp(), last_delivery_result = $2, last_delivery_correlation_id = $3
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 type SetDeliveryParams struct {
@@ -1380,6 +1522,13 @@ func (q *Queries) SetDelivery(ctx context.Context, arg SetDeliveryParams) (Node,
 		&i.TaintedAt,
 		&i.CleanAt,
 		&i.HeldUnclean,
+		&i.RootAt,
+		&i.RootCause,
+		&i.RootEndedAt,
+		&i.RootRisk,
+		&i.InstalledAt,
+		&i.InstalledBy,
+		&i.InstalledGeneration,
 	)
 	return i, err
 }
@@ -1388,7 +1537,7 @@ const setFacts = `-- name: SetFacts :one
 UPDATE nodes SET host = $2, port = $3, ssh_username = $4, gpus_total = $5, schedulable = $6, hold_reason = $7, held_unclean = $11,
     agent_channel = $8, desired_agent_version = $9, desired_delivery_mode = $10,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 type SetFactsParams struct {
@@ -1457,12 +1606,19 @@ func (q *Queries) SetFacts(ctx context.Context, arg SetFactsParams) (Node, error
 		&i.TaintedAt,
 		&i.CleanAt,
 		&i.HeldUnclean,
+		&i.RootAt,
+		&i.RootCause,
+		&i.RootEndedAt,
+		&i.RootRisk,
+		&i.InstalledAt,
+		&i.InstalledBy,
+		&i.InstalledGeneration,
 	)
 	return i, err
 }
 
 const setFirstPoll = `-- name: SetFirstPoll :one
-UPDATE nodes SET first_poll_at = clock_timestamp() WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean
+UPDATE nodes SET first_poll_at = clock_timestamp() WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 func (q *Queries) SetFirstPoll(ctx context.Context, argID id.Node) (Node, error) {
@@ -1505,13 +1661,20 @@ func (q *Queries) SetFirstPoll(ctx context.Context, argID id.Node) (Node, error)
 		&i.TaintedAt,
 		&i.CleanAt,
 		&i.HeldUnclean,
+		&i.RootAt,
+		&i.RootCause,
+		&i.RootEndedAt,
+		&i.RootRisk,
+		&i.InstalledAt,
+		&i.InstalledBy,
+		&i.InstalledGeneration,
 	)
 	return i, err
 }
 
 const setHolds = `-- name: SetHolds :one
 UPDATE nodes SET hold_reason = $2, held_by = $3, schedulable = $4, held_unclean = $5, version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 type SetHoldsParams struct {
@@ -1568,12 +1731,19 @@ func (q *Queries) SetHolds(ctx context.Context, arg SetHoldsParams) (Node, error
 		&i.TaintedAt,
 		&i.CleanAt,
 		&i.HeldUnclean,
+		&i.RootAt,
+		&i.RootCause,
+		&i.RootEndedAt,
+		&i.RootRisk,
+		&i.InstalledAt,
+		&i.InstalledBy,
+		&i.InstalledGeneration,
 	)
 	return i, err
 }
 
 const setHost = `-- name: SetHost :one
-UPDATE nodes SET host = $2, version = version + 1, updated_at = clock_timestamp() WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean
+UPDATE nodes SET host = $2, version = version + 1, updated_at = clock_timestamp() WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 type SetHostParams struct {
@@ -1621,6 +1791,13 @@ func (q *Queries) SetHost(ctx context.Context, arg SetHostParams) (Node, error) 
 		&i.TaintedAt,
 		&i.CleanAt,
 		&i.HeldUnclean,
+		&i.RootAt,
+		&i.RootCause,
+		&i.RootEndedAt,
+		&i.RootRisk,
+		&i.InstalledAt,
+		&i.InstalledBy,
+		&i.InstalledGeneration,
 	)
 	return i, err
 }
@@ -1640,10 +1817,71 @@ func (q *Queries) SetInspection(ctx context.Context, arg SetInspectionParams) er
 	return err
 }
 
+const setInstalled = `-- name: SetInstalled :one
+UPDATE nodes SET installed_at = status_changed_at, installed_by = $2, installed_generation = generation
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
+`
+
+type SetInstalledParams struct {
+	ID          id.Node
+	InstalledBy string
+}
+
+func (q *Queries) SetInstalled(ctx context.Context, arg SetInstalledParams) (Node, error) {
+	row := q.db.QueryRow(ctx, setInstalled, arg.ID, arg.InstalledBy)
+	var i Node
+	err := row.Scan(
+		&i.ID,
+		&i.Status,
+		&i.Hostname,
+		&i.Host,
+		&i.Port,
+		&i.SkuID,
+		&i.GpusTotal,
+		&i.RegionCode,
+		&i.OnboardingMode,
+		&i.SshUsername,
+		&i.AccessMethod,
+		&i.Schedulable,
+		&i.HoldReason,
+		&i.Generation,
+		&i.AgentChannel,
+		&i.DesiredAgentVersion,
+		&i.DesiredDeliveryMode,
+		&i.ReportedAgentVersion,
+		&i.ReportedAgentCommit,
+		&i.LastDeliveryAttemptAt,
+		&i.LastDeliveryResult,
+		&i.LastDeliveryCorrelationID,
+		&i.AgentInstance,
+		&i.VerifierVersion,
+		&i.CertificateNotAfter,
+		&i.Capabilities,
+		&i.Version,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.StatusChangedAt,
+		&i.AwaitedBy,
+		&i.FirstPollAt,
+		&i.HeldBy,
+		&i.TaintedAt,
+		&i.CleanAt,
+		&i.HeldUnclean,
+		&i.RootAt,
+		&i.RootCause,
+		&i.RootEndedAt,
+		&i.RootRisk,
+		&i.InstalledAt,
+		&i.InstalledBy,
+		&i.InstalledGeneration,
+	)
+	return i, err
+}
+
 const setReport = `-- name: SetReport :one
 UPDATE nodes SET reported_agent_version = $2, reported_agent_commit = $3, verifier_version = $4, capabilities = $5,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 type SetReportParams struct {
@@ -1700,6 +1938,76 @@ func (q *Queries) SetReport(ctx context.Context, arg SetReportParams) (Node, err
 		&i.TaintedAt,
 		&i.CleanAt,
 		&i.HeldUnclean,
+		&i.RootAt,
+		&i.RootCause,
+		&i.RootEndedAt,
+		&i.RootRisk,
+		&i.InstalledAt,
+		&i.InstalledBy,
+		&i.InstalledGeneration,
+	)
+	return i, err
+}
+
+const setRoot = `-- name: SetRoot :one
+UPDATE nodes SET root_at = GREATEST(root_at, LEAST(COALESCE($2::timestamptz, tainted_at), tainted_at)), root_cause = $3
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
+`
+
+type SetRootParams struct {
+	ID    id.Node
+	At    *time.Time
+	Cause string
+}
+
+// Root is had no later than the access that it came with.
+func (q *Queries) SetRoot(ctx context.Context, arg SetRootParams) (Node, error) {
+	row := q.db.QueryRow(ctx, setRoot, arg.ID, arg.At, arg.Cause)
+	var i Node
+	err := row.Scan(
+		&i.ID,
+		&i.Status,
+		&i.Hostname,
+		&i.Host,
+		&i.Port,
+		&i.SkuID,
+		&i.GpusTotal,
+		&i.RegionCode,
+		&i.OnboardingMode,
+		&i.SshUsername,
+		&i.AccessMethod,
+		&i.Schedulable,
+		&i.HoldReason,
+		&i.Generation,
+		&i.AgentChannel,
+		&i.DesiredAgentVersion,
+		&i.DesiredDeliveryMode,
+		&i.ReportedAgentVersion,
+		&i.ReportedAgentCommit,
+		&i.LastDeliveryAttemptAt,
+		&i.LastDeliveryResult,
+		&i.LastDeliveryCorrelationID,
+		&i.AgentInstance,
+		&i.VerifierVersion,
+		&i.CertificateNotAfter,
+		&i.Capabilities,
+		&i.Version,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.StatusChangedAt,
+		&i.AwaitedBy,
+		&i.FirstPollAt,
+		&i.HeldBy,
+		&i.TaintedAt,
+		&i.CleanAt,
+		&i.HeldUnclean,
+		&i.RootAt,
+		&i.RootCause,
+		&i.RootEndedAt,
+		&i.RootRisk,
+		&i.InstalledAt,
+		&i.InstalledBy,
+		&i.InstalledGeneration,
 	)
 	return i, err
 }
@@ -1729,7 +2037,7 @@ const setStatus = `-- name: SetStatus :one
 UPDATE nodes SET status = $2, schedulable = $3, generation = $4, hold_reason = $5, held_unclean = $6, status_changed_at = clock_timestamp(),
     first_poll_at = CASE WHEN generation = $4 THEN first_poll_at END,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 type SetStatusParams struct {
@@ -1788,13 +2096,20 @@ func (q *Queries) SetStatus(ctx context.Context, arg SetStatusParams) (Node, err
 		&i.TaintedAt,
 		&i.CleanAt,
 		&i.HeldUnclean,
+		&i.RootAt,
+		&i.RootCause,
+		&i.RootEndedAt,
+		&i.RootRisk,
+		&i.InstalledAt,
+		&i.InstalledBy,
+		&i.InstalledGeneration,
 	)
 	return i, err
 }
 
 const setTainted = `-- name: SetTainted :one
 UPDATE nodes SET tainted_at = clock_timestamp(), version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 func (q *Queries) SetTainted(ctx context.Context, argID id.Node) (Node, error) {
@@ -1837,6 +2152,13 @@ func (q *Queries) SetTainted(ctx context.Context, argID id.Node) (Node, error) {
 		&i.TaintedAt,
 		&i.CleanAt,
 		&i.HeldUnclean,
+		&i.RootAt,
+		&i.RootCause,
+		&i.RootEndedAt,
+		&i.RootRisk,
+		&i.InstalledAt,
+		&i.InstalledBy,
+		&i.InstalledGeneration,
 	)
 	return i, err
 }
@@ -1856,7 +2178,7 @@ func (q *Queries) SetVerifiers(ctx context.Context, arg SetVerifiersParams) erro
 }
 
 const shareNode = `-- name: ShareNode :one
-SELECT id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean FROM nodes WHERE id = $1 FOR SHARE
+SELECT id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation FROM nodes WHERE id = $1 FOR SHARE
 `
 
 func (q *Queries) ShareNode(ctx context.Context, argID id.Node) (Node, error) {
@@ -1899,6 +2221,13 @@ func (q *Queries) ShareNode(ctx context.Context, argID id.Node) (Node, error) {
 		&i.TaintedAt,
 		&i.CleanAt,
 		&i.HeldUnclean,
+		&i.RootAt,
+		&i.RootCause,
+		&i.RootEndedAt,
+		&i.RootRisk,
+		&i.InstalledAt,
+		&i.InstalledBy,
+		&i.InstalledGeneration,
 	)
 	return i, err
 }

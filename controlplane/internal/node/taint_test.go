@@ -1,0 +1,171 @@
+package node_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/controlplane/internal/fault"
+	"gpuaas/controlplane/internal/id"
+	"gpuaas/controlplane/internal/node"
+)
+
+func (w *world) root(tb testing.TB, n id.Node) {
+	tb.Helper()
+	err := w.db.InTx(system(tb), func(ctx context.Context, tx pgx.Tx) error {
+		return node.TaintRoot(ctx, tx, n, node.RootBySudo, "a tenant with sudo")
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// says is a validation that found nothing, which looked just now.
+func (w *world) says(tb testing.TB, n id.Node) error {
+	tb.Helper()
+	return w.db.InTx(system(tb), func(ctx context.Context, tx pgx.Tx) error {
+		_, err := node.NoteClean(ctx, tx, n, time.Now().Add(time.Minute), "it says that it is clean")
+		return err
+	})
+}
+
+// install takes a node through a reimage, as the operation does that made it.
+func (w *world) install(tb testing.TB, n id.Node) {
+	tb.Helper()
+	w.exec(tb, `UPDATE nodes SET onboarding_mode = 'maas' WHERE id = $1`, n)
+	w.drive(tb, n, node.Drain)
+	err := w.db.InTx(system(tb), func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := node.Reimaged(ctx, tx, n, "workflow", "reimage"); err != nil {
+			return err
+		}
+		if err := node.Installed(ctx, tx, n, "decommission 1"); err != nil {
+			return err
+		}
+		_, err := node.Move(ctx, tx, n, node.Enrolled, "reimage")
+		return err
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// The noun itself refuses, whoever asks and whatever a plan said.
+func TestAttackAnInstallationThatSomebodyHadRootOnDoesNotTestify(t *testing.T) {
+	w := newWorld(t)
+	a := w.active(t, "m1")
+	w.taint(t, a.node)
+	if got := w.read(t, a.node); got.Access() != node.UserAccess || got.Compromised() {
+		t.Fatalf("an ordinary user had %q", got.Access())
+	}
+	w.root(t, a.node)
+	w.taint(t, a.node) // an ordinary user after that takes nothing back
+	wantCode(t, w.says(t, a.node), fault.Conflict, node.CodeRoot)
+	if got := w.read(t, a.node); got.Access() != node.RootAccess || !got.Compromised() || got.CleanAt != nil {
+		t.Fatalf("%+v", got)
+	}
+	w.drive(t, a.node, node.Quarantine)
+	_, err := w.service.ReturnToService(system(t), a.node, "it looks fine")
+	wantCode(t, err, fault.Conflict, node.CodeRoot)
+	w.install(t, a.node)
+	if got := w.read(t, a.node); got.Compromised() || got.Access() != node.RootAccess || got.Schedulable {
+		t.Fatalf("installed anew it is %+v", got)
+	}
+	err = w.db.InTx(system(t), func(ctx context.Context, tx pgx.Tx) error { // what was said before that
+		_, err := node.NoteClean(ctx, tx, a.node, *w.read(t, a.node).Installation.MadeAt, "it says that it is clean")
+		return err
+	})
+	wantCode(t, err, fault.Conflict, node.CodeRoot)
+	if err := w.says(t, a.node); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.read(t, a.node); got.Tainted() || got.Root.Stands() || got.Access() != node.NoAccess {
+		t.Fatalf("proven clean it is %+v", got)
+	}
+	w.root(t, a.node) // on the new one
+	wantCode(t, w.says(t, a.node), fault.Conflict, node.CodeRoot)
+}
+
+// Whoever enrols once more by a token that was carried to it says nothing about
+// what it runs on.
+func TestAttackARecoveryTokenMakesNoInstallation(t *testing.T) {
+	w := newWorld(t)
+	a := w.active(t, "m1")
+	w.root(t, a.node)
+	w.install(t, a.node)
+	w.exec(t, `UPDATE nodes SET generation = generation + 1 WHERE id = $1`, a.node)
+	wantCode(t, w.says(t, a.node), fault.Conflict, node.CodeRoot)
+	err := w.db.InTx(system(t), func(ctx context.Context, tx pgx.Tx) error { return node.Installed(ctx, tx, a.node, "somebody") })
+	if got := w.read(t, a.node); err != nil || got.Installation.By != "decommission 1" {
+		t.Errorf("an active node was installed by %q, %v", got.Installation.By, err)
+	}
+}
+
+// Root is of the machine, not of the id; a machine that was installed since
+// testifies.
+func TestAttackAMachineThatLeftWithRootComesBackWithRoot(t *testing.T) {
+	w := newWorld(t)
+	old := w.active(t, "m1")
+	w.root(t, old.node)
+	had := *w.read(t, old.node).Root.At
+	w.leaves(t, old.node)
+	back := w.active(t, "m1")
+	if got := w.read(t, back.node); !got.Compromised() || !got.Root.At.Equal(had) || got.Root.Cause != node.RootBySudo || got.Schedulable {
+		t.Fatalf("it came back as %+v", got)
+	}
+	wantCode(t, w.says(t, back.node), fault.Conflict, node.CodeRoot)
+	w.install(t, back.node)
+	if err := w.says(t, back.node); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestARiskIsAcceptedInWordsAndOnlyWhereNothingElseHelps(t *testing.T) {
+	w := newWorld(t)
+	a := w.active(t, "m1")
+	w.root(t, a.node)
+	accept := func(seen time.Time, risk string) error {
+		return w.db.InTx(system(t), func(ctx context.Context, tx pgx.Tx) error {
+			_, err := node.AcceptRoot(ctx, tx, a.node, seen, risk, "decommission 1")
+			return err
+		})
+	}
+	had := *w.read(t, a.node).Root.At
+	wantCode(t, accept(had, " "), fault.Conflict, node.CodeRoot)
+	wantCode(t, accept(had.Add(-time.Second), "a risk"), fault.Conflict, node.CodeRoot)
+	w.exec(t, `UPDATE nodes SET onboarding_mode = 'maas' WHERE id = $1`, a.node)
+	wantCode(t, accept(had, "a risk"), fault.Conflict, node.CodeRoot)
+	w.exec(t, `UPDATE nodes SET onboarding_mode = 'manual' WHERE id = $1`, a.node)
+	if err := accept(had, "a risk"); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.read(t, a.node); got.Root.Stands() || !got.Root.Accepted() || got.Root.Risk != "a risk" || !got.Tainted() {
+		t.Errorf("%+v", got)
+	}
+	w.leaves(t, a.node) // what was accepted for that node is not for the next
+	if back := w.read(t, w.active(t, "m1").node); !back.Compromised() {
+		t.Errorf("it came back as %+v", back)
+	}
+}
+
+func TestAnOperatorRecordsThatSomebodyHadRoot(t *testing.T) {
+	w := newWorld(t)
+	a := w.active(t, "m1")
+	path := "/api/v1/admin/nodes/" + a.node.String() + "/taint"
+	w.call(t, http.MethodPost, path, "", map[string]any{"cause": "found", "reason": "r"}).wants(t, http.StatusUnprocessableEntity, "validation_error")
+	w.call(t, http.MethodPost, path, "", map[string]any{"cause": "physical_console"}).wants(t, http.StatusUnprocessableEntity, "validation_error")
+	var shown node.View
+	answered := w.call(t, http.MethodPost, path, "", map[string]any{"cause": "physical_console", "reason": "a technician was at the console"})
+	answered.wants(t, http.StatusOK, "")
+	answered.decode(t, &shown)
+	if shown.Access != node.RootAccess || shown.Root == nil || !shown.Root.Compromised || shown.Root.Cause != node.RootByConsole || !shown.Tainted || !shown.Schedulable {
+		t.Errorf("it is shown as %+v, %+v", shown, shown.Root)
+	}
+	if w.audited(t, a.node, "node.taint_root") != 1 {
+		t.Error("it is not in the audit log")
+	}
+	w.leaves(t, a.node)
+	w.call(t, http.MethodPost, path, "", map[string]any{"cause": "physical_console", "reason": "r"}).wants(t, http.StatusConflict, "node_deleted")
+}
