@@ -59,7 +59,7 @@ func nodeAnswers(into map[string]http.HandlerFunc) map[string]http.HandlerFunc {
 		"create-node": answer(201, `{"node":`+nodeJSON+`,"bootstrap":`+bootstrapJSON+`}`), "list-nodes": pageOf(nodeJSON),
 		"get-node": answer(200, `{`+nodePart+`,"inspection":`+inspectionJSON+`,"observed":`+observedJSON+`,"history":[`+historyJSON+`]}`), "update-node": answer(200, nodeJSON),
 		"get-node-history": answer(200, `{"items":[`+driftJSON+`,`+historyJSON+`],"as_of":{`+nodePart+`,"inspection":`+inspectionJSON+`,"observed":`+observedJSON+`}}`),
-		"quarantine-node":  answer(200, nodeJSON), "return-node-to-service": answer(200, nodeJSON),
+		"quarantine-node":  answer(200, nodeJSON), "taint-node": answer(200, nodeJSON), "return-node-to-service": answer(200, nodeJSON),
 		"get-node-agent-lifecycle": answer(200, agentJSON), "issue-node-bootstrap": answer(201, bootstrapJSON), "revoke-node-identity": nothing,
 		"create-node-task": answer(202, taskQueued), "list-node-tasks": pageOf(taskDone), "list-all-node-tasks": pageOf(taskDone, taskFailed),
 		"get-node-task": answer(200, taskDone), "cancel-node-task": answer(202, taskQueued),

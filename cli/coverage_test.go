@@ -178,6 +178,7 @@ var errands = []struct {
 	{"node-hold", "node hold c07u31 --reason broken-fan"},
 	{"node-unhold", "node unhold c07u31"},
 	{"node-quarantine", "node quarantine c07u31 --reason flaky"},
+	{"node-taint", "node taint c07u31 --cause physical_console --reason console"},
 	{"node-return", "node return c07u31 --reason repaired"},
 	{"node-bootstrap", "node bootstrap c07u31 --recovery"},
 	{"node-revoke-identity", "node revoke-identity c07u31 --reason stolen"},

@@ -12,8 +12,13 @@ import (
 	"gpuaas/contract/apiclient"
 )
 
-// cleaning is how disks are treated.
-type cleaning struct{ erase, storage string }
+// cleaning is how disks are treated, and what is accepted where that proves
+// nothing.
+type cleaning struct{ erase, storage, risk string }
+
+func (c *cleaning) addRiskFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&c.risk, "residual-risk", "", "with soft_reset, for a node that somebody had root on and no MAAS can install anew: the risk that is accepted; it stands in the receipt")
+}
 
 func addCleaningFlags(cmd *cobra.Command) *cleaning {
 	c := &cleaning{}
@@ -75,6 +80,7 @@ func (a *app) decommissionStartCommand() *cobra.Command {
 			mode := cmd.Flags().String("mode", "", "soft_reset, reimage or full_decommission")
 			complete(cmd, "mode", modes()[:3]...)
 			c := addCleaningFlags(cmd)
+			c.addRiskFlag(cmd)
 			reason := cmd.Flags().String("reason", "", "why; it goes into the audit log, the history of the node and the certificate")
 			hash := cmd.Flags().String("plan-hash", "", "carry out this plan and no other")
 			yes := addYesFlag(cmd)
@@ -99,6 +105,7 @@ func (s *session) decommission(node types.UUID, mode string, c *cleaning, reason
 		Mode: apiclient.DecommissionNewBodyMode(mode), Reason: reason, PlanHash: hash,
 		Erase:          givenAs[apiclient.DecommissionNewBodyErase](s, "erase", &c.erase),
 		StorageCleanup: givenAs[apiclient.DecommissionNewBodyStorageCleanup](s, "storage-cleanup", &c.storage),
+		ResidualRisk:   given(s, "residual-risk", &c.risk),
 	})
 }
 
@@ -110,6 +117,7 @@ func (a *app) decommissionPlanCommand() *cobra.Command {
 			mode := cmd.Flags().String("mode", "", "what would be done: "+strings.Join(modes(), ", "))
 			complete(cmd, "mode", modes()...)
 			c := addCleaningFlags(cmd)
+			c.addRiskFlag(cmd)
 			return func(s *session, args []string) error {
 				if err := s.require("mode"); err != nil {
 					return err
@@ -122,6 +130,7 @@ func (a *app) decommissionPlanCommand() *cobra.Command {
 					Mode:           apiclient.DecommissionPlanBodyMode(*mode),
 					Erase:          givenAs[apiclient.DecommissionPlanBodyErase](s, "erase", &c.erase),
 					StorageCleanup: givenAs[apiclient.DecommissionPlanBodyStorageCleanup](s, "storage-cleanup", &c.storage),
+					ResidualRisk:   given(s, "residual-risk", &c.risk),
 				}))
 				if err != nil {
 					return err

@@ -33,6 +33,8 @@ func (a *app) nodeColumns() []column[apiclient.NodeView] {
 		detail("HELD BECAUSE", func(v node) string { return v.HoldReason }),
 		detail("HELD BY", func(v node) string { return v.HeldBy }),
 		detail("TAINTED", func(v node) string { return yesNo(v.Tainted) }),
+		detail("SOMEBODY HAD", a.somebodyHad),
+		detail("INSTALLED", func(v node) string { return a.whenever(v.InstalledAt) }),
 		detail("TENANT ACCESS", func(v node) string { return a.whenever(v.TaintedAt) }),
 		detail("PROVEN CLEAN", func(v node) string { return a.whenever(v.CleanAt) }),
 		detail("IN THIS STATE SINCE", func(v node) string { return a.when(v.StatusChangedAt) }),
@@ -141,7 +143,7 @@ func changed(v apiclient.NodeHistoryView) string {
 func (a *app) nodeCommand() *cobra.Command {
 	commands := append(a.nodeLifeCommands(),
 		a.nodeAddCommand(), a.nodeListCommand(), a.nodeShowCommand(), a.nodeHistoryCommand(), a.nodeUpdateCommand(),
-		a.nodeHoldCommand(), a.nodeUnholdCommand(), a.nodeQuarantineCommand(), a.nodeReturnCommand(), a.nodeBootstrapCommand(), a.nodeRevokeCommand(),
+		a.nodeHoldCommand(), a.nodeUnholdCommand(), a.nodeQuarantineCommand(), a.nodeReturnCommand(), a.nodeTaintCommand(), a.nodeBootstrapCommand(), a.nodeRevokeCommand(),
 		a.verb(verb{
 			use: "agent NODE", short: "Show which agent a node has and should have", args: exactly("NODE"), operations: []string{"get-node-agent-lifecycle"},
 			run: nodeVerb(func(s *session, id types.UUID) error {

@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/oapi-codegen/runtime/types"
 	"github.com/spf13/cobra"
 
@@ -42,4 +45,44 @@ func (a *app) nodeActionCommand(v verb, do func(s *session, node types.UUID, rea
 		})
 	}
 	return a.verb(v)
+}
+
+func (a *app) nodeTaintCommand() *cobra.Command {
+	causes := []string{"sudo", "root_shell", "privileged_container", "physical_console"}
+	return a.verb(verb{
+		use: "taint NODE", short: "Record that somebody had root on a node", args: exactly("NODE"), operations: []string{"taint-node"},
+		long: "For ways in that the control plane did not open. The node counts as unclean from now on, and nothing less than an\n" +
+			"installation made after this clears it: gpuaas node reimage NODE. It stays in service until then.",
+		example: "  gpuaas node taint c07u31 --cause physical_console --reason 'a technician was at the console'",
+		flags: func(cmd *cobra.Command) action {
+			cause := cmd.Flags().String("cause", "", "how they had root: "+strings.Join(causes, ", "))
+			complete(cmd, "cause", causes...)
+			reason := cmd.Flags().String("reason", "", "what is known about it; it is part of the history of the node")
+			return nodeVerb(func(s *session, node types.UUID) error {
+				if err := s.require("cause", "reason"); err != nil {
+					return err
+				}
+				return show(s, a.nodeColumns())(s.api.TaintNodeWithResponse(s.ctx, node, &apiclient.TaintNodeParams{}, apiclient.NodeTaintBody{
+					Cause: apiclient.NodeTaintBodyCause(*cause), Reason: *reason,
+				}))
+			})
+		},
+	})
+}
+
+// somebodyHad is the most that somebody had on a node since it was proven clean,
+// and what that means.
+func (a *app) somebodyHad(v apiclient.NodeView) string {
+	r := v.Root
+	switch {
+	case r != nil && r.AcceptedAt != nil:
+		return fmt.Sprintf("root (%s) %s; accepted: %s", r.Cause, a.when(r.At), text(r.ResidualRisk))
+	case r != nil && r.Compromised:
+		return fmt.Sprintf("root (%s) %s, on this installation: only a reimage clears it", r.Cause, a.when(r.At))
+	case r != nil:
+		return fmt.Sprintf("root (%s) %s, before it was installed anew", r.Cause, a.when(r.At))
+	case v.TaintKind != nil:
+		return string(*v.TaintKind)
+	}
+	return ""
 }

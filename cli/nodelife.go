@@ -95,6 +95,8 @@ func (a *app) turnOverCommand(step lifeStep) *cobra.Command {
 			if step.mode == "reimage" {
 				cmd.Flags().StringVar(&c.erase, "erase", "", "what the release in MAAS does to disks: none, quick or secure (default quick)")
 				complete(cmd, "erase", "none", "quick", "secure")
+			} else {
+				c.addRiskFlag(cmd)
 			}
 			cmd.Flags().StringVar(&c.storage, "storage-cleanup", "", "what the agent cleans: none, local, weka or all; local DESTROYS what is on the data disks (default local)")
 			complete(cmd, "storage-cleanup", "none", "local", "weka", "all")

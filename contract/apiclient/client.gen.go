@@ -159,6 +159,27 @@ func (e AuditLogEntryResult) Valid() bool {
 	}
 }
 
+// Defines values for CertificateAccessHad.
+const (
+	CertificateAccessHadNone CertificateAccessHad = "none"
+	CertificateAccessHadRoot CertificateAccessHad = "root"
+	CertificateAccessHadUser CertificateAccessHad = "user"
+)
+
+// Valid indicates whether the value is a known member of the CertificateAccessHad enum.
+func (e CertificateAccessHad) Valid() bool {
+	switch e {
+	case CertificateAccessHadNone:
+		return true
+	case CertificateAccessHadRoot:
+		return true
+	case CertificateAccessHadUser:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for CertificateDocumentFormat.
 const (
 	GpuaasCertificate1 CertificateDocumentFormat = "gpuaas.certificate/1"
@@ -2169,6 +2190,24 @@ func (e NodeDetailViewStatus) Valid() bool {
 	}
 }
 
+// Defines values for NodeDetailViewTaintKind.
+const (
+	NodeDetailViewTaintKindRoot NodeDetailViewTaintKind = "root"
+	NodeDetailViewTaintKindUser NodeDetailViewTaintKind = "user"
+)
+
+// Valid indicates whether the value is a known member of the NodeDetailViewTaintKind enum.
+func (e NodeDetailViewTaintKind) Valid() bool {
+	switch e {
+	case NodeDetailViewTaintKindRoot:
+		return true
+	case NodeDetailViewTaintKindUser:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for NodeHistoryViewActorKind.
 const (
 	NodeHistoryViewActorKindAnonymous      NodeHistoryViewActorKind = "anonymous"
@@ -2334,6 +2373,24 @@ func (e NodeKnownViewStatus) Valid() bool {
 	}
 }
 
+// Defines values for NodeKnownViewTaintKind.
+const (
+	NodeKnownViewTaintKindRoot NodeKnownViewTaintKind = "root"
+	NodeKnownViewTaintKindUser NodeKnownViewTaintKind = "user"
+)
+
+// Valid indicates whether the value is a known member of the NodeKnownViewTaintKind enum.
+func (e NodeKnownViewTaintKind) Valid() bool {
+	switch e {
+	case NodeKnownViewTaintKindRoot:
+		return true
+	case NodeKnownViewTaintKindUser:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for NodeNewBodyBootstrapMode.
 const (
 	NodeNewBodyBootstrapModeCloudInit NodeNewBodyBootstrapMode = "cloud_init"
@@ -2361,6 +2418,33 @@ const (
 func (e NodeNewBodyOnboardingMode) Valid() bool {
 	switch e {
 	case NodeNewBodyOnboardingModeManual:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NodeRootViewCause.
+const (
+	NodeRootViewCauseFound               NodeRootViewCause = "found"
+	NodeRootViewCausePhysicalConsole     NodeRootViewCause = "physical_console"
+	NodeRootViewCausePrivilegedContainer NodeRootViewCause = "privileged_container"
+	NodeRootViewCauseRootShell           NodeRootViewCause = "root_shell"
+	NodeRootViewCauseSudo                NodeRootViewCause = "sudo"
+)
+
+// Valid indicates whether the value is a known member of the NodeRootViewCause enum.
+func (e NodeRootViewCause) Valid() bool {
+	switch e {
+	case NodeRootViewCauseFound:
+		return true
+	case NodeRootViewCausePhysicalConsole:
+		return true
+	case NodeRootViewCausePrivilegedContainer:
+		return true
+	case NodeRootViewCauseRootShell:
+		return true
+	case NodeRootViewCauseSudo:
 		return true
 	default:
 		return false
@@ -2400,6 +2484,30 @@ func (e NodeState) Valid() bool {
 	case NodeStateRemoving:
 		return true
 	case NodeStateRetired:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NodeTaintBodyCause.
+const (
+	NodeTaintBodyCausePhysicalConsole     NodeTaintBodyCause = "physical_console"
+	NodeTaintBodyCausePrivilegedContainer NodeTaintBodyCause = "privileged_container"
+	NodeTaintBodyCauseRootShell           NodeTaintBodyCause = "root_shell"
+	NodeTaintBodyCauseSudo                NodeTaintBodyCause = "sudo"
+)
+
+// Valid indicates whether the value is a known member of the NodeTaintBodyCause enum.
+func (e NodeTaintBodyCause) Valid() bool {
+	switch e {
+	case NodeTaintBodyCausePhysicalConsole:
+		return true
+	case NodeTaintBodyCausePrivilegedContainer:
+		return true
+	case NodeTaintBodyCauseRootShell:
+		return true
+	case NodeTaintBodyCauseSudo:
 		return true
 	default:
 		return false
@@ -2505,6 +2613,24 @@ func (e NodeViewStatus) Valid() bool {
 	case NodeViewStatusRemoving:
 		return true
 	case NodeViewStatusRetired:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NodeViewTaintKind.
+const (
+	NodeViewTaintKindRoot NodeViewTaintKind = "root"
+	NodeViewTaintKindUser NodeViewTaintKind = "user"
+)
+
+// Valid indicates whether the value is a known member of the NodeViewTaintKind enum.
+func (e NodeViewTaintKind) Valid() bool {
+	switch e {
+	case NodeViewTaintKindRoot:
+		return true
+	case NodeViewTaintKindUser:
 		return true
 	default:
 		return false
@@ -4867,6 +4993,23 @@ type AuditLogEntryList struct {
 	NextCursor *string `json:"next_cursor,omitempty"`
 }
 
+// CertificateAccess defines model for CertificateAccess.
+type CertificateAccess struct {
+	// At When they last had it, or were last let in.
+	At *time.Time `json:"at,omitempty"`
+
+	// Cause How they had root.
+	//
+	// Examples: sudo
+	Cause *string `json:"cause,omitempty"`
+
+	// Had root: only an installation made after it speaks for the node independently.
+	Had CertificateAccessHad `json:"had"`
+}
+
+// CertificateAccessHad root: only an installation made after it speaks for the node independently.
+type CertificateAccessHad string
+
 // CertificateActor defines model for CertificateActor.
 type CertificateActor struct {
 	At   time.Time `json:"at"`
@@ -4876,11 +5019,17 @@ type CertificateActor struct {
 
 // CertificateDocument defines model for CertificateDocument.
 type CertificateDocument struct {
+	// Access The most that somebody had on the node before; absent: it was not recorded yet.
+	Access *CertificateAccess `json:"access,omitempty"`
+
 	// Downgrades Where less was done than was asked for.
 	Downgrades []CertificateDowngrade    `json:"downgrades"`
 	Format     CertificateDocumentFormat `json:"format"`
 	Id         openapi_types.UUID        `json:"id"`
-	IssuedAt   time.Time                 `json:"issued_at"`
+
+	// Installation The installation that the node ran on when this was issued; absent: it was not recorded yet.
+	Installation *CertificateInstallation `json:"installation,omitempty"`
+	IssuedAt     time.Time                `json:"issued_at"`
 
 	// Issuer Name of the deployment that issued it.
 	Issuer  string                  `json:"issuer"`
@@ -4956,6 +5105,21 @@ type CertificateGap struct {
 	Subject string `json:"subject"`
 	What    string `json:"what"`
 	Why     string `json:"why"`
+}
+
+// CertificateInstallation defines model for CertificateInstallation.
+type CertificateInstallation struct {
+	// Generation Of the identity of the node; it grows when the node is installed anew or enrolled again.
+	Generation int64 `json:"generation"`
+
+	// Independent Whether nobody is known to have had root on it.
+	Independent bool `json:"independent"`
+
+	// MadeAt When it began to be made: nothing of it is older. Absent: no operation of the issuer made it, or that was not recorded.
+	MadeAt *time.Time `json:"made_at,omitempty"`
+
+	// MadeBy The operation that made it.
+	MadeBy *string `json:"made_by,omitempty"`
 }
 
 // CertificateKey defines model for CertificateKey.
@@ -5109,15 +5273,18 @@ type CertificateSubject struct {
 	Kind CertificateSubjectKind `json:"kind"`
 
 	// Level As NIST SP 800-88 names it; none: no claim.
-	Level        CertificateSubjectLevel      `json:"level"`
-	Method       string                       `json:"method"`
-	ObservedBy   CertificateSubjectObservedBy `json:"observed_by"`
-	Outcome      CertificateSubjectOutcome    `json:"outcome"`
-	StartedAt    time.Time                    `json:"started_at"`
-	Tool         string                       `json:"tool"`
-	ToolVersion  string                       `json:"tool_version"`
-	TotalBytes   int64                        `json:"total_bytes"`
-	Verification CertificateVerification      `json:"verification"`
+	Level  CertificateSubjectLevel `json:"level"`
+	Method string                  `json:"method"`
+
+	// NotIndependent Why what is said here is not independent: somebody had root on the installation that says it. It claims nothing then. Absent: it is independent.
+	NotIndependent *string                      `json:"not_independent,omitempty"`
+	ObservedBy     CertificateSubjectObservedBy `json:"observed_by"`
+	Outcome        CertificateSubjectOutcome    `json:"outcome"`
+	StartedAt      time.Time                    `json:"started_at"`
+	Tool           string                       `json:"tool"`
+	ToolVersion    string                       `json:"tool_version"`
+	TotalBytes     int64                        `json:"total_bytes"`
+	Verification   CertificateVerification      `json:"verification"`
 }
 
 // CertificateSubjectKind What sort of thing it is.
@@ -5140,8 +5307,11 @@ type CertificateValidation struct {
 	Findings []CertificateFinding  `json:"findings"`
 
 	// Looked What was looked at.
-	Looked     []CertificateLook               `json:"looked"`
-	ObservedBy CertificateValidationObservedBy `json:"observed_by"`
+	Looked []CertificateLook `json:"looked"`
+
+	// NotIndependent Why the look is not independent; absent: it is.
+	NotIndependent *string                         `json:"not_independent,omitempty"`
+	ObservedBy     CertificateValidationObservedBy `json:"observed_by"`
 }
 
 // CertificateValidationObservedBy defines model for CertificateValidation.ObservedBy.
@@ -5761,6 +5931,11 @@ type DecommissionNewBody struct {
 	// Examples: tenant left
 	Reason string `json:"reason"`
 
+	// ResidualRisk Only with soft_reset, for a node that somebody had root on and no MAAS can install anew: the risk that is accepted with it. It stands in the receipt.
+	//
+	// Examples: reinstalled by hand from our image; firmware was not checked
+	ResidualRisk *string `json:"residual_risk,omitempty"`
+
 	// StorageCleanup What the agent removes of what tenants left on disks; only with soft_reset and reimage, local when left out. local DESTROYS what is on the data disks.
 	StorageCleanup *DecommissionNewBodyStorageCleanup `json:"storage_cleanup,omitempty"`
 }
@@ -5945,7 +6120,10 @@ type DecommissionOverride struct {
 	Epoch        int64  `json:"epoch"`
 	Reason       string `json:"reason"`
 	ResidualRisk string `json:"residual_risk"`
-	Stage        string `json:"stage"`
+
+	// RootAt Of root_taint: when somebody last had root, as far as was known.
+	RootAt *time.Time `json:"root_at,omitempty"`
+	Stage  string     `json:"stage"`
 }
 
 // DecommissionOverrideBody defines model for DecommissionOverrideBody.
@@ -6018,6 +6196,9 @@ type DecommissionPlanBody struct {
 
 	// Mode What would be done.
 	Mode DecommissionPlanBodyMode `json:"mode"`
+
+	// ResidualRisk As in the request.
+	ResidualRisk *string `json:"residual_risk,omitempty"`
 
 	// StorageCleanup As in the request; of a storage_cleanup its scope.
 	StorageCleanup *DecommissionPlanBodyStorageCleanup `json:"storage_cleanup,omitempty"`
@@ -7207,6 +7388,9 @@ type NodeDetailView struct {
 	// Inspection What the agent found on the machine; absent until it has enrolled.
 	Inspection *AgentwireCapabilities `json:"inspection,omitempty"`
 
+	// InstalledAt When the installation that it runs on began to be made; absent: no operation of ours made it.
+	InstalledAt *time.Time `json:"installed_at,omitempty"`
+
 	// LastAgentContactAt When its agent was last heard of, to a few seconds; absent when never.
 	LastAgentContactAt *time.Time `json:"last_agent_contact_at,omitempty"`
 
@@ -7227,6 +7411,9 @@ type NodeDetailView struct {
 	// RegionCode Examples: eu-1
 	RegionCode string `json:"region_code"`
 
+	// Root Who had root on it, as long as that is not proven away; absent: nobody is known to.
+	Root *NodeRootView `json:"root,omitempty"`
+
 	// Schedulable Whether new work may be placed on it: it is active and nothing holds it.
 	Schedulable bool `json:"schedulable"`
 
@@ -7239,6 +7426,9 @@ type NodeDetailView struct {
 	// Status Its coarse state.
 	Status          NodeDetailViewStatus `json:"status"`
 	StatusChangedAt time.Time            `json:"status_changed_at"`
+
+	// TaintKind The most that somebody had on it since it was last proven clean; root: only an installation made after that can testify. Absent: nothing.
+	TaintKind *NodeDetailViewTaintKind `json:"taint_kind,omitempty"`
 
 	// Tainted Whether a tenant had access, or it was found unclean, since it was last proven clean.
 	Tainted bool `json:"tainted"`
@@ -7259,6 +7449,9 @@ type NodeDetailViewOnboardingMode string
 
 // NodeDetailViewStatus Its coarse state.
 type NodeDetailViewStatus string
+
+// NodeDetailViewTaintKind The most that somebody had on it since it was last proven clean; root: only an installation made after that can testify. Absent: nothing.
+type NodeDetailViewTaintKind string
 
 // NodeHistoryBody defines model for NodeHistoryBody.
 type NodeHistoryBody struct {
@@ -7284,7 +7477,7 @@ type NodeHistoryView struct {
 	Cause         string `json:"cause"`
 	CorrelationId string `json:"correlation_id"`
 
-	// Event The event of the lifecycle, or what was noted: hold, unhold, keep_out, taint or clean; of a conflict, what it was about; of an observation, what was found.
+	// Event The event of the lifecycle, or what was noted: hold, unhold, keep_out, taint, taint_root, accept_root, installed or clean; of a conflict, what it was about; of an observation, what was found.
 	//
 	// Examples: lose_contact
 	Event *string `json:"event,omitempty"`
@@ -7355,6 +7548,9 @@ type NodeKnownView struct {
 	// Inspection What the agent found on the machine; absent until it has enrolled.
 	Inspection *AgentwireCapabilities `json:"inspection,omitempty"`
 
+	// InstalledAt When the installation that it runs on began to be made; absent: no operation of ours made it.
+	InstalledAt *time.Time `json:"installed_at,omitempty"`
+
 	// LastAgentContactAt When its agent was last heard of, to a few seconds; absent when never.
 	LastAgentContactAt *time.Time `json:"last_agent_contact_at,omitempty"`
 
@@ -7375,6 +7571,9 @@ type NodeKnownView struct {
 	// RegionCode Examples: eu-1
 	RegionCode string `json:"region_code"`
 
+	// Root Who had root on it, as long as that is not proven away; absent: nobody is known to.
+	Root *NodeRootView `json:"root,omitempty"`
+
 	// Schedulable Whether new work may be placed on it: it is active and nothing holds it.
 	Schedulable bool `json:"schedulable"`
 
@@ -7387,6 +7586,9 @@ type NodeKnownView struct {
 	// Status Its coarse state.
 	Status          NodeKnownViewStatus `json:"status"`
 	StatusChangedAt time.Time           `json:"status_changed_at"`
+
+	// TaintKind The most that somebody had on it since it was last proven clean; root: only an installation made after that can testify. Absent: nothing.
+	TaintKind *NodeKnownViewTaintKind `json:"taint_kind,omitempty"`
 
 	// Tainted Whether a tenant had access, or it was found unclean, since it was last proven clean.
 	Tainted bool `json:"tainted"`
@@ -7407,6 +7609,9 @@ type NodeKnownViewOnboardingMode string
 
 // NodeKnownViewStatus Its coarse state.
 type NodeKnownViewStatus string
+
+// NodeKnownViewTaintKind The most that somebody had on it since it was last proven clean; root: only an installation made after that can testify. Absent: nothing.
+type NodeKnownViewTaintKind string
 
 // NodeNewBody defines model for NodeNewBody.
 type NodeNewBody struct {
@@ -7493,8 +7698,43 @@ type NodeRevokeBody struct {
 	Reason string `json:"reason"`
 }
 
+// NodeRootView defines model for NodeRootView.
+type NodeRootView struct {
+	// AcceptedAt When somebody accepted the risk; absent: it stands.
+	AcceptedAt *time.Time `json:"accepted_at,omitempty"`
+
+	// At When somebody last had it, or was last let in with it.
+	At time.Time `json:"at"`
+
+	// Cause How; found: a validation found what only root leaves.
+	Cause NodeRootViewCause `json:"cause"`
+
+	// Compromised Whether it runs on the same installation since: what that says of itself is not independent, and never enough.
+	Compromised bool `json:"compromised"`
+
+	// ResidualRisk The risk that was accepted, in words.
+	ResidualRisk *string `json:"residual_risk,omitempty"`
+}
+
+// NodeRootViewCause How; found: a validation found what only root leaves.
+type NodeRootViewCause string
+
 // NodeState defines model for NodeState.
 type NodeState string
+
+// NodeTaintBody defines model for NodeTaintBody.
+type NodeTaintBody struct {
+	// Cause How they had it.
+	Cause NodeTaintBodyCause `json:"cause"`
+
+	// Reason What is known about it; it is part of the history.
+	//
+	// Examples: a technician was at the console, ticket 4711
+	Reason string `json:"reason"`
+}
+
+// NodeTaintBodyCause How they had it.
+type NodeTaintBodyCause string
 
 // NodeTaskState defines model for NodeTaskState.
 type NodeTaskState string
@@ -7538,6 +7778,9 @@ type NodeView struct {
 	// Examples: c07u31
 	Hostname string `json:"hostname"`
 
+	// InstalledAt When the installation that it runs on began to be made; absent: no operation of ours made it.
+	InstalledAt *time.Time `json:"installed_at,omitempty"`
+
 	// LastAgentContactAt When its agent was last heard of, to a few seconds; absent when never.
 	LastAgentContactAt *time.Time `json:"last_agent_contact_at,omitempty"`
 
@@ -7555,6 +7798,9 @@ type NodeView struct {
 	// RegionCode Examples: eu-1
 	RegionCode string `json:"region_code"`
 
+	// Root Who had root on it, as long as that is not proven away; absent: nobody is known to.
+	Root *NodeRootView `json:"root,omitempty"`
+
 	// Schedulable Whether new work may be placed on it: it is active and nothing holds it.
 	Schedulable bool `json:"schedulable"`
 
@@ -7567,6 +7813,9 @@ type NodeView struct {
 	// Status Its coarse state.
 	Status          NodeViewStatus `json:"status"`
 	StatusChangedAt time.Time      `json:"status_changed_at"`
+
+	// TaintKind The most that somebody had on it since it was last proven clean; root: only an installation made after that can testify. Absent: nothing.
+	TaintKind *NodeViewTaintKind `json:"taint_kind,omitempty"`
 
 	// Tainted Whether a tenant had access, or it was found unclean, since it was last proven clean.
 	Tainted bool `json:"tainted"`
@@ -7587,6 +7836,9 @@ type NodeViewOnboardingMode string
 
 // NodeViewStatus Its coarse state.
 type NodeViewStatus string
+
+// NodeViewTaintKind The most that somebody had on it since it was last proven clean; root: only an installation made after that can testify. Absent: nothing.
+type NodeViewTaintKind string
 
 // NodeViewList defines model for NodeViewList.
 type NodeViewList struct {
@@ -10718,6 +10970,12 @@ type CleanNodeStorageParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// TaintNodeParams defines parameters for TaintNode.
+type TaintNodeParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // ListNodeTasksParams defines parameters for ListNodeTasks.
 type ListNodeTasksParams struct {
 	// Status Only tasks in this state.
@@ -11425,6 +11683,9 @@ type RevokeNodeIdentityJSONRequestBody = NodeRevokeBody
 
 // CleanNodeStorageJSONRequestBody defines body for CleanNodeStorage for application/json ContentType.
 type CleanNodeStorageJSONRequestBody = DecommissionCleanupBody
+
+// TaintNodeJSONRequestBody defines body for TaintNode for application/json ContentType.
+type TaintNodeJSONRequestBody = NodeTaintBody
 
 // CreateNodeTaskJSONRequestBody defines body for CreateNodeTask for application/json ContentType.
 type CreateNodeTaskJSONRequestBody = AgenttaskNewBody
@@ -12398,6 +12659,24 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/admin/nodes/{node_id}/storage-cleanup (the `CleanNodeStorage` operationId).
 	CleanNodeStorage(ctx context.Context, nodeId openapi_types.UUID, params *CleanNodeStorageParams, body CleanNodeStorageJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TaintNodeWithBody Record that somebody had root on a node
+	//
+	// For ways in that the control plane did not open, such as the physical console. It only ever adds: the node counts as unclean from now on, and nothing less than an installation made after this clears it. A node that is in service stays there until it is reset or reimaged.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/taint (the `TaintNode` operationId).
+	TaintNodeWithBody(ctx context.Context, nodeId openapi_types.UUID, params *TaintNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TaintNode Record that somebody had root on a node
+	//
+	// For ways in that the control plane did not open, such as the physical console. It only ever adds: the node counts as unclean from now on, and nothing less than an installation made after this clears it. A node that is in service stays there until it is reset or reimaged.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/taint (the `TaintNode` operationId).
+	TaintNode(ctx context.Context, nodeId openapi_types.UUID, params *TaintNodeParams, body TaintNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListNodeTasks List the tasks of a node, newest first
 	//
@@ -15163,6 +15442,44 @@ func (c *Client) CleanNodeStorageWithBody(ctx context.Context, nodeId openapi_ty
 // Corresponds with POST /api/v1/admin/nodes/{node_id}/storage-cleanup (the `CleanNodeStorage` operationId).
 func (c *Client) CleanNodeStorage(ctx context.Context, nodeId openapi_types.UUID, params *CleanNodeStorageParams, body CleanNodeStorageJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewCleanNodeStorageRequest(c.Server, nodeId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TaintNodeWithBody Record that somebody had root on a node
+//
+// For ways in that the control plane did not open, such as the physical console. It only ever adds: the node counts as unclean from now on, and nothing less than an installation made after this clears it. A node that is in service stays there until it is reset or reimaged.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/taint (the `TaintNode` operationId).
+func (c *Client) TaintNodeWithBody(ctx context.Context, nodeId openapi_types.UUID, params *TaintNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTaintNodeRequestWithBody(c.Server, nodeId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TaintNode Record that somebody had root on a node
+//
+// For ways in that the control plane did not open, such as the physical console. It only ever adds: the node counts as unclean from now on, and nothing less than an installation made after this clears it. A node that is in service stays there until it is reset or reimaged.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/taint (the `TaintNode` operationId).
+func (c *Client) TaintNode(ctx context.Context, nodeId openapi_types.UUID, params *TaintNodeParams, body TaintNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTaintNodeRequest(c.Server, nodeId, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -22063,6 +22380,68 @@ func NewCleanNodeStorageRequestWithBody(server string, nodeId openapi_types.UUID
 	return req, nil
 }
 
+// NewTaintNodeRequest calls the generic TaintNode builder with application/json body
+func NewTaintNodeRequest(server string, nodeId openapi_types.UUID, params *TaintNodeParams, body TaintNodeJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewTaintNodeRequestWithBody(server, nodeId, params, "application/json", bodyReader)
+}
+
+// NewTaintNodeRequestWithBody constructs an http.Request for the TaintNode method, with any body, and a specified content type
+func NewTaintNodeRequestWithBody(server string, nodeId openapi_types.UUID, params *TaintNodeParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "node_id", nodeId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/nodes/%s/taint", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewListNodeTasksRequest constructs an http.Request for the ListNodeTasks method
 func NewListNodeTasksRequest(server string, nodeId openapi_types.UUID, params *ListNodeTasksParams) (*http.Request, error) {
 	var err error
@@ -28402,6 +28781,24 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/admin/nodes/{node_id}/storage-cleanup (the `CleanNodeStorage` operationId).
 	CleanNodeStorageWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *CleanNodeStorageParams, body CleanNodeStorageJSONRequestBody, reqEditors ...RequestEditorFn) (*CleanNodeStorageResponse, error)
+
+	// TaintNodeWithBodyWithResponse Record that somebody had root on a node
+	//
+	// For ways in that the control plane did not open, such as the physical console. It only ever adds: the node counts as unclean from now on, and nothing less than an installation made after this clears it. A node that is in service stays there until it is reset or reimaged.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/taint (the `TaintNode` operationId).
+	TaintNodeWithBodyWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *TaintNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TaintNodeResponse, error)
+
+	// TaintNodeWithResponse Record that somebody had root on a node
+	//
+	// For ways in that the control plane did not open, such as the physical console. It only ever adds: the node counts as unclean from now on, and nothing less than an installation made after this clears it. A node that is in service stays there until it is reset or reimaged.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/taint (the `TaintNode` operationId).
+	TaintNodeWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *TaintNodeParams, body TaintNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*TaintNodeResponse, error)
 
 	// ListNodeTasksWithResponse List the tasks of a node, newest first
 	//
@@ -37365,6 +37762,138 @@ func (r CleanNodeStorageResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r CleanNodeStorageResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// TaintNodeResponse200Headers the declared response headers of an HTTP 200 response for TaintNode
+type TaintNodeResponse200Headers struct {
+	ETag *string
+}
+
+type TaintNodeResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *NodeView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *TaintNodeResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r TaintNodeResponse) GetJSON200() *NodeView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r TaintNodeResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r TaintNodeResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r TaintNodeResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r TaintNodeResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r TaintNodeResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r TaintNodeResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r TaintNodeResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r TaintNodeResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r TaintNodeResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r TaintNodeResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r TaintNodeResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r TaintNodeResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r TaintNodeResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r TaintNodeResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r TaintNodeResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r TaintNodeResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -49235,6 +49764,36 @@ func (c *ClientWithResponses) CleanNodeStorageWithResponse(ctx context.Context, 
 	return ParseCleanNodeStorageResponse(rsp)
 }
 
+// TaintNodeWithBodyWithResponse Record that somebody had root on a node
+//
+// For ways in that the control plane did not open, such as the physical console. It only ever adds: the node counts as unclean from now on, and nothing less than an installation made after this clears it. A node that is in service stays there until it is reset or reimaged.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/taint (the `TaintNode` operationId).
+func (c *ClientWithResponses) TaintNodeWithBodyWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *TaintNodeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TaintNodeResponse, error) {
+	rsp, err := c.TaintNodeWithBody(ctx, nodeId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTaintNodeResponse(rsp)
+}
+
+// TaintNodeWithResponse Record that somebody had root on a node
+//
+// For ways in that the control plane did not open, such as the physical console. It only ever adds: the node counts as unclean from now on, and nothing less than an installation made after this clears it. A node that is in service stays there until it is reset or reimaged.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/taint (the `TaintNode` operationId).
+func (c *ClientWithResponses) TaintNodeWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *TaintNodeParams, body TaintNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*TaintNodeResponse, error) {
+	rsp, err := c.TaintNode(ctx, nodeId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTaintNodeResponse(rsp)
+}
+
 // ListNodeTasksWithResponse List the tasks of a node, newest first
 //
 // Returns a wrapper object for the known response body format(s).
@@ -58086,6 +58645,129 @@ func ParseCleanNodeStorageResponse(rsp *http.Response) (*CleanNodeStorageRespons
 		}
 		response.ApplicationproblemJSON504 = &dest
 
+	}
+
+	return response, nil
+}
+
+// ParseTaintNodeResponse parses an HTTP response from a TaintNodeWithResponse call
+func ParseTaintNodeResponse(rsp *http.Response) (*TaintNodeResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &TaintNodeResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest NodeView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers TaintNodeResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		response.Headers200 = &headers
 	}
 
 	return response, nil

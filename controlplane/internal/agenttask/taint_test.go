@@ -152,3 +152,41 @@ func TestNobodyGetsInWhileAnOperationHoldsTheNode(t *testing.T) {
 	hold("")
 	w.fetch(t, waits)
 }
+
+// Whoever is given sudo has root, from when it is asked for; nothing that comes
+// later takes that back.
+func TestAttackSudoIsNotedAsRoot(t *testing.T) {
+	w := newWorld(t)
+	n := w.node(t)
+	has := func() node.Access {
+		found, err := node.Get(t.Context(), w.db, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found.Access()
+	}
+	given := agentwire.ProvisionUserParams{
+		AllocationID: "0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c", Username: "mallory", UID: 20100, GID: 20100,
+		AuthorizedKeys: []string{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ1t8Zq0 mallory@example"},
+	}
+	for i, c := range []struct {
+		sudo bool
+		want node.Access
+	}{{false, node.UserAccess}, {true, node.RootAccess}, {false, node.RootAccess}} {
+		given.Sudo = c.sudo
+		task, err := w.enqueue(w.ctx, agenttask.Request{Node: n, Type: agentwire.TypeProvisionUser, Params: given, Reason: "test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := has(); got != c.want {
+			t.Errorf("%d: asked for, it has %q", i, got)
+		}
+		w.fetch(t, task)
+		if err := w.queue.Result(t.Context(), n, task.ID, succeeded(t, 1, agentwire.ProvisionUserOutput{})); err != nil {
+			t.Fatal(err)
+		}
+		if got := has(); got != c.want {
+			t.Errorf("%d: provisioned, it has %q", i, got)
+		}
+	}
+}

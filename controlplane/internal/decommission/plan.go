@@ -395,6 +395,7 @@ var ends = map[Mode]string{
 // usually says how long stages take that wait for hardware or an agent.
 var usually = map[string]string{
 	StageDrain: "seconds to 2 min", StageStorage: "seconds; hours when large disks are overwritten", StageScrub: "under a minute", StageValidate: "seconds",
+	StageStorageAgain: "seconds; hours when large disks are overwritten", StageScrubAgain: "under a minute",
 	stageRelease: "1 to 5 min; hours when disks are erased securely", stagePowerOff: "under a minute", StageRemove: "seconds",
 	"wait_for_deployed": "10 to 30 min", "ensure_hardware_sync_configured": "under a minute once the machine answers over SSH",
 	"wait_for_hardware_sync_healthy": "a minute or two", "wait_for_agent_enrollment": "1 to 5 min",

@@ -3,6 +3,8 @@ package node_test
 import (
 	"context"
 	"net/http"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -153,7 +155,7 @@ func TestARiskIsAcceptedInWordsAndOnlyWhereNothingElseHelps(t *testing.T) {
 func TestAnOperatorRecordsThatSomebodyHadRoot(t *testing.T) {
 	w := newWorld(t)
 	a := w.active(t, "m1")
-	path := "/api/v1/admin/nodes/" + a.node.String() + "/taint"
+	path := "/" + a.node.String() + "/taint"
 	w.call(t, http.MethodPost, path, "", map[string]any{"cause": "found", "reason": "r"}).wants(t, http.StatusUnprocessableEntity, "validation_error")
 	w.call(t, http.MethodPost, path, "", map[string]any{"cause": "physical_console"}).wants(t, http.StatusUnprocessableEntity, "validation_error")
 	var shown node.View
@@ -168,4 +170,54 @@ func TestAnOperatorRecordsThatSomebodyHadRoot(t *testing.T) {
 	}
 	w.leaves(t, a.node)
 	w.call(t, http.MethodPost, path, "", map[string]any{"cause": "physical_console", "reason": "r"}).wants(t, http.StatusConflict, "node_deleted")
+}
+
+// Rows of the release before: whoever was given sudo on the installation that a
+// node runs on had root on it, whatever a validation through its agent said
+// since; what was installed later is free of it.
+func TestTheMigrationFindsWhoHadRootBefore(t *testing.T) {
+	w := newWorld(t)
+	text, err := os.ReadFile("../postgres/migrations/00024_root_taint.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	provision := func(n id.Node, sudo bool, attempt int, when string) {
+		w.exec(t, `INSERT INTO node_tasks (id, node_id, type, params, status, concurrency_class, generation, attempt, max_attempts, deadline_at, requested_by, correlation_id, created_at, finished_at)
+			VALUES ($1, $2, 'allocation.provision_user', jsonb_build_object('sudo', $3::boolean), 'cancelled', 'exclusive', 1, $4, 3, clock_timestamp(), 'x', 'x',
+				clock_timestamp() + $5::interval, clock_timestamp() + $5::interval)`, id.New[id.NodeTask](), n, sudo, attempt, when)
+	}
+	want := map[string]bool{"user": false, "sudo": true, "never_handed_out": false, "reset_since": true, "reimaged_since": false, "reimaged_before": true}
+	nodes := map[string]id.Node{}
+	for name := range want {
+		n := w.active(t, strings.ReplaceAll(name, "_", "-")).node
+		nodes[name] = n
+		w.taint(t, n)
+		switch name {
+		case "user":
+			provision(n, false, 1, "-1 hour")
+		case "never_handed_out":
+			provision(n, true, 0, "-1 hour")
+		case "reimaged_since":
+			provision(n, true, 1, "-1 hour")
+			w.install(t, n)
+		case "reimaged_before":
+			w.install(t, n)
+			provision(n, true, 1, "1 hour")
+		default:
+			provision(n, true, 1, "-1 hour")
+		}
+		if name == "reset_since" {
+			w.clean(t, n)
+		}
+	}
+	w.exec(t, `ALTER TABLE nodes DROP COLUMN root_at, DROP COLUMN root_cause, DROP COLUMN root_ended_at, DROP COLUMN root_risk,
+		DROP COLUMN installed_at, DROP COLUMN installed_by, DROP COLUMN installed_generation`)
+	w.exec(t, string(text))
+	w.reopen()
+	for name, root := range want {
+		got := w.read(t, nodes[name])
+		if got.Compromised() != root || (got.Root.Cause == node.RootBySudo) != root {
+			t.Errorf("%s: compromised %t, %+v, %+v", name, got.Compromised(), got.Root, got.Installation)
+		}
+	}
 }

@@ -80,6 +80,13 @@ function Scheduling({ node }: { node: Known }) {
         <Facts
           of={[
             ['Clean', node.tainted ? <Badge key="t" tone="warn">not proven clean</Badge> : node.clean_at ? 'proven' : 'no tenant had access'],
+            ['Somebody had', node.root ? (
+              <Badge key="r" tone={node.root.accepted_at ? 'warn' : 'bad'} title={node.root.compromised ? 'Only an installation made after that can testify: reimage it.' : undefined}>
+                {`root (${node.root.cause.replaceAll('_', ' ')}), ${exact(node.root.at)}`}
+              </Badge>
+            ) : node.taint_kind],
+            ['Risk accepted', node.root?.residual_risk],
+            ['Installed', node.installed_at ? exact(node.installed_at) : undefined],
             ['Tainted', node.tainted_at ? exact(node.tainted_at) : undefined],
             ['Last clean validation', node.clean_at ? exact(node.clean_at) : undefined],
           ]}
