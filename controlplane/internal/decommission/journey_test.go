@@ -1,6 +1,7 @@
 package decommission_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -226,5 +227,12 @@ func TestWorkersThatDieAtEveryStage(t *testing.T) {
 				t.Errorf("workers died at %d and %d stages", len(before), len(after))
 			}
 		})
+	}
+}
+
+func same(tb testing.TB, what string, got, want []string) {
+	tb.Helper()
+	if !slices.Equal(got, want) {
+		tb.Errorf("%s:\n got %q\nwant %q", what, got, want)
 	}
 }

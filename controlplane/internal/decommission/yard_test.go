@@ -492,10 +492,3 @@ func wants(tb testing.TB, d decommission.Decommission, status durable.JobStatus,
 		tb.Errorf("it is %s at %s with %q (%s: %s), want %s at %s with %q", d.Status, d.Stage, d.ErrorCode, d.FailureClass, d.ErrorMessage, status, stage, code)
 	}
 }
-
-func same(tb testing.TB, what string, got, want []string) {
-	tb.Helper()
-	if !slices.Equal(got, want) {
-		tb.Errorf("%s:\n got %q\nwant %q", what, got, want)
-	}
-}
