@@ -119,6 +119,21 @@ func (f *fleet) serve(ctx context.Context, listener net.Listener) error {
 // tendEvery is how often the fleet is looked over: silence, leases, signers.
 const tendEvery = 5 * time.Second
 
+// loginsEvery is how often nodes are looked for whose deploy login is still open.
+const loginsEvery = 10 * time.Minute
+
+// everySo lets a step be taken no more often than that.
+func everySo(pause time.Duration, step func(context.Context) error) func(context.Context) error {
+	var next time.Time
+	return func(ctx context.Context) error {
+		if time.Now().Before(next) {
+			return nil
+		}
+		next = time.Now().Add(pause)
+		return step(ctx)
+	}
+}
+
 // tend does what happens by the passing of time. Any number of replicas may
 // run it; each step takes its own lock.
 func (f *fleet) tend(ctx context.Context) {
@@ -126,6 +141,7 @@ func (f *fleet) tend(ctx context.Context) {
 		"nodes":   func(ctx context.Context) error { _, err := f.nodes.Sweep(ctx); return err },
 		"tasks":   func(ctx context.Context) error { _, err := f.queue.Sweep(ctx); return err },
 		"signers": f.signers.Tend,
+		"logins":  everySo(loginsEvery, func(ctx context.Context) error { _, err := f.tasks.LockLogins(ctx); return err }),
 	}
 	ticker := time.NewTicker(tendEvery)
 	defer ticker.Stop()

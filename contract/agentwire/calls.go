@@ -221,15 +221,17 @@ type ProgressResponse struct {
 
 // Types of credentials that a task can ask for.
 const (
-	CredentialOCIPull          = "oci_pull"
-	CredentialS3Read           = "s3_read"
-	CredentialGCSRead          = "gcs_read"
-	CredentialHFToken          = "hf_token"
-	CredentialClusterJoin      = "cluster_join_token"
+	CredentialOCIPull     = "oci_pull"
+	CredentialS3Read      = "s3_read"
+	CredentialGCSRead     = "gcs_read"
+	CredentialHFToken     = "hf_token"
+	CredentialClusterJoin = "cluster_join_token"
+	// CredentialMAASMachineToken is the key of the machine to its MAAS. The machine
+	// keeps it: it lives until MAAS takes it back, which a release does.
 	CredentialMAASMachineToken = "maas_machine_token"
 )
 
-// MintRequest asks for a short-lived credential under the identity of a task.
+// MintRequest asks for a credential under the identity of a task.
 type MintRequest struct {
 	Attempt        int               `json:"attempt"`
 	OperationID    string            `json:"operation_id,omitempty"`
@@ -246,10 +248,11 @@ type RegistryRequest struct {
 	Digest     string `json:"digest"`
 }
 
-// Credential is short-lived secret material. It is held in memory only and
-// wiped when the task has ended.
+// Credential is secret material. It is held in memory only and wiped when the task
+// has ended, unless it is long-lived: then it has no time of expiry, and the task
+// is there to put it in its place on the machine.
 type Credential struct {
 	CredentialType string            `json:"credential_type"`
 	Values         map[string]string `json:"values"`
-	ExpiresAt      time.Time         `json:"expires_at"`
+	ExpiresAt      time.Time         `json:"expires_at,omitzero"`
 }

@@ -12,6 +12,7 @@ const (
 	TypeDrain           = "node.drain"
 	TypeUninstall       = "node.uninstall"
 	TypeHWSyncReseed    = "node.hw_sync_reseed"
+	TypeLoginLock       = "node.login_lock"
 	TypeStorageCleanup  = "node.storage_cleanup"
 	TypeGPUScrub        = "node.gpu_scrub"
 	TypeValidateClean   = "node.validate_clean"
@@ -81,6 +82,11 @@ var catalog = []Spec{
 		ClassExclusive, 15 * time.Minute, time.Hour, 3, mk[UninstallParams], out[UninstallOutput],
 	},
 	{TypeHWSyncReseed, "set up MAAS hardware sync anew", "", ClassExclusive, 15 * time.Minute, time.Hour, 3, mk[HWSyncParams], out[HWSyncOutput]},
+	{
+		TypeLoginLock, "lock the account that the machine was set up by",
+		"The account loses its keys, its password and its rule for sudo, and whoever is logged in by it is thrown out.",
+		ClassUser, 5 * time.Minute, time.Hour, 3, mk[LoginLockParams], out[LoginLockOutput],
+	},
 	{
 		TypeStorageCleanup, "remove what tenants left on disks and mounts",
 		"What tenants left on disks and mounts is deleted for good, of those who are there now as well.",

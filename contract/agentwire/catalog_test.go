@@ -22,6 +22,7 @@ var sound = map[string][]string{
 	agentwire.TypeDrain:          {`{}`, `{"reason":"r","revoke_users":true}`, `{"reason":"","resume":true,"revoke_users":false}`},
 	agentwire.TypeUninstall:      {`{"keep_logs":true}`},
 	agentwire.TypeHWSyncReseed:   {`{"maas_url":"http://maas.example:5240/MAAS","system_id":"abc123","interval":"15m"}`},
+	agentwire.TypeLoginLock:      {`{"username":"hpcadmin"}`},
 	agentwire.TypeStorageCleanup: {`{"scope":"local"}`, `{"scope":"all","scratch":["/scratch","/share3/tmp","/mnt/nvme0"]}`, `{"scope":"all","disks":"sanitize","minimum_level":"purge"}`, `{"scope":"local","disks":"sanitize"}`},
 	agentwire.TypeGPUScrub:       {`{"reset":true}`, `{"gpus":["GPU-0b1c"],"reset":false}`},
 	agentwire.TypeValidateClean:  {`{}`, `{"allowed_users":["ops","_svc-1"]}`},
@@ -111,6 +112,7 @@ func TestBadParametersAreRefused(t *testing.T) {
 			`{}`, `{"maas_url":"file:///etc/passwd","system_id":"abc123","interval":"15m"}`, `{"maas_url":"http://u:p@m/","system_id":"abc123","interval":"15m"}`,
 			`{"maas_url":"http://m/","system_id":"../x","interval":"15m"}`, `{"maas_url":"http://m/","system_id":"abc123","interval":"15m;x"}`,
 		},
+		agentwire.TypeLoginLock: {`{}`, `{"username":"root"}`, `{"username":"../etc"}`, `{"username":"-x"}`, `{"username":"a","force":true}`},
 		agentwire.TypeStorageCleanup: {
 			`{}`, `{"scope":"everything"}`, `{"scope":"local","scratch":["/etc"]}`, `{"scope":"local","scratch":["/"]}`, `{"scope":"local","scratch":["/scratch/../etc"]}`,
 			`{"scope":"local","scratch":["scratch"]}`, `{"scope":"local","scratch":["/scratchy"]}`, `{"scope":"local","scratch":["/share3x"]}`,

@@ -32,6 +32,15 @@ type HWSyncOutput struct {
 	UnitsRestarted     []string `json:"units_restarted"`
 }
 
+// LoginLockOutput says what was found, and that nothing of it lets anybody in any
+// more.
+type LoginLockOutput struct {
+	Username       string   `json:"username"`
+	Existed        bool     `json:"existed"`
+	Closed         []string `json:"closed"` // what let somebody in until now
+	ProcessesEnded int      `json:"processes_ended"`
+}
+
 // StorageCleanupOutput says what was removed, and what could not be.
 type StorageCleanupOutput struct {
 	Scope          string   `json:"scope"`

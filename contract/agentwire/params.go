@@ -74,6 +74,20 @@ func (p HWSyncParams) Validate() error {
 	return nil
 }
 
+// LoginLockParams names the account that the first boot made to set the machine
+// up by.
+type LoginLockParams struct {
+	Username string `json:"username"`
+}
+
+// Validate implements Params.
+func (p LoginLockParams) Validate() error {
+	if !userName.MatchString(p.Username) || p.Username == "root" {
+		return fmt.Errorf("%q is no account that a first boot makes", p.Username)
+	}
+	return nil
+}
+
 // StorageCleanupParams says what to clean: local (/tmp, /var/tmp, scratch),
 // weka (mounts and configuration) or all.
 type StorageCleanupParams struct {

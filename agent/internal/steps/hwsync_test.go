@@ -50,3 +50,26 @@ func TestHardwareSync(t *testing.T) {
 	b.minted.Values["token_secret"] = "a\nb"
 	b.job(agentwire.TypeHWSyncReseed, p).applyFails("machine_token_unusable")
 }
+
+// A machine that looks at a pin gets the one of the program that MAAS has now; one
+// that does not is left as it is.
+func TestThePinOfHardwareSyncIsRenewed(t *testing.T) {
+	const pin = "/etc/maas/maas-run-scripts.sha256"
+	b := newBench(t)
+	b.Install("/usr/bin/systemctl")
+	b.Write("/lib/systemd/system/maas_hardware_sync.timer", "")
+	digest := strings.Repeat("ab", 32)
+	b.minted.Values = map[string]string{"consumer_key": "ck", "token_key": "tk", "token_secret": "ts", "run_scripts_sha256": digest}
+	p := agentwire.HWSyncParams{MAASURL: "http://maas.example:5240/MAAS/", SystemID: "abc123", Interval: "15m"}
+	b.job(agentwire.TypeHWSyncReseed, p).apply()
+	if b.Exists(pin) {
+		t.Error("there is a pin that nothing looks at")
+	}
+	b.Write(pin, "another\n")
+	b.job(agentwire.TypeHWSyncReseed, p).apply()
+	if got := b.Read(pin); got != digest+"  /usr/bin/maas-run-scripts.new\n" {
+		t.Errorf("pin %q", got)
+	}
+	b.minted.Values["run_scripts_sha256"] = "x /etc/shadow"
+	b.job(agentwire.TypeHWSyncReseed, p).applyFails("sync_pin_unusable")
+}

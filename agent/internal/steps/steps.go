@@ -72,6 +72,7 @@ func Registry(d Deps) map[string]task.Handler {
 		agentwire.TypeDrain:           drain{h},
 		agentwire.TypeUninstall:       uninstall{h},
 		agentwire.TypeHWSyncReseed:    hwSync{h},
+		agentwire.TypeLoginLock:       loginLock{h},
 		agentwire.TypeStorageCleanup:  storageCleanup{h},
 		agentwire.TypeGPUScrub:        gpuScrub{h},
 		agentwire.TypeValidateClean:   validateClean{h},

@@ -31,7 +31,7 @@ type Task struct {
 	// Reporter is told of the steps; they are kept in the journal and sent with
 	// the next sign of life.
 	Reporter Reporter
-	// Credentials gives short-lived secrets under the identity of this task.
+	// Credentials gives secrets under the identity of this task.
 	Credentials Credentials
 }
 

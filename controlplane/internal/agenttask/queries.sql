@@ -22,6 +22,16 @@ SELECT gen_random_uuid(), n.id, sqlc.arg(type), sqlc.arg(params), sqlc.arg(concu
 FROM nodes n WHERE n.status IN ('enrolling', 'active', 'offline', 'quarantined', 'draining')
 ON CONFLICT (node_id, idempotency_key) WHERE idempotency_key <> '' DO NOTHING;
 
+-- name: OpenLogins :many
+-- Nodes whose agent has not locked the account that their machine was set up by,
+-- and was not asked lately.
+SELECT n.id, s.deploy_user
+FROM nodes n JOIN node_maas_state b ON b.node_id = n.id JOIN maas_sites s ON s.id = b.site_id
+WHERE n.status = 'active' AND n.held_by = '' AND NOT EXISTS (
+    SELECT FROM node_tasks t WHERE t.node_id = n.id AND t.type = sqlc.arg(type)::text AND t.generation = n.generation
+      AND (t.status IN ('queued', 'dispatched', 'succeeded') OR t.created_at > sqlc.arg(since)::timestamptz))
+ORDER BY n.id LIMIT sqlc.arg(most);
+
 -- name: LockByKey :one
 SELECT * FROM node_tasks WHERE node_id = $1 AND idempotency_key = $2 FOR UPDATE;
 

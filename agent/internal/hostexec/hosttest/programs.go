@@ -122,9 +122,32 @@ func (p program) act() error {
 	case "userdel":
 		return p.drop("etc/passwd", last)
 	case "usermod":
-		return p.known(last)
+		if err := p.known(last); err != nil {
+			return err
+		}
+		return p.lock(last)
 	}
 	return nil
+}
+
+// lock shuts an account of a machine that has passwords.
+func (p program) lock(name string) error {
+	path := filepath.Join(p.root, "etc/shadow")
+	raw, err := os.ReadFile(path)
+	if os.IsNotExist(err) || !slices.Contains(p.args, "--lock") {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	lines := strings.Split(string(raw), "\n")
+	for i, line := range lines {
+		if f := strings.Split(line, ":"); f[0] == name && len(f) > 8 {
+			f[1], f[7] = "!"+f[1], "1"
+			lines[i] = strings.Join(f, ":")
+		}
+	}
+	return os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600)
 }
 
 func (p program) useradd(name string) error {

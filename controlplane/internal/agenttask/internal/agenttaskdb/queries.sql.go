@@ -637,6 +637,48 @@ func (q *Queries) NoteSigner(ctx context.Context, arg NoteSignerParams) error {
 	return err
 }
 
+const openLogins = `-- name: OpenLogins :many
+SELECT n.id, s.deploy_user
+FROM nodes n JOIN node_maas_state b ON b.node_id = n.id JOIN maas_sites s ON s.id = b.site_id
+WHERE n.status = 'active' AND n.held_by = '' AND NOT EXISTS (
+    SELECT FROM node_tasks t WHERE t.node_id = n.id AND t.type = $1::text AND t.generation = n.generation
+      AND (t.status IN ('queued', 'dispatched', 'succeeded') OR t.created_at > $2::timestamptz))
+ORDER BY n.id LIMIT $3
+`
+
+type OpenLoginsParams struct {
+	Type  string
+	Since time.Time
+	Most  int32
+}
+
+type OpenLoginsRow struct {
+	ID         id.Node
+	DeployUser string
+}
+
+// Nodes whose agent has not locked the account that their machine was set up by,
+// and was not asked lately.
+func (q *Queries) OpenLogins(ctx context.Context, arg OpenLoginsParams) ([]OpenLoginsRow, error) {
+	rows, err := q.db.Query(ctx, openLogins, arg.Type, arg.Since, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []OpenLoginsRow
+	for rows.Next() {
+		var i OpenLoginsRow
+		if err := rows.Scan(&i.ID, &i.DeployUser); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const overdue = `-- name: Overdue :many
 SELECT t.id FROM node_tasks t WHERE t.status = 'dispatched' AND t.lease_expires_at <= $2::timestamptz
 UNION

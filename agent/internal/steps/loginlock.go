@@ -1,0 +1,237 @@
+package steps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+
+	"gpuaas/agent/internal/hostexec"
+	"gpuaas/agent/internal/inspect"
+	"gpuaas/agent/internal/task"
+	"gpuaas/contract/agentwire"
+)
+
+// loginLock closes the account that the first boot made to set the machine up by.
+// The agent does that work now, so that nobody has a use for it any more.
+type loginLock struct{ host }
+
+// firstSystemless is the first uid that is no account of the system.
+const firstSystemless = 1000
+
+// sshdRule let the account in by a password, in first boots of the old form.
+func sshdRule(name string) string { return "/etc/ssh/sshd_config.d/10-gpuaas-" + name + ".conf" }
+
+// keyFiles are where sshd looks for keys of an account, below its .ssh.
+var keyFiles = []string{keysFile, keysFile + "2"}
+
+// Check implements task.Handler.
+func (h loginLock) Check(_ context.Context, t *task.Task) (any, bool, error) {
+	p, err := params[agentwire.LoginLockParams](t)
+	if err != nil {
+		return nil, false, err
+	}
+	a, exists, err := h.account(p.Username)
+	if err != nil {
+		return nil, false, err
+	}
+	open, err := h.open(p.Username, a, exists)
+	if err != nil || len(open) > 0 {
+		return nil, false, err
+	}
+	return agentwire.LoginLockOutput{Username: p.Username, Existed: exists, Closed: []string{}}, true, nil
+}
+
+// Apply implements task.Handler.
+func (h loginLock) Apply(ctx context.Context, t *task.Task) (any, error) {
+	p, err := params[agentwire.LoginLockParams](t)
+	if err != nil {
+		return nil, err
+	}
+	a, exists, err := h.account(p.Username)
+	if err != nil {
+		return nil, err
+	}
+	out := agentwire.LoginLockOutput{Username: p.Username, Existed: exists, Closed: []string{}}
+	before, err := h.open(p.Username, a, exists)
+	if err != nil {
+		return nil, err
+	}
+	out.Closed = append(out.Closed, before...)
+	work := []struct {
+		name string
+		do   func() (string, error)
+	}{
+		{"password", func() (string, error) { return "", h.closeSSHD(ctx, p.Username) }},
+		{"lock", func() (string, error) { return "", h.lock(ctx, account{Username: p.Username}, exists) }},
+		{"processes", func() (message string, err error) {
+			if exists {
+				out.ProcessesEnded, err = h.endProcesses(ctx, a.UID)
+			}
+			return strconv.Itoa(out.ProcessesEnded) + " ended", err
+		}},
+		{"keys", func() (string, error) { return "", h.removeKeys(a, exists) }},
+		{"verify", func() (string, error) { return "", h.verifyClosed(p.Username) }},
+	}
+	for _, w := range work {
+		if err := step(t, w.name+" "+p.Username, w.do); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// account finds the account, and refuses one that a first boot does not make.
+func (h loginLock) account(name string) (a inspect.Account, exists bool, err error) {
+	a, exists, err = h.lookup(name)
+	if err != nil {
+		return a, false, err
+	}
+	_, tenant, err := h.marked(name)
+	switch {
+	case err != nil:
+		return a, false, err
+	case tenant:
+		return a, false, task.Fail("account_of_another_allocation", "account "+name+" belongs to an allocation", "deprovision it for that allocation", nil)
+	case exists && a.UID < firstSystemless:
+		return a, false, task.Fail("account_foreign", fmt.Sprintf("account %s has uid %d and belongs to the system", name, a.UID),
+			"correct the deploy user of the site", nil)
+	}
+	return a, exists, nil
+}
+
+// open lists what could still let somebody in, or make them root.
+func (h loginLock) open(name string, a inspect.Account, exists bool) ([]string, error) {
+	var open []string
+	for _, path := range []string{sudoersPath(name), sshdRule(name)} {
+		if _, err := os.Lstat(h.Host.Path(path)); !errors.Is(err, fs.ErrNotExist) {
+			open = append(open, path)
+		}
+	}
+	if !exists {
+		return open, nil
+	}
+	locked, err := h.locked(name)
+	if err != nil {
+		return nil, err
+	}
+	if !locked {
+		open = append(open, "account")
+	}
+	keys, err := h.keys(a)
+	return append(open, keys...), err
+}
+
+// locked says whether the account is shut to every way in: its password is locked,
+// and it has expired, which shuts out keys as well.
+func (h loginLock) locked(name string) (bool, error) {
+	raw, err := os.ReadFile(h.Host.Path("/etc/shadow"))
+	if err != nil {
+		return false, fmt.Errorf("read shadow file: %w", err)
+	}
+	for line := range strings.Lines(string(raw)) {
+		f := strings.Split(strings.TrimSuffix(line, "\n"), ":")
+		if len(f) >= 8 && f[0] == name {
+			return strings.HasPrefix(f[1], "!") && f[7] == "1", nil
+		}
+	}
+	return false, nil
+}
+
+// homeOf opens the home of the account; nil: there is none. It is that of whoever
+// had the login, who may have put links there for root to follow.
+func (h loginLock) homeOf(a inspect.Account) (*os.Root, error) {
+	home, err := openFolder(h.Host, a.Home)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil //nolint:nilnil // no home, no keys
+	}
+	if err != nil {
+		return nil, task.Fail("home_unsafe", "the home of "+a.Name+" is not a folder of its own", "look at it by hand", err)
+	}
+	return home, nil
+}
+
+// keys lists the files in which sshd would look for keys of the account. Whatever
+// is in place of the folder counts as one.
+func (h loginLock) keys(a inspect.Account) ([]string, error) {
+	home, err := h.homeOf(a)
+	if err != nil || home == nil {
+		return nil, err
+	}
+	defer home.Close()
+	ssh, err := openChild(home, ".ssh")
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case errors.Is(err, errLink):
+		return []string{".ssh"}, nil
+	case err != nil:
+		return nil, fmt.Errorf("open .ssh of %s: %w", a.Name, err)
+	}
+	defer ssh.Close()
+	var found []string
+	for _, file := range keyFiles {
+		if _, err := ssh.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
+			found = append(found, ".ssh/"+file)
+		}
+	}
+	return found, nil
+}
+
+// removeKeys removes them. A link goes itself; what it leads to stays.
+func (h loginLock) removeKeys(a inspect.Account, exists bool) error {
+	if !exists {
+		return nil
+	}
+	found, err := h.keys(a)
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	home, err := h.homeOf(a)
+	if err != nil || home == nil {
+		return err
+	}
+	defer home.Close()
+	for _, file := range found {
+		if err := home.RemoveAll(file); err != nil {
+			return fmt.Errorf("remove %s of %s: %w", file, a.Name, err)
+		}
+	}
+	return nil
+}
+
+// closeSSHD takes away what let the account in by a password.
+func (h loginLock) closeSSHD(ctx context.Context, name string) error {
+	err := os.Remove(h.Host.Path(sshdRule(name)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("remove rule of sshd for %s: %w", name, err)
+	}
+	// Where sshd does not run, it reads that when it starts; the account is locked in any case.
+	_, err = h.Host.Do(ctx, hostexec.Command{Program: "systemctl", Args: []string{"try-reload-or-restart", "ssh.service"}})
+	if ctx.Err() != nil {
+		return fmt.Errorf("reload sshd: %w", err)
+	}
+	return nil
+}
+
+// verifyClosed looks again, at the machine and not at what was done.
+func (h loginLock) verifyClosed(name string) error {
+	a, exists, err := h.account(name)
+	if err != nil {
+		return err
+	}
+	open, err := h.open(name, a, exists)
+	if err != nil {
+		return err
+	}
+	if len(open) > 0 {
+		return task.Fail("login_still_open", "account "+name+" still lets somebody in: "+strings.Join(open, ", "), "look at who makes it anew", nil)
+	}
+	return nil
+}
