@@ -61,18 +61,19 @@ func (c NodesConfig) sshDialer() (bringup.Dialer, error) {
 	return dialer, nil
 }
 
-// machineTokens mints, for the agent of a node, the key of its machine to MAAS.
+// machineTokens hands the agent of a node the key of its machine to MAAS, which
+// nothing here makes and nothing here ends: MAAS takes it back with a release.
 type machineTokens struct{ parts *parts }
 
 // Mint implements agentgateway.Minter.
 func (m machineTokens) Mint(ctx context.Context, in agentgateway.Mint) (agentgateway.Minted, error) {
 	values, err := m.parts.bringup.MachineToken(ctx, in.Task.Node, in.Intent["system_id"])
-	return agentgateway.Minted{Values: values, ExpiresAt: time.Now().Add(15 * time.Minute)}, err
+	return agentgateway.Minted{Values: values}, err
 }
 
 func (p *parts) backends() map[string]agentgateway.Backend {
 	return map[string]agentgateway.Backend{
-		agentwire.CredentialMAASMachineToken: {Minter: machineTokens{p}, TaskTypes: []string{agentwire.TypeHWSyncReseed}},
+		agentwire.CredentialMAASMachineToken: {Minter: machineTokens{p}, TaskTypes: []string{agentwire.TypeHWSyncReseed}, LongLived: true},
 	}
 }
 

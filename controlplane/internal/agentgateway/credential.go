@@ -12,7 +12,7 @@ import (
 	"gpuaas/controlplane/internal/redact"
 )
 
-// Minter makes short-lived credentials of one type.
+// Minter makes credentials of one type.
 type Minter interface {
 	Mint(ctx context.Context, m Mint) (Minted, error)
 }
@@ -22,6 +22,9 @@ type Backend struct {
 	Minter Minter
 	// TaskTypes are the types whose tasks may ask.
 	TaskTypes []string
+	// LongLived says that what is handed out lives on after the task: the machine
+	// keeps it until whoever made it takes it back. It has no time of expiry.
+	LongLived bool
 }
 
 // Mint is a request for a credential by a task that is being carried out now.
@@ -36,7 +39,7 @@ type Mint struct {
 // Minted is a credential. Its values are shown to the agent and to nobody else.
 type Minted struct {
 	Values    map[string]redact.Secret
-	ExpiresAt time.Time
+	ExpiresAt time.Time // zero: never by itself, which only a long-lived one may be
 }
 
 // credentialTypes are the types there are, with a back-end or without.
@@ -89,32 +92,43 @@ func checkMint(in agentwire.MintRequest) error {
 }
 
 // backend finds who makes a credential for a task.
-func (g *Gateway) backend(credentialType string, task agenttask.Task) (Minter, error) {
+func (g *Gateway) backend(credentialType string, task agenttask.Task) (Backend, error) {
 	b, ok := g.backends[credentialType]
 	if !ok || b.Minter == nil {
-		return nil, fault.New(fault.Unavailable, "credential_backend_missing", "nothing here makes credentials of type %s", credentialType).
+		return b, fault.New(fault.Unavailable, "credential_backend_missing", "nothing here makes credentials of type %s", credentialType).
 			WithRemedy("set up the back-end of this credential type in the control plane; the task can be repeated afterwards")
 	}
 	if !slices.Contains(b.TaskTypes, task.Type) {
-		return nil, fault.New(fault.Forbidden, "credential_not_for_task", "a task of type %s has no use for a credential of type %s", task.Type, credentialType)
+		return b, fault.New(fault.Forbidden, "credential_not_for_task", "a task of type %s has no use for a credential of type %s", task.Type, credentialType)
 	}
-	return b.Minter, nil
+	return b, nil
+}
+
+// honest refuses a credential that is not what its back-end is said to make.
+func (b Backend) honest(credentialType string, expires, now time.Time) error {
+	switch short := expires.After(now) && !expires.After(now.Add(maxCredentialLife)); {
+	case b.LongLived && !expires.IsZero():
+		return fault.New(fault.Internal, "credential_not_long_lived",
+			"the back-end of %s says that a credential expires at %s, which lives on", credentialType, utc(expires))
+	case !b.LongLived && !short:
+		return fault.New(fault.Internal, "credential_not_short_lived", "the back-end of %s made a credential that expires at %s", credentialType, utc(expires))
+	}
+	return nil
 }
 
 // mint makes a credential for a task that is bound to the node, and records
 // that it did before anybody sees it. Attempts that fail are recorded, too.
 func (g *Gateway) mint(ctx context.Context, c caller, task agenttask.Task, in agentwire.MintRequest) (agentwire.Credential, error) {
-	minter, err := g.backend(in.CredentialType, task)
+	backend, err := g.backend(in.CredentialType, task)
 	if err != nil {
 		return agentwire.Credential{}, err
 	}
-	made, err := minter.Mint(ctx, Mint{Task: task, Type: in.CredentialType, OperationID: in.OperationID, StepID: in.StepID, Intent: in.Intent})
+	made, err := backend.Minter.Mint(ctx, Mint{Task: task, Type: in.CredentialType, OperationID: in.OperationID, StepID: in.StepID, Intent: in.Intent})
 	if err != nil {
 		return agentwire.Credential{}, err
 	}
-	if now := g.clock(); !made.ExpiresAt.After(now) || made.ExpiresAt.After(now.Add(maxCredentialLife)) {
-		return agentwire.Credential{}, fault.New(fault.Internal, "credential_not_short_lived",
-			"the back-end of %s made a credential that expires at %s", in.CredentialType, utc(made.ExpiresAt))
+	if err := backend.honest(in.CredentialType, made.ExpiresAt, g.clock()); err != nil {
+		return agentwire.Credential{}, err
 	}
 	if err := g.recordMint(ctx, c, task.ID, in, nil); err != nil {
 		return agentwire.Credential{}, err

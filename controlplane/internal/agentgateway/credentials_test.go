@@ -23,7 +23,11 @@ type minter struct {
 
 func (m *minter) Mint(_ context.Context, in agentgateway.Mint) (agentgateway.Minted, error) {
 	m.asked = append(m.asked, in)
-	return agentgateway.Minted{Values: map[string]redact.Secret{"password": redact.New(canary)}, ExpiresAt: time.Now().Add(m.life)}, m.fail
+	made := agentgateway.Minted{Values: map[string]redact.Secret{"password": redact.New(canary)}}
+	if m.life > 0 {
+		made.ExpiresAt = time.Now().Add(m.life)
+	}
+	return made, m.fail
 }
 
 // dispatched is a task that the agent carries out, with a path into it.
@@ -54,10 +58,10 @@ func (p *plane) mints(t *testing.T) (out []string) {
 
 func TestCredentialsAreMintedForTheTaskThatIsCarriedOut(t *testing.T) {
 	t.Parallel()
-	m := &minter{life: 10 * time.Minute}
+	m, kept := &minter{life: 10 * time.Minute}, &minter{}
 	p := newPlane(t, newEngine(t), func(c *agentgateway.Config) {
 		c.Backends = map[string]agentgateway.Backend{
-			agentwire.CredentialMAASMachineToken: {Minter: m, TaskTypes: []string{agentwire.TypeHWSyncReseed}},
+			agentwire.CredentialMAASMachineToken: {Minter: kept, TaskTypes: []string{agentwire.TypeHWSyncReseed}, LongLived: true},
 			agentwire.CredentialOCIPull:          {Minter: m, TaskTypes: []string{agentwire.TypeHWSyncReseed}},
 		}
 	})
@@ -66,13 +70,16 @@ func TestCredentialsAreMintedForTheTaskThatIsCarriedOut(t *testing.T) {
 	in := agentwire.MintRequest{Attempt: e.Attempt, StepID: "seed", CredentialType: agentwire.CredentialMAASMachineToken, Intent: map[string]string{"system_id": "abc123"}}
 	var c agentwire.Credential
 	a.post(path(agentwire.PathMint), in).want(http.StatusOK, "").into(&c)
-	if c.Values["password"] != canary || c.CredentialType != in.CredentialType || c.ExpiresAt.IsZero() {
+	if c.Values["password"] != canary || c.CredentialType != in.CredentialType || !c.ExpiresAt.IsZero() {
 		t.Errorf("%+v", c)
 	}
 	a.post(path(agentwire.PathRegistry), agentwire.RegistryRequest{Attempt: e.Attempt, StepID: "pull", Repository: "registry.example.com/a/b", Digest: "sha256:" + strings.Repeat("a", 64)}).
 		want(http.StatusOK, "").into(&c)
-	if len(m.asked) != 2 || m.asked[0].Task.ID.String() != e.TaskID || m.asked[0].Intent["system_id"] != "abc123" || m.asked[1].Intent["repository"] != "registry.example.com/a/b" {
-		t.Errorf("%+v", m.asked)
+	if c.ExpiresAt.IsZero() {
+		t.Errorf("%+v", c)
+	}
+	if len(kept.asked) != 1 || kept.asked[0].Task.ID.String() != e.TaskID || kept.asked[0].Intent["system_id"] != "abc123" || len(m.asked) != 1 || m.asked[0].Intent["repository"] != "registry.example.com/a/b" {
+		t.Errorf("%+v, %+v", kept.asked, m.asked)
 	}
 	by := " node:" + a.node.String()
 	if got := p.mints(t); len(got) != 2 || got[0] != "success  maas_machine_token"+by || got[1] != "success  oci_pull"+by {
@@ -97,6 +104,7 @@ func TestCredentialsThatAreRefused(t *testing.T) {
 			agentwire.CredentialHFToken:          {Minter: eternal, TaskTypes: all},
 			agentwire.CredentialS3Read:           {Minter: broken, TaskTypes: all},
 			agentwire.CredentialGCSRead:          {Minter: good, TaskTypes: all},
+			agentwire.CredentialClusterJoin:      {Minter: good, TaskTypes: all, LongLived: true},
 		}
 	})
 	a := p.active(t, "gpu-1")
@@ -114,6 +122,7 @@ func TestCredentialsThatAreRefused(t *testing.T) {
 	}
 	ask(agentwire.CredentialMAASMachineToken, nil).want(http.StatusForbidden, "credential_not_for_task")
 	ask(agentwire.CredentialHFToken, nil).want(http.StatusInternalServerError, "credential_not_short_lived")
+	ask(agentwire.CredentialClusterJoin, nil).want(http.StatusInternalServerError, "credential_not_long_lived")
 	ask(agentwire.CredentialS3Read, nil).want(http.StatusServiceUnavailable, "bucket_away")
 	ask("root_password", nil).want(http.StatusUnprocessableEntity, "validation_error")
 	ask(agentwire.CredentialGCSRead, func(m *agentwire.MintRequest) { m.StepID = "" }).want(http.StatusUnprocessableEntity, "validation_error")
@@ -130,7 +139,7 @@ func TestCredentialsThatAreRefused(t *testing.T) {
 	by := " node:" + a.node.String()
 	want := []string{
 		"failure credential_backend_missing oci_pull" + by, "denied credential_not_for_task maas_machine_token" + by,
-		"failure credential_not_short_lived hf_token" + by, "failure bucket_away s3_read" + by,
+		"failure credential_not_short_lived hf_token" + by, "failure credential_not_long_lived cluster_join_token" + by, "failure bucket_away s3_read" + by,
 		"denied node_task_attempt_unknown gcs_read" + by, "success  gcs_read" + by, "denied node_task_final gcs_read" + by,
 	}
 	if got := p.mints(t); strings.Join(got, "\n") != strings.Join(want, "\n") {
