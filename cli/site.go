@@ -32,6 +32,7 @@ func (a *app) siteColumns() []column[apiclient.SiteView] {
 		{title: "DEPLOY SSH INTERFACE", text: func(v site) string { return v.DeploySshIface }, detail: true},
 		{title: "DNS", text: func(v site) string { return strings.Join(v.UpstreamDnsServers, " ") }, detail: true},
 		{title: "MAX PARALLEL", text: func(v site) string { return strconv.Itoa(int(v.MaxParallel)) }, detail: true},
+		{title: "HW SYNC OVER HTTP", text: func(v site) string { return string(v.HwSyncHttp) }, detail: true},
 		{title: "CREATED", text: func(v site) string { return a.when(v.CreatedAt) }, detail: true},
 		{title: "UPDATED", text: func(v site) string { return a.when(v.UpdatedAt) }, detail: true},
 		{title: "VERSION", text: func(v site) string { return strconv.FormatInt(v.Version, 10) }, detail: true},
@@ -123,7 +124,7 @@ func (s *session) siteID(name string) (types.UUID, error) {
 
 // siteFlags are the settings of a site.
 type siteFlags struct {
-	name, region, url, caFile, pxeIface, nodePXEIface, deployUser, deployIface string
+	name, region, url, caFile, pxeIface, nodePXEIface, deployUser, deployIface, syncHTTP string
 	vlan, parallel                                                             int32
 	networks, dns                                                              []string
 }
@@ -142,6 +143,8 @@ func addSiteFlags(cmd *cobra.Command) *siteFlags {
 	f.StringVar(&v.deployIface, "deploy-ssh-iface", "", "interface that deployed machines are reached over (default eno8303)")
 	f.StringSliceVar(&v.dns, "dns", nil, "DNS server that MAAS must forward to; may be repeated (default 1.1.1.1, 8.8.8.8)")
 	f.Int32Var(&v.parallel, "max-parallel", 0, "machines in work at once, over all batches (default 20)")
+	f.StringVar(&v.syncHTTP, "hw-sync-http", "", "what vouches for the program that machines fetch over plain HTTP and run as root: "+
+		"pinned (its digest) or accepted (nothing) (default pinned)")
 	_ = cmd.MarkFlagFilename("ca-file") // it was defined above
 	return v
 }
@@ -177,6 +180,7 @@ func (a *app) siteCreateCommand() *cobra.Command {
 					PxeIface: v.pxeIface, PxeVlanVid: v.vlan, NodePxeIface: v.nodePXEIface, DeployUser: given(s, "deploy-user", &v.deployUser),
 					DeploySshIface: given(s, "deploy-ssh-iface", &v.deployIface), UpstreamDnsServers: given(s, "dns", &v.dns),
 					MaxParallel: given(s, "max-parallel", &v.parallel),
+					HwSyncHttp:  given(s, "hw-sync-http", ptr(apiclient.SiteNewBodyHwSyncHttp(v.syncHTTP))),
 				}))
 			}
 		},
@@ -192,7 +196,7 @@ func (a *app) siteUpdateCommand() *cobra.Command {
 			cmd.Flags().StringVar(&v.name, "name", "", "its new name")
 			return func(s *session, args []string) error {
 				if err := s.anything("name", "region", "url", "ca-file", "allow-network", "pxe-iface", "pxe-vlan", "node-pxe-iface", "deploy-user",
-					"deploy-ssh-iface", "dns", "max-parallel"); err != nil {
+					"deploy-ssh-iface", "dns", "max-parallel", "hw-sync-http"); err != nil {
 					return err
 				}
 				ca, err := v.ca(s)
@@ -205,6 +209,7 @@ func (a *app) siteUpdateCommand() *cobra.Command {
 					NodePxeIface: given(s, "node-pxe-iface", &v.nodePXEIface), DeployUser: given(s, "deploy-user", &v.deployUser),
 					DeploySshIface: given(s, "deploy-ssh-iface", &v.deployIface), UpstreamDnsServers: given(s, "dns", &v.dns),
 					MaxParallel: given(s, "max-parallel", &v.parallel),
+					HwSyncHttp:  given(s, "hw-sync-http", ptr(apiclient.SiteChangeBodyHwSyncHttp(v.syncHTTP))),
 				})
 			}
 		},

@@ -3531,6 +3531,24 @@ func (e SignerViewStatus) Valid() bool {
 	}
 }
 
+// Defines values for SiteChangeBodyHwSyncHttp.
+const (
+	SiteChangeBodyHwSyncHttpAccepted SiteChangeBodyHwSyncHttp = "accepted"
+	SiteChangeBodyHwSyncHttpPinned   SiteChangeBodyHwSyncHttp = "pinned"
+)
+
+// Valid indicates whether the value is a known member of the SiteChangeBodyHwSyncHttp enum.
+func (e SiteChangeBodyHwSyncHttp) Valid() bool {
+	switch e {
+	case SiteChangeBodyHwSyncHttpAccepted:
+		return true
+	case SiteChangeBodyHwSyncHttpPinned:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SiteChangeBodyStatus.
 const (
 	SiteChangeBodyStatusActive   SiteChangeBodyStatus = "active"
@@ -3552,8 +3570,10 @@ func (e SiteChangeBodyStatus) Valid() bool {
 // Defines values for SiteCheckName.
 const (
 	ClockSkew       SiteCheckName = "clock_skew"
+	DeployPassword  SiteCheckName = "deploy_password"
 	DnsServers      SiteCheckName = "dns_servers"
 	HwSyncInterval  SiteCheckName = "hw_sync_interval"
+	HwSyncSource    SiteCheckName = "hw_sync_source"
 	Images          SiteCheckName = "images"
 	RackControllers SiteCheckName = "rack_controllers"
 	Reachable       SiteCheckName = "reachable"
@@ -3567,9 +3587,13 @@ func (e SiteCheckName) Valid() bool {
 	switch e {
 	case ClockSkew:
 		return true
+	case DeployPassword:
+		return true
 	case DnsServers:
 		return true
 	case HwSyncInterval:
+		return true
+	case HwSyncSource:
 		return true
 	case Images:
 		return true
@@ -3582,6 +3606,24 @@ func (e SiteCheckName) Valid() bool {
 	case TokenValid:
 		return true
 	case Version:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SiteNewBodyHwSyncHttp.
+const (
+	SiteNewBodyHwSyncHttpAccepted SiteNewBodyHwSyncHttp = "accepted"
+	SiteNewBodyHwSyncHttpPinned   SiteNewBodyHwSyncHttp = "pinned"
+)
+
+// Valid indicates whether the value is a known member of the SiteNewBodyHwSyncHttp enum.
+func (e SiteNewBodyHwSyncHttp) Valid() bool {
+	switch e {
+	case SiteNewBodyHwSyncHttpAccepted:
+		return true
+	case SiteNewBodyHwSyncHttpPinned:
 		return true
 	default:
 		return false
@@ -3831,6 +3873,27 @@ func (e SiteProfileViewStatus) Valid() bool {
 	case SiteProfileViewStatusActive:
 		return true
 	case SiteProfileViewStatusDisabled:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SiteViewHwSyncHttp.
+const (
+	SiteViewHwSyncHttpAccepted  SiteViewHwSyncHttp = "accepted"
+	SiteViewHwSyncHttpPinned    SiteViewHwSyncHttp = "pinned"
+	SiteViewHwSyncHttpUndecided SiteViewHwSyncHttp = "undecided"
+)
+
+// Valid indicates whether the value is a known member of the SiteViewHwSyncHttp enum.
+func (e SiteViewHwSyncHttp) Valid() bool {
+	switch e {
+	case SiteViewHwSyncHttpAccepted:
+		return true
+	case SiteViewHwSyncHttpPinned:
+		return true
+	case SiteViewHwSyncHttpUndecided:
 		return true
 	default:
 		return false
@@ -9436,6 +9499,9 @@ type SiteChangeBody struct {
 	// DeployUser Account that deployed machines are reached by.
 	DeployUser *string `json:"deploy_user,omitempty"`
 
+	// HwSyncHttp What vouches for the program that machines fetch from MAAS over plain HTTP and run as root: its digest (pinned), or nothing (accepted).
+	HwSyncHttp *SiteChangeBodyHwSyncHttp `json:"hw_sync_http,omitempty"`
+
 	// MaxParallel Machines of the site in work at once, over all batches; 1 to 1000.
 	MaxParallel *int32 `json:"max_parallel,omitempty"`
 
@@ -9460,6 +9526,9 @@ type SiteChangeBody struct {
 	// UpstreamDnsServers DNS servers that MAAS must forward to.
 	UpstreamDnsServers *[]string `json:"upstream_dns_servers,omitempty"`
 }
+
+// SiteChangeBodyHwSyncHttp What vouches for the program that machines fetch from MAAS over plain HTTP and run as root: its digest (pinned), or nothing (accepted).
+type SiteChangeBodyHwSyncHttp string
 
 // SiteChangeBodyStatus A disabled site refuses new work and lets running work finish.
 type SiteChangeBodyStatus string
@@ -9502,7 +9571,7 @@ type SiteCredentialsBody struct {
 	// ApiToken API key of a MAAS administrator, of the form consumer:token:secret. MAAS is asked before it is kept.
 	ApiToken *string `json:"api_token,omitempty"`
 
-	// DeployPassword Password of the deploy user.
+	// DeployPassword Deprecated: machines get a login of their own. It is read only for machines that were deployed before they did.
 	DeployPassword *string `json:"deploy_password,omitempty"`
 
 	// Power Default BMC credentials of the site.
@@ -9527,6 +9596,9 @@ type SiteNewBody struct {
 
 	// DeployUser Account that deployed machines are reached by; hpcadmin by default.
 	DeployUser *string `json:"deploy_user,omitempty"`
+
+	// HwSyncHttp What vouches for the program that machines fetch from MAAS over plain HTTP and run as root to report their hardware: its digest (pinned, by default), or nothing (accepted).
+	HwSyncHttp *SiteNewBodyHwSyncHttp `json:"hw_sync_http,omitempty"`
 
 	// MaxParallel Machines of the site in work at once, over all batches; 20 by default.
 	MaxParallel *int32 `json:"max_parallel,omitempty"`
@@ -9559,6 +9631,9 @@ type SiteNewBody struct {
 	// UpstreamDnsServers DNS servers that MAAS must forward to; 1.1.1.1 and 8.8.8.8 by default.
 	UpstreamDnsServers *[]string `json:"upstream_dns_servers,omitempty"`
 }
+
+// SiteNewBodyHwSyncHttp What vouches for the program that machines fetch from MAAS over plain HTTP and run as root to report their hardware: its digest (pinned, by default), or nothing (accepted).
+type SiteNewBodyHwSyncHttp string
 
 // SiteNewPowerOverrideBody defines model for SiteNewPowerOverrideBody.
 type SiteNewPowerOverrideBody struct {
@@ -10046,6 +10121,9 @@ type SiteView struct {
 	// DeployUser Account that deployed machines are reached by.
 	DeployUser string `json:"deploy_user"`
 
+	// HwSyncHttp What vouches for the program that machines fetch from MAAS over plain HTTP and run as root to report their hardware: its digest (pinned), or nothing, because somebody accepted that or because nobody has decided since this was asked (undecided). Without meaning where MAAS speaks https.
+	HwSyncHttp SiteViewHwSyncHttp `json:"hw_sync_http"`
+
 	// MaxParallel Machines of the site in work at once, over all batches.
 	MaxParallel int32 `json:"max_parallel"`
 
@@ -10090,6 +10168,9 @@ type SiteView struct {
 	// Version Grows with every change.
 	Version int64 `json:"version"`
 }
+
+// SiteViewHwSyncHttp What vouches for the program that machines fetch from MAAS over plain HTTP and run as root to report their hardware: its digest (pinned), or nothing, because somebody accepted that or because nobody has decided since this was asked (undecided). Without meaning where MAAS speaks https.
+type SiteViewHwSyncHttp string
 
 // SiteViewStatus A disabled site refuses new work and lets running work finish.
 type SiteViewStatus string

@@ -3,7 +3,6 @@ package faults
 import (
 	"context"
 
-	"gpuaas/contract/apiclient"
 	"gpuaas/sim/maas/fault"
 )
 
@@ -11,12 +10,10 @@ const tokenOp = "machine.get_token"
 
 var seedCases = map[Kind]Case{
 	Before: {
-		What: "the machine does not let the deploy user in", Mend: "write the password that the machine has", slow: true,
-		wish: func(w *wish) { w.deployPassword = "not-the-password-of-the-machine" },
+		What: "the machine does not let the deploy user in", Mend: "let it in", slow: true,
 		set: func(r *run) {
-			r.mend = func(ctx context.Context) error {
-				return r.world.credentials(ctx, r, apiclient.SiteCredentialsBody{DeployPassword: &r.world.Lab.DeployPassword})
-			}
+			r.first(func(context.Context) error { r.world.Lab.ShutOut(r.hostname); return nil })
+			r.mend = func(context.Context) error { r.world.Lab.LetIn(r.hostname); return nil }
 		},
 	},
 	Ambiguous: {

@@ -105,10 +105,7 @@ func (r *run) alter(ctx context.Context) error {
 			return err
 		}
 	}
-	if w.deployPassword == "" {
-		return nil
-	}
-	return r.world.credentials(ctx, r, apiclient.SiteCredentialsBody{DeployPassword: &w.deployPassword})
+	return nil
 }
 
 func (r *run) decommission(ctx context.Context) error { return r.ask(ctx, r.Mode) }

@@ -151,16 +151,15 @@ func (w *World) machine(unknown bool) (hostname, bmc string) {
 
 // wish is how the site of a case differs from others.
 type wish struct {
-	unknown        bool   // MAAS does not know the machine
-	noPower        bool   // the site has no BMC credentials
-	deployPassword string // another one than machines have
-	image          string
-	bundle         string
-	pxeIface       string
-	addresses      bool // for RoCE
-	removeRecord   bool // of MAAS, in the end
-	keepErase      bool // no release without the erase that was asked for
-	erase          string
+	unknown      bool // MAAS does not know the machine
+	noPower      bool // the site has no BMC credentials
+	image        string
+	bundle       string
+	pxeIface     string
+	addresses    bool // for RoCE
+	removeRecord bool // of MAAS, in the end
+	keepErase    bool // no release without the erase that was asked for
+	erase        string
 }
 
 // furnish makes the site of a run, with a profile of its own.
@@ -220,11 +219,7 @@ func (w *World) admit(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	password := w.Lab.DeployPassword
-	if r.wish.deployPassword != "" && r.Family == Onboarding {
-		password = r.wish.deployPassword
-	}
-	body := apiclient.SiteCredentialsBody{ApiToken: &token, DeployPassword: &password}
+	body := apiclient.SiteCredentialsBody{ApiToken: &token, DeployPassword: &w.Lab.DeployPassword}
 	if !r.wish.noPower {
 		body.Power = &apiclient.SitePowerBody{User: lab.BMCUser, Pass: &w.BMCPassword}
 	}

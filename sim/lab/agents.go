@@ -71,6 +71,9 @@ func (g *agents) boot(_ context.Context, i region.Installed, h *host) error {
 		there.stop()
 		there = &home{identity: identity, disk: &memoryDisk{}, retry: make(chan struct{}, 1)}
 		g.homes[i.SystemID] = there
+		if h.login.User != "" {
+			_ = there.disk.write(rack.KeysFile(h.login.User), []byte(h.login.Keys)) // memory takes everything
+		}
 	}
 	g.mu.Unlock()
 	h.disk = there.disk
@@ -192,8 +195,13 @@ func (g *agents) enroll(ctx context.Context, i region.Installed, h *host) (*flee
 		return nil, err
 	}
 	o := fleet.Options{URL: b.URL, Roots: roots, WaitSeconds: g.waitSeconds, Received: func(e agentwire.Envelope, _ time.Time) {
-		if e.Type == agentwire.TypeHWSyncReseed {
-			_ = h.report() // as a unit that is started: it fails by itself
+		switch e.Type {
+		case agentwire.TypeHWSyncReseed:
+			_ = h.reseed() // as a unit that is started: it fails by itself
+		case agentwire.TypeLoginLock:
+			if d, ok := h.disk.(*memoryDisk); ok {
+				d.remove(rack.KeysFile(h.login.User))
+			}
 		}
 	}}
 	if g.answer != nil {

@@ -136,6 +136,12 @@ func (d *memoryDisk) write(file string, content []byte) error {
 	return nil
 }
 
+func (d *memoryDisk) remove(file string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.files, inside(file))
+}
+
 func (d *memoryDisk) written(file string) (time.Time, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"gpuaas/sim/maas/region"
+	"gpuaas/sim/rack"
 )
 
 // Where a machine has what hardware sync needs, and how soon after a start of
@@ -27,7 +29,9 @@ const (
 type host struct {
 	lab      *Lab
 	systemID string
+	hostname string
 	key      ssh.Signer
+	login    rack.Login                              // that its payload made; zero: the one of the lab
 	sshd     func(context.Context) (net.Conn, error) // nil: the lab answers in its place
 	disk     disk
 	again    func(context.Context) error // begins the first boot anew
@@ -38,11 +42,44 @@ type host struct {
 	seen  time.Time   // when the credentials that were last used were written
 }
 
+// newHost gives the machine the host key that its payload brings, else one of its
+// own.
 func newHost(l *Lab, i region.Installed) *host {
-	h := &host{lab: l, systemID: i.SystemID}
+	h := &host{lab: l, systemID: i.SystemID, hostname: i.Hostname}
 	// Such a key can always be used to sign.
 	h.key, _ = ssh.NewSignerFromKey(ed25519.NewKeyFromSeed(l.identity(i)))
+	login, found, err := rack.ReadLogin(i.UserData)
+	if err != nil || !found {
+		return h
+	}
+	brought, err := ssh.ParsePrivateKey([]byte(login.HostKey))
+	if err != nil {
+		l.log.Warn("machine does not take the host key of its payload", "machine", i.SystemID) // why may quote it
+		return h
+	}
+	h.key, h.login = brought, login
 	return h
+}
+
+// opensTo says whether the account has a key now.
+func (h *host) opensTo(user string, key ssh.PublicKey) bool {
+	if h.login.User == "" || user != h.login.User || h.lab.shutOut(h.hostname) {
+		return false
+	}
+	lines, err := h.disk.read(rack.KeysFile(user))
+	if err != nil {
+		return false // its first boot has not come that far, or it was locked
+	}
+	for len(lines) > 0 {
+		var known ssh.PublicKey
+		if known, _, _, lines, err = ssh.ParseAuthorizedKey(lines); err != nil {
+			return false
+		}
+		if bytes.Equal(known.Marshal(), key.Marshal()) {
+			return true
+		}
+	}
+	return false
 }
 
 // on begins what a machine does by itself.
@@ -120,6 +157,24 @@ func (h *host) seed(credentials []byte) error {
 	defer h.mu.Unlock()
 	h.seen = at
 	return nil
+}
+
+// reseed is an agent that got the key of its machine to MAAS anew, and reports.
+func (h *host) reseed() error {
+	answer, err := h.lab.MachineToken(region.Caller{User: &region.User{Name: "admin", Admin: true}}, h.systemID)
+	if err != nil {
+		return err
+	}
+	token, ok := answer.(map[string]string)
+	if !ok {
+		return errors.New("MAAS has no key for the machine")
+	}
+	text := fmt.Sprintf("reporting:\n  maas:\n    endpoint: %q\n    consumer_key: %q\n    token_key: %q\n    token_secret: %q\n",
+		h.lab.URL+"/metadata/status/"+h.systemID, token["consumer_key"], token["token_key"], token["token_secret"])
+	if err := h.seed([]byte(text)); err != nil {
+		return err
+	}
+	return h.report()
 }
 
 // signal is a report over the metadata service, less the connection.

@@ -91,6 +91,7 @@ type Lab struct {
 	life    context.Context //nolint:containedctx // machines outlive the call that starts them
 	end     context.CancelFunc
 	nonces  atomic.Int64
+	shut    sync.Map // host names of machines that let nobody in
 
 	watching sync.WaitGroup
 	closed   sync.Once

@@ -29,7 +29,13 @@ func (l *Lab) serveSSH(ctx context.Context, conn net.Conn, h *host) {
 	config := &ssh.ServerConfig{
 		MaxAuthTries: 3, ServerVersion: "SSH-2.0-gpuaas-lab",
 		PasswordCallback: func(c ssh.ConnMetadata, password []byte) (*ssh.Permissions, error) {
-			if !l.opens(c.User(), password) {
+			if h.login.User != "" || !l.opens(c.User(), password) { // a payload that makes a login makes no password
+				return nil, errLogin
+			}
+			return &ssh.Permissions{}, nil
+		},
+		PublicKeyCallback: func(c ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
+			if !h.opensTo(c.User(), key) {
 				return nil, errLogin
 			}
 			return &ssh.Permissions{}, nil
@@ -62,6 +68,17 @@ func (l *Lab) serveSSH(ctx context.Context, conn net.Conn, h *host) {
 		}
 		working.Go(func() { session(ctx, h, channel, asked) })
 	}
+}
+
+// ShutOut lets nobody in to a machine over SSH, by its host name, until LetIn.
+func (l *Lab) ShutOut(hostname string) { l.shut.Store(hostname, true) }
+
+// LetIn takes ShutOut back.
+func (l *Lab) LetIn(hostname string) { l.shut.Delete(hostname) }
+
+func (l *Lab) shutOut(hostname string) bool {
+	_, shut := l.shut.Load(hostname)
+	return shut
 }
 
 // opens compares without telling by its time how much was right.

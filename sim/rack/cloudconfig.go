@@ -17,6 +17,9 @@ import (
 // cloudConfig is the part of cloud-init's payload that a process machine
 // carries out. The rest is for real machines.
 type cloudConfig struct {
+	SSHKeys struct {
+		Private string `yaml:"ed25519_private"`
+	} `yaml:"ssh_keys"`
 	WriteFiles []writtenFile `yaml:"write_files"`
 	RunCmd     []yaml.Node   `yaml:"runcmd"`
 }

@@ -53,7 +53,8 @@ func (c cloudConfig) file(path string) (string, bool, error) {
 }
 
 // carryOutLayers does of each layer what can be done below root: files are
-// installed, and the layer that makes a node of the machine is followed.
+// installed, accounts are made, and the layer that makes a node of the machine is
+// followed.
 // Programs are not run: they would work on this system.
 func (c cloudConfig) carryOutLayers(ctx context.Context, root string, layers []layer) error {
 	b, found, err := c.bootstrap()
@@ -68,7 +69,7 @@ func (c cloudConfig) carryOutLayers(ctx context.Context, root string, layers []l
 			continue
 		}
 		began := time.Now()
-		err := c.install(root, l)
+		err := errors.Join(c.install(root, l), c.makeUser(root, l))
 		if err == nil && found && strings.HasPrefix(b.secret, l.folder()+"/") {
 			err = b.run(ctx, root)
 		}

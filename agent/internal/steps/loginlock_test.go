@@ -19,7 +19,7 @@ func setUp(t *testing.T) *bench {
 	b.Write("/etc/passwd", "root:x:0:0:root:/root:/bin/sh\nmail:x:8:8::/var/mail:/bin/sh\ndeploy:x:1000:1000::/home/deploy:/bin/bash\n")
 	b.Write("/etc/shadow", "root:*:19000:0:99999:7:::\nmail:*:19000:0:99999:7:::\ndeploy:$6$salt$hash:19000:0:99999:7:::\n")
 	b.Write("/home/deploy/.ssh/authorized_keys", "ssh-ed25519 AAAA deploy\n")
-	b.Write("/root/.ssh/authorized_keys", "ssh-ed25519 AAAA root\n")
+	b.Write("/srv/victim/.ssh/authorized_keys", "ssh-ed25519 AAAA root\n")
 	b.Write("/etc/sudoers.d/gpuaas-deploy", "deploy ALL=(ALL) NOPASSWD:ALL\n")
 	b.Write("/etc/ssh/sshd_config.d/10-gpuaas-deploy.conf", "Match User deploy\n  PasswordAuthentication yes\n")
 	return b
@@ -87,7 +87,7 @@ func TestAttackALinkInTheHomeOfTheDeployLogin(t *testing.T) {
 	for name, lay := range map[string]string{"folder": "/home/deploy/.ssh", "file": "/home/deploy/.ssh/authorized_keys"} {
 		t.Run(name, func(t *testing.T) {
 			b := setUp(t)
-			to := b.Path("/root/.ssh")
+			to := b.Path("/srv/victim/.ssh")
 			if name == "file" {
 				to = filepath.Join(to, "authorized_keys")
 			}
@@ -101,7 +101,7 @@ func TestAttackALinkInTheHomeOfTheDeployLogin(t *testing.T) {
 			j.mustCheck(false)
 			j.apply()
 			j.mustCheck(true)
-			if b.Exists(lay) || b.Read("/root/.ssh/authorized_keys") == "" {
+			if b.Exists(lay) || b.Read("/srv/victim/.ssh/authorized_keys") == "" {
 				t.Error("the link is there, or was followed")
 			}
 		})

@@ -25,7 +25,7 @@ func (b *Bringup) Compensate(ctx context.Context, w *Work) error {
 	if err != nil {
 		return err
 	}
-	if err := b.dropFirstBoot(ctx, w); err != nil {
+	if err := b.dropSecrets(ctx, w); err != nil {
 		return err
 	}
 	if err := b.giveUpNode(ctx, w, keep); err != nil {
@@ -301,8 +301,12 @@ func (b *Bringup) adoptDeployed(ctx context.Context, r *region, w *Work, m maas.
 	if err := b.mark(ctx, r, w); err != nil {
 		return "", err
 	}
+	if err := b.dropLogin(ctx, w); err != nil { // of what this job would have deployed
+		return "", err
+	}
 	at := b.now().UTC()
 	w.Facts.uninstalled()
+	w.Facts.Adopted, w.Facts.HostKey = true, ""
 	w.Facts.DeployedAt, w.Facts.Addresses, w.Facts.Image = &at, m.IPAddresses, m.Image()
 	return EnsureHardwareSyncConfigured, w.Save(ctx)
 }

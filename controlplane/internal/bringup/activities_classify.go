@@ -59,7 +59,7 @@ func (b *Bringup) ClassifyDeployFailure(ctx context.Context, w *Work) (Result, e
 		f.Details = with(f.Details, map[string]any{"deploy_failure": c.kind, "deploy_evidence": c.evidence})
 		return Result{}, f
 	}
-	if err := b.dropFirstBoot(ctx, w); err != nil {
+	if err := b.dropSecrets(ctx, w); err != nil {
 		return Result{}, err
 	}
 	return Result{}, deployFailure(w, c.late)

@@ -64,6 +64,7 @@ func forget(w *Work) {
 	w.Facts = Facts{
 		PowerOverride: f.PowerOverride, PowerFingerprint: f.PowerFingerprint, PowerReason: f.PowerReason,
 		NodeCreated: f.NodeCreated, FirstBootPath: f.FirstBootPath, FirstBootDigest: f.FirstBootDigest, FirstBootLayers: f.FirstBootLayers,
+		HostKey:        f.HostKey,
 		TokenExpiresAt: f.TokenExpiresAt, Deploys: f.Deploys, Redeploys: f.Redeploys, Left: f.Left,
 	}
 	w.SystemID, w.PXEMAC = "", ""

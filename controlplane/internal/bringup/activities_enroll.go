@@ -21,7 +21,8 @@ import (
 const mostRefreshes = 2
 
 // WaitForAgentEnrollment is over when the agent has polled with its
-// certificate, be it late. It looks and leaves: the first poll signals the
+// certificate, be it late, and has locked the account that the machine was set up
+// by. It looks and leaves: the first poll signals the
 // workflow of the job. The time is divided by the refreshes.
 func (b *Bringup) WaitForAgentEnrollment(ctx context.Context, w *Work) (Result, error) {
 	n, err := b.awaited(ctx, w)
@@ -37,8 +38,12 @@ func (b *Bringup) WaitForAgentEnrollment(ctx context.Context, w *Work) (Result, 
 		return Result{}, err
 	}
 	if n.FirstPollAt != nil {
+		note, await, err := b.closeLogin(ctx, w)
+		if err != nil || await != nil {
+			return Result{Await: await}, err
+		}
 		return Result{
-			Message: fmt.Sprintf("the agent of %s, version %s, polls for tasks", w.Hostname, n.ReportedAgentVersion),
+			Message: fmt.Sprintf("the agent of %s, version %s, polls for tasks%s", w.Hostname, n.ReportedAgentVersion, note),
 			Details: map[string]any{"agent_version": n.ReportedAgentVersion, "first_poll_at": n.FirstPollAt.UTC(), "token_refreshes": w.Facts.TokenRefreshes},
 		}, nil
 	}

@@ -7,11 +7,17 @@ import (
 	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/id"
 	"gpuaas/controlplane/internal/redact"
-	"gpuaas/controlplane/internal/site"
 )
 
+// syncPinField is what the digest of the program that reports is called beside the
+// token. It is no secret, but it must come the same way: over a wire that MAAS
+// itself may not have.
+const syncPinField = "run_scripts_sha256"
+
 // MachineToken reads, for the agent of a node, the token with which its machine
-// reports to MAAS. A node gets that of its own machine and of no other.
+// reports to MAAS. A node gets that of its own machine and of no other. Where the
+// program that reports is pinned, its digest comes along: MAAS may have another
+// one by now.
 func (b *Bringup) MachineToken(ctx context.Context, node id.Node, systemID string) (map[string]redact.Secret, error) {
 	bound, err := binding.OfNode(ctx, b.cfg.DB, node)
 	if err != nil {
@@ -20,7 +26,11 @@ func (b *Bringup) MachineToken(ctx context.Context, node id.Node, systemID strin
 	if bound.SystemID != systemID {
 		return nil, fault.New(fault.Forbidden, "machine_of_other_node", "the machine that was asked for is not that of the node")
 	}
-	r, err := b.region(ctx, &Work{Site: site.Site{ID: bound.Site}})
+	at, err := b.cfg.Sites.Site(ctx, bound.Site)
+	if err != nil {
+		return nil, err
+	}
+	r, err := b.region(ctx, &Work{Site: at})
 	if err != nil {
 		return nil, err
 	}
@@ -28,5 +38,13 @@ func (b *Bringup) MachineToken(ctx context.Context, node id.Node, systemID strin
 	if err != nil {
 		return nil, err
 	}
-	return map[string]redact.Secret{"consumer_key": token.Consumer, "token_key": token.Key, "token_secret": token.Secret}, nil
+	values := map[string]redact.Secret{"consumer_key": token.Consumer, "token_key": token.Key, "token_secret": token.Secret}
+	if at.Settings.PinsSync() {
+		pin, err := syncPin(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		values[syncPinField] = redact.New(pin)
+	}
+	return values, nil
 }

@@ -222,9 +222,9 @@ func (b *Bringup) found(w *Work, m maas.Machine) {
 	}
 }
 
-// Forget removes the rendered first boot of a job that reached its goal. A
-// machine that has it needs it no more.
-func (b *Bringup) Forget(ctx context.Context, w *Work) error { return b.dropFirstBoot(ctx, w) }
+// Forget removes the rendered first boot of a job that reached its goal, and the
+// key to its machine. A machine that has an agent needs neither any more.
+func (b *Bringup) Forget(ctx context.Context, w *Work) error { return b.dropSecrets(ctx, w) }
 
 // ProveVacant shows that the machine of the work is free and off, or that MAAS
 // does not know it any more. Missing says what is not shown.

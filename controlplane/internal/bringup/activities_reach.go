@@ -77,24 +77,22 @@ func sshAddresses(w *Work, m maas.Machine) []string {
 	return out[:min(len(out), 3)]
 }
 
-// reach logs in to the machine. Its key is pinned once it has let us in: before
-// the first boot is far enough, it lets nobody in.
+// reach logs in to the machine: before its first boot is far enough, it lets
+// nobody in.
 func (b *Bringup) reach(ctx context.Context, w *Work, m maas.Machine) (*ssh.Client, error) {
 	addresses := sshAddresses(w, m)
 	if len(addresses) == 0 {
 		return nil, failed(durable.PostDeployConnectivityFailure, "ssh_no_address", "MAAS reports no address of %s", w.Hostname).
 			with("check the links of its interfaces in MAAS, %s above all", w.Site.Settings.DeploySSHIface)
 	}
-	password, err := b.cfg.Sites.DeployPassword(ctx, w.Site.ID)
+	how, err := b.login(ctx, w)
 	if err != nil {
 		return nil, err
 	}
 	for _, a := range addresses {
 		var c *ssh.Client
-		c, err = ssh.Dial(ctx, ssh.Config{
-			Dialer: b.cfg.Dialer, Address: net.JoinHostPort(a, sshPort), User: w.Site.Settings.DeployUser, Password: password,
-			HostKey: w.Facts.SSHHostKey,
-		})
+		how.Address = net.JoinHostPort(a, sshPort)
+		c, err = ssh.Dial(ctx, how)
 		if err == nil {
 			w.Facts.SSHAddress, w.Facts.SSHHostKey = a, c.HostKey()
 			return c, nil

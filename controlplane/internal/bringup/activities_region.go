@@ -26,7 +26,8 @@ type Regions interface {
 	Client(a site.Access) (*maas.Client, error)
 }
 
-// Secrets keeps rendered first boots.
+// Secrets keeps rendered first boots, and the keys to machines that have no agent
+// yet.
 type Secrets interface {
 	Put(ctx context.Context, path string, values map[string]redact.Secret) error
 	Get(ctx context.Context, path string) (map[string]redact.Secret, error)
@@ -56,6 +57,7 @@ type Dialer interface {
 // Tasks gives nodes that have an agent something to do; agenttask.Commands does.
 type Tasks interface {
 	Enqueue(ctx context.Context, tx pgx.Tx, r agenttask.Request) (agenttask.Task, error)
+	Task(ctx context.Context, task id.NodeTask) (agenttask.Task, error)
 }
 
 // Claims knows the machines that jobs under way have taken for themselves.
@@ -95,8 +97,6 @@ type Bringup struct {
 
 	mu      sync.Mutex
 	regions map[id.Site]*region
-
-	passwords hashes
 }
 
 // New makes a Bringup. It connects to nothing.
@@ -133,6 +133,7 @@ type region struct {
 	dns     recall[string]
 	bmcs    recall[map[string]string] // their addresses, by system id
 	subnets recall[[]maas.Subnet]
+	syncPin recall[string] // digest of the program that reports hardware
 	// boots lets one job at a time, over all replicas, look out for the server
 	// that it made boot: two that appear at once could not be told apart.
 	boots *pglimit.Limiter

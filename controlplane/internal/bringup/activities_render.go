@@ -2,22 +2,18 @@ package bringup
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"golang.org/x/crypto/bcrypt"
 
 	"gpuaas/controlplane/internal/durable"
 	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/firstboot"
-	"gpuaas/controlplane/internal/id"
 	"gpuaas/controlplane/internal/maas"
 	"gpuaas/controlplane/internal/node"
 	"gpuaas/controlplane/internal/postgres"
@@ -151,23 +147,6 @@ func (b *Bringup) siteBundle(w *Work) (l firstboot.Layer, wanted bool, err error
 	return l, true, nil
 }
 
-func (b *Bringup) deployUser(ctx context.Context, w *Work) (l firstboot.Layer, wanted bool, err error) {
-	password, err := b.cfg.Sites.DeployPassword(ctx, w.Site.ID)
-	if err != nil {
-		return l, false, err
-	}
-	hash, err := b.passwords.of(w.Site.ID, password)
-	if errors.Is(err, bcrypt.ErrPasswordTooLong) {
-		return l, false, failed(durable.SiteCapabilityMissing, "deploy_password_too_long", "the deploy password of site %s is longer than the 72 bytes that a hash of it can tell apart", w.Site.Name).
-			with("write a shorter one: gpuaas site credentials set %s --deploy-password-file FILE", w.Site.Name).final()
-	}
-	if err != nil {
-		return l, false, err
-	}
-	l, err = firstboot.DeployUser(w.Site.Settings.DeployUser, hash, nil)
-	return l, true, err
-}
-
 // hardwareSync has the token of the machine in it if MAAS has made one; on a
 // first deployment it comes later, over SSH.
 func (b *Bringup) hardwareSync(ctx context.Context, r *region, w *Work) (l firstboot.Layer, wanted bool, err error) {
@@ -178,7 +157,11 @@ func (b *Bringup) hardwareSync(ctx context.Context, r *region, w *Work) (l first
 	if err != nil && fault.CodeOf(err) != maas.CodeNoMachineToken {
 		return l, false, err
 	}
-	l, err = firstboot.HardwareSync(w.Site.Settings.APIBaseURL, w.SystemID,
+	source, err := b.syncSource(ctx, r, w)
+	if err != nil {
+		return l, false, err
+	}
+	l, err = firstboot.HardwareSync(source, w.SystemID,
 		firstboot.MachineToken{ConsumerKey: token.Consumer, TokenKey: token.Key, TokenSecret: token.Secret}, w.Profile.Policy.HardwareSyncInterval)
 	return l, true, err
 }
@@ -335,34 +318,4 @@ func createNode(ctx context.Context, tx pgx.Tx, w *Work) error {
 			with("look at it: gpuaas node list --hostname %s; remove it if it is the same machine, then resume", w.Hostname).final().because(err)
 	}
 	return err
-}
-
-// hashes are the hashed deploy passwords of sites. Hashing is slow on purpose,
-// so that a batch does it once and not for each machine.
-type hashes struct {
-	mu   sync.Mutex
-	have map[[32]byte]redact.Secret
-}
-
-// maxHashes bounds the memory; a site has one password at a time.
-const maxHashes = 1000
-
-func (h *hashes) of(owner id.Site, password redact.Secret) (redact.Secret, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	key := sha256.Sum256([]byte(owner.String() + "\x00" + password.Reveal()))
-	if hash, known := h.have[key]; known {
-		return hash, nil
-	}
-	made, err := bcrypt.GenerateFromPassword([]byte(password.Reveal()), bcrypt.DefaultCost)
-	if err != nil {
-		return redact.Secret{}, fmt.Errorf("hash deploy password: %w", err)
-	}
-	if h.have == nil || len(h.have) >= maxHashes {
-		h.have = map[[32]byte]redact.Secret{}
-	}
-	// The letter tells which faults of old programs a hash has; this has none.
-	hash := redact.New("$2b$" + strings.TrimPrefix(string(made), "$2a$"))
-	h.have[key] = hash
-	return hash, nil
 }

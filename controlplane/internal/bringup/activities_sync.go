@@ -2,6 +2,8 @@ package bringup
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"time"
 
@@ -14,12 +16,12 @@ import (
 	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/firstboot"
 	"gpuaas/controlplane/internal/maas"
-	"gpuaas/controlplane/internal/node"
 )
 
-// EnsureHardwareSyncConfigured gives a deployed machine, over SSH, the token
-// with which it reports its hardware to MAAS. The machine may still be at its
-// first boot, so that whatever is missing there is waited for.
+// EnsureHardwareSyncConfigured gives a deployed machine the token with which it
+// reports its hardware to MAAS: over SSH, or by its agent if it has one. The
+// machine may still be at its first boot, so that whatever is missing there is
+// waited for.
 func (b *Bringup) EnsureHardwareSyncConfigured(ctx context.Context, w *Work) (Result, error) {
 	if !w.Profile.Policy.RequireHWSync {
 		return syncNotWanted(), nil
@@ -49,6 +51,39 @@ func (b *Bringup) EnsureHardwareSyncConfigured(ctx context.Context, w *Work) (Re
 	}, nil
 }
 
+// syncSource says where the machine gets the program that reports its hardware,
+// and by what it knows it: root runs it.
+func (b *Bringup) syncSource(ctx context.Context, r *region, w *Work) (firstboot.SyncSource, error) {
+	s := w.Site.Settings
+	source := firstboot.SyncSource{URL: s.APIBaseURL, Plain: s.PlainSync()}
+	if !s.PlainSync() && !s.PinsSync() {
+		source.CA = s.CACertificate
+	}
+	if !s.PinsSync() {
+		return source, nil
+	}
+	var err error
+	source.Digest, err = r.syncPin.since(ctx, b.now().Add(-pinFreshFor), b.now(), func(ctx context.Context) (string, error) { return syncPin(ctx, r) })
+	if fault.CodeOf(err) == maas.CodeNotMAAS || fault.KindOf(err) == fault.NotFound {
+		return source, failed(durable.SiteCapabilityMissing, "hw_sync_program_missing", "MAAS of site %s does not hand out the program that reports hardware, so that it cannot be pinned", w.Site.Name).
+			with("let MAAS speak https; or accept that root runs what plain HTTP brings: gpuaas site update %s --hw-sync-http accepted", w.Site.Name).final().because(err)
+	}
+	return source, err
+}
+
+// syncPin is the digest of the program as the control plane sees it.
+func syncPin(ctx context.Context, r *region) (string, error) {
+	program, err := r.RunScripts(ctx)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(program)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// pinFreshFor is how long machines of a batch share one look at the program.
+const pinFreshFor = time.Minute
+
 func syncNotWanted() Result {
 	return Result{Skipped: true, Message: "the profile does not ask for hardware sync"}
 }
@@ -69,6 +104,9 @@ func (b *Bringup) seedFirst(ctx context.Context, w *Work, first bool) error {
 	}
 	if first {
 		w.Facts.SyncBefore = m.LastSync
+	}
+	if w.Facts.Adopted || w.Facts.LoginLocked != nil { // only its agent can be told anything
+		return b.reseedByTask(ctx, w)
 	}
 	return b.seed(ctx, r, w, m)
 }
@@ -201,8 +239,8 @@ func (b *Bringup) reseed(ctx context.Context, w *Work) error {
 	if err != nil {
 		return err
 	}
-	if n.FirstPollAt != nil && b.cfg.Tasks != nil {
-		return b.reseedByTask(ctx, w, n)
+	if b.cfg.Tasks != nil && (n.FirstPollAt != nil || w.Facts.Adopted || w.Facts.LoginLocked != nil) {
+		return b.reseedByTask(ctx, w)
 	}
 	r, err := b.region(ctx, w)
 	if err != nil {
@@ -217,7 +255,7 @@ func (b *Bringup) reseed(ctx context.Context, w *Work) error {
 
 // reseedByTask also says which machine the node is: its agent gets the token of
 // that one and of no other.
-func (b *Bringup) reseedByTask(ctx context.Context, w *Work, n node.Node) error {
+func (b *Bringup) reseedByTask(ctx context.Context, w *Work) error {
 	if err := w.Fence(ctx); err != nil {
 		return err
 	}
@@ -226,7 +264,7 @@ func (b *Bringup) reseedByTask(ctx context.Context, w *Work, n node.Node) error 
 			return err
 		}
 		_, err := b.cfg.Tasks.Enqueue(ctx, tx, agenttask.Request{
-			Node: n.ID, Type: agentwire.TypeHWSyncReseed,
+			Node: w.Node, Type: agentwire.TypeHWSyncReseed,
 			Params: agentwire.HWSyncParams{
 				MAASURL: w.Site.Settings.APIBaseURL, SystemID: w.SystemID, Interval: w.Profile.Policy.HardwareSyncInterval,
 			},

@@ -50,7 +50,31 @@ func (b *Bringup) ReleaseMAASNode(ctx context.Context, w *Work) (Result, error) 
 			return Result{}, err
 		}
 	}
-	return b.freed(w, m, said)
+	out, err := b.freed(w, m, said)
+	if err != nil {
+		return out, err
+	}
+	return b.withoutToken(ctx, r, w, out)
+}
+
+// withoutToken looks whether MAAS has taken back the key that the machine had to
+// it, as it does with every owner. It lived until now, and whoever was on the
+// machine may have read it.
+func (b *Bringup) withoutToken(ctx context.Context, r *region, w *Work, out Result) (Result, error) {
+	_, err := r.MachineToken(ctx, w.SystemID)
+	switch {
+	case fault.CodeOf(err) == maas.CodeNoMachineToken:
+		out.Details["maas_token"] = "revoked"
+		return out, nil
+	case err != nil:
+		return out, err
+	}
+	out.Details["maas_token"] = "kept"
+	out.Evidence = append(out.Evidence, Evidence{Kind: EvidenceFollowUp, Value: FollowUp{
+		What: fmt.Sprintf("make MAAS give %s another token: delete its record there and add it anew", w.Hostname),
+		Why:  "MAAS still has a token for the machine after its release, which those who were on it may know",
+	}})
+	return out, nil
 }
 
 // releaseAsked are the facts of a release, begun if they were not. Less erasing

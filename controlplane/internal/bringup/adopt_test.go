@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"gpuaas/contract/agentwire"
+	"gpuaas/controlplane/internal/agenttask"
 	"gpuaas/controlplane/internal/bringup"
 	"gpuaas/controlplane/internal/durable"
 	simfault "gpuaas/sim/maas/fault"
@@ -201,7 +203,9 @@ func (w *world) happened(t *testing.T, job *bringup.Work, kind string) (at time.
 // What was true of the installation before is not true of the adopted one: it
 // has another key, was seeded with nothing, and its agent has yet to poll.
 func TestAnAdoptedInstallationStartsWithNothingProven(t *testing.T) {
-	w, street := newStreet(t, 1)
+	tasks := &agenttask.Commands{}
+	w, street := newStreet(t, 1, func(p *plan) { p.config.Tasks = tasks })
+	tasks.DB = w.db
 	b, job := street.awaiting(t, w, 1)
 	w.polls(t, job)
 	w.happens(t, job.SystemID, "release")
@@ -216,15 +220,26 @@ func TestAnAdoptedInstallationStartsWithNothingProven(t *testing.T) {
 	if err != nil || r.Next != bringup.EnsureHardwareSyncConfigured {
 		t.Fatalf("it goes on with %q, %v", r.Next, err)
 	}
-	if f := job.Facts; f.DeployedAt == nil || f.SSHHostKey != "" || f.SyncSeededAt != nil || f.SyncHealthy != nil {
+	if f := job.Facts; f.DeployedAt == nil || f.SSHHostKey != "" || f.HostKey != "" || !f.Adopted || f.SyncSeededAt != nil || f.SyncHealthy != nil {
 		t.Errorf("facts are %+v", f)
 	}
+	// Nobody gave this installation a key, so that only its agent can be asked.
+	said := len(b.Commands())
 	w.does(t, bringup.EnsureHardwareSyncConfigured, job)
+	w.answers(t, job, agentwire.TypeHWSyncReseed, "succeeded", "")
+	if len(b.Commands()) != said {
+		t.Errorf("said over SSH: %q", b.Commands()[said:])
+	}
+	if err := w.sim.Signal(job.SystemID, "OK"); err != nil {
+		t.Fatal(err)
+	}
 	w.does(t, bringup.WaitForHardwareSyncHealthy, job)
 	job.Since = time.Now()
 	job.Deadline = job.Since.Add(30 * time.Minute)
 	w.waits(t, job, 10*time.Minute)
 	w.polls(t, job)
+	w.does(t, bringup.WaitForAgentEnrollment, job)
+	w.answers(t, job, agentwire.TypeLoginLock, "succeeded", "")
 	if r := w.does(t, bringup.WaitForAgentEnrollment, job); r.Await != nil {
 		t.Errorf("%+v", r)
 	}

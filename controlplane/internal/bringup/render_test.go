@@ -60,10 +60,6 @@ func TestLayersOfAFirstBoot(t *testing.T) {
 	if got, want := layerNames(plain), []string{"site-bundle", "deploy-user", "hardware-sync", "agent-bootstrap"}; !slices.Equal(got, want) {
 		t.Errorf("layers are %v, want %v", got, want)
 	}
-	hash := secretForms[1]
-	if a, b := hash.FindString(rendered), hash.FindString(w.userData(t, plain)); a == "" || a != b {
-		t.Errorf("the password was hashed twice: %s, %s", a, b)
-	}
 
 	// The token of the machine is there as soon as MAAS has made one.
 	with, without := w.ready(t, 3), w.ready(t, 4)
@@ -158,17 +154,8 @@ func TestWhatASiteLacksForAFirstBoot(t *testing.T) {
 	w.bundles["base@1"] = []byte("#!/bin/sh\n")
 	w.does(t, bringup.RenderCloudInit, job)
 
-	long := w.ready(t, 2)
-	if _, err := w.sites.SetCredentials(system(t), w.site.ID, site.Credentials{DeployPassword: redact.New(strings.Repeat("x", 73))}); err != nil {
-		t.Fatal(err)
-	}
-	w.fails(t, bringup.RenderCloudInit, long, durable.SiteCapabilityMissing, "deploy_password_too_long")
-
 	w.fault(t, simfault.Rule{Fault: simfault.ErrorBefore, Operation: "machine.get_token", Status: 503})
 	broken := w.ready(t, 3)
-	if _, err := w.sites.SetCredentials(system(t), w.site.ID, site.Credentials{DeployPassword: redact.New(deployPassword)}); err != nil {
-		t.Fatal(err)
-	}
 	_, err := w.bringup.RenderCloudInit(system(t), broken)
 	if f := bringup.Classify(err); err == nil || f.Class != durable.UpstreamTransient || f.Final {
 		t.Errorf("MAAS does not answer: %v", err)

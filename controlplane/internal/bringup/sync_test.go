@@ -23,6 +23,7 @@ import (
 	"gpuaas/controlplane/internal/site"
 	"gpuaas/controlplane/internal/ssh/sshtest"
 	simfault "gpuaas/sim/maas/fault"
+	"gpuaas/sim/rack"
 )
 
 // What a job says to a machine, in this order.
@@ -50,6 +51,7 @@ type box struct {
 	deaf    bool     // sync does not reach MAAS
 	system  string   // id of the machine
 	creds   string
+	login   rack.Login               // that its first boot made
 	replies map[string]sshtest.Reply // otherwise than usual
 	records string                   // of the first boot
 }
@@ -94,9 +96,11 @@ func newStreet(t *testing.T, machines int, adjust ...func(*plan)) (*world, *stre
 func (s *street) deploys(t *testing.T, w *world, n int) (*box, *bringup.Work) {
 	t.Helper()
 	b := &box{w: w, replies: map[string]sshtest.Reply{}}
-	b.Server = sshtest.Start(t, "hpcadmin", deployPassword, b.handle)
+	b.Server = sshtest.Start(t, "hpcadmin", "", b.handle)
 	job := w.work(n)
-	w.upTo(t, bringup.EnsureHardwareSyncConfigured, job)
+	w.upTo(t, bringup.WaitForDeployed, job)
+	b.boot(t, w.userData(t, job))
+	w.does(t, bringup.WaitForDeployed, job)
 	b.set(func() { b.system = job.SystemID })
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,6 +118,18 @@ func deployedWorld(t *testing.T, adjust ...func(*plan)) (*world, *box, *bringup.
 	w, s := newStreet(t, 1, adjust...)
 	b, job := s.deploys(t, w, 1)
 	return w, b, job
+}
+
+// boot does what a first boot does to a machine, as far as SSH goes.
+func (b *box) boot(t *testing.T, userData string) {
+	t.Helper()
+	login, found, err := rack.ReadLogin([]byte(userData))
+	if err != nil || !found || login.User != "hpcadmin" {
+		t.Fatalf("the first boot makes no login: %v", err)
+	}
+	b.login = login
+	b.SetHostKey(t, login.HostKey)
+	b.Authorize(strings.TrimSpace(login.Keys))
 }
 
 func (b *box) set(fn func()) {
@@ -210,11 +226,11 @@ func TestHardwareSyncThatNobodyWants(t *testing.T) {
 func TestAMachineAtItsFirstBootIsWaitedFor(t *testing.T) {
 	w, b, job := deployedWorld(t)
 	b.set(func() { b.away = []string{"*"} })
-	b.SetPassword("")
+	b.Authorize("")
 	b.replies[seedCommands[1]] = sshtest.Reply{Stderr: "Unit maas_hardware_sync.timer does not exist", Status: 1}
 	steps := []func(){
 		func() { b.set(func() { b.away = nil }) },
-		func() { b.SetPassword(deployPassword) },
+		func() { b.Authorize(strings.TrimSpace(b.login.Keys)) },
 		func() { b.set(func() { delete(b.replies, seedCommands[1]) }) },
 	}
 	tries := 0
@@ -237,7 +253,7 @@ func TestMachinesThatCannotBeSeeded(t *testing.T) {
 		code  string
 	}{
 		"unreachable": {func(_ *testing.T, _ *world, b *box, _ *bringup.Work) { b.away = []string{"*"} }, durable.PostDeployConnectivityFailure, "ssh_unreachable"},
-		"refused":     {func(_ *testing.T, _ *world, b *box, _ *bringup.Work) { b.SetPassword("another") }, durable.PostDeployConnectivityFailure, "ssh_refused"},
+		"refused":     {func(_ *testing.T, _ *world, b *box, _ *bringup.Work) { b.Authorize("") }, durable.PostDeployConnectivityFailure, "ssh_refused"},
 		"no sudo": {func(_ *testing.T, _ *world, b *box, _ *bringup.Work) {
 			b.replies[seedCommands[0]] = sshtest.Reply{Stderr: "sudo: a password is required", Status: 1}
 		}, durable.PostDeployConnectivityFailure, "ssh_command_failed"},

@@ -175,6 +175,7 @@ type Facts struct {
 	FirstBootPath   string               `json:"first_boot_path,omitempty"` // in the secrets engine
 	FirstBootDigest string               `json:"first_boot_digest,omitempty"`
 	FirstBootLayers []firstboot.LayerRef `json:"first_boot_layers,omitempty"`
+	HostKey         string               `json:"host_key,omitempty"` // that the first boot gives the machine: it must show this one
 	TokenExpiresAt  *time.Time           `json:"token_expires_at,omitempty"`
 	TokenRefreshes  int                  `json:"token_refreshes,omitempty"` // in the present wait for the agent
 	TokenRefreshed  *time.Time           `json:"token_refreshed_at,omitempty"`
@@ -186,14 +187,16 @@ type Facts struct {
 	DeployEvidence string     `json:"deploy_evidence,omitempty"`
 	DeployedAt     *time.Time `json:"deployed_at,omitempty"` // proven; from then on nothing is released by itself
 	Image          string     `json:"image,omitempty"`
+	Adopted        bool       `json:"adopted,omitempty"` // somebody else deployed it: only its agent can be told anything
 
 	Addresses    []string   `json:"addresses,omitempty"`
 	SSHAddress   string     `json:"ssh_address,omitempty"`
-	SSHHostKey   string     `json:"ssh_host_key,omitempty"` // pinned at first use, as a line of known_hosts has it
+	SSHHostKey   string     `json:"ssh_host_key,omitempty"` // that the machine showed, as a line of known_hosts has it
 	SyncSeeds    int        `json:"sync_seeds,omitempty"`
 	SyncSeededAt *time.Time `json:"sync_seeded_at,omitempty"`
 	SyncBefore   *time.Time `json:"sync_before,omitempty"` // last sync that MAAS showed before the seed, by its clock
 	SyncHealthy  *time.Time `json:"sync_healthy_at,omitempty"`
+	LoginLocked  *time.Time `json:"login_locked_at,omitempty"` // when the agent had locked the account that the machine was set up by
 
 	Release       *ReleaseFacts `json:"release,omitempty"`
 	PowerOff      *PowerFacts   `json:"power_off,omitempty"`
@@ -239,6 +242,7 @@ type RecordFacts struct {
 // uninstalled forgets what was true of an installation that is no more.
 func (f *Facts) uninstalled() {
 	f.DeployedAt, f.Image, f.Addresses = nil, "", nil
+	f.Adopted, f.LoginLocked = false, nil
 	f.SSHAddress, f.SSHHostKey = "", ""
 	f.SyncSeeds, f.SyncSeededAt, f.SyncBefore, f.SyncHealthy = 0, nil, nil, nil
 	f.EnrollEpoch = 0

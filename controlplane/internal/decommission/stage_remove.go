@@ -122,11 +122,11 @@ func (s *Service) deleted(ctx context.Context, tx pgx.Tx, d Decommission) error 
 }
 
 // firstBoots are where the secrets engine keeps what machines were deployed
-// with, by the kind of the job and its id.
+// with, and the keys to them, by the kind of the job and its id.
 func firstBoots(prior []priorJob) []string {
-	paths := make([]string, len(prior))
-	for i, p := range prior {
-		paths[i] = bringup.FirstBootPath(p.kind, p.id)
+	paths := make([]string, 0, 2*len(prior))
+	for _, p := range prior {
+		paths = append(paths, bringup.FirstBootPath(p.kind, p.id), bringup.LoginPath(p.kind, p.id))
 	}
 	return paths
 }

@@ -58,6 +58,7 @@ func Compose(layers ...Layer) (Bundle, error) {
 	bundle := Bundle{}
 	var list strings.Builder
 	var files []storedFile
+	var host HostKey
 	for i, l := range layers {
 		if err := l.check(); err != nil {
 			return Bundle{}, err
@@ -66,6 +67,12 @@ func Compose(layers ...Layer) (Bundle, error) {
 			return Bundle{}, invalid(l.Name, "there are two of that name")
 		}
 		names[l.Name] = true
+		if !l.HostKey.IsZero() {
+			if !host.IsZero() {
+				return Bundle{}, invalid(l.Name, "the machine has a host key already")
+			}
+			host = l.HostKey
+		}
 		for _, f := range l.Files {
 			if other, taken := paths[f.Path]; taken {
 				return Bundle{}, invalid(l.Name, "layer %s writes %s already", other, f.Path)
@@ -78,7 +85,7 @@ func Compose(layers ...Layer) (Bundle, error) {
 		fmt.Fprintf(&list, "%02d-%s %s %s %s\n", i+1, l.Name, l.Name, l.Version, s.ref.Digest)
 	}
 	files = append(files, storedFile{Folder + "/layers.list", list.String()}, storedFile{Folder + "/run", runScript})
-	text, err := document(files)
+	text, err := document(files, host)
 	if err != nil {
 		return Bundle{}, err
 	}
@@ -104,11 +111,7 @@ func stage(place string, l Layer) staged {
 		step("install "+f.Path, fmt.Sprintf("install -D -m %04o -o root -g root %s %s", uint32(f.Mode), keep(f.Content.Reveal()), quote(f.Path)))
 	}
 	for _, u := range l.Users {
-		keys := ""
-		if len(u.Keys) > 0 {
-			keys = strings.Join(u.Keys, "\n") + "\n"
-		}
-		step("make user "+u.Name, fmt.Sprintf("sh %s %s %s %s", keep(userScript), quote(u.Name), keep(u.PasswordHash.Reveal()), keep(keys)))
+		step("make user "+u.Name, fmt.Sprintf("sh %s %s %s", keep(userScript), quote(u.Name), keep(strings.Join(u.Keys, "\n")+"\n")))
 	}
 	for _, argv := range l.Commands {
 		words := make([]string, len(argv))
@@ -125,7 +128,11 @@ func stage(place string, l Layer) staged {
 	for i, c := range contents {
 		s.files = append(s.files, storedFile{fmt.Sprintf("%s/file-%d", folder, i+1), c})
 	}
-	s.ref = LayerRef{Name: l.Name, Version: l.Version, Digest: digest(append([]string{l.Name, l.Version, steps.String()}, contents...)...)}
+	of := append([]string{l.Name, l.Version, steps.String()}, contents...)
+	if !l.HostKey.IsZero() {
+		of = append(of, l.HostKey.Public)
+	}
+	s.ref = LayerRef{Name: l.Name, Version: l.Version, Digest: digest(of...)}
 	return s
 }
 
@@ -144,8 +151,15 @@ func digest(texts ...string) string {
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
 
+// sshKeys is how cloud-init is given the keys of the SSH server. It installs them
+// before that starts, deletes those of the image, and makes no others.
+type sshKeys struct {
+	Private scalar `yaml:"ed25519_private"`
+	Public  scalar `yaml:"ed25519_public"`
+}
+
 // document is the text for cloud-init. Everything is for root alone.
-func document(files []storedFile) (string, error) {
+func document(files []storedFile, host HostKey) (string, error) {
 	type file struct {
 		Path        scalar `yaml:"path"`
 		Owner       scalar `yaml:"owner"`
@@ -154,8 +168,13 @@ func document(files []storedFile) (string, error) {
 		Content     scalar `yaml:"content"`
 	}
 	var doc struct {
+		DeleteKeys bool       `yaml:"ssh_deletekeys,omitempty"`
+		SSHKeys    *sshKeys   `yaml:"ssh_keys,omitempty"`
 		WriteFiles []file     `yaml:"write_files"`
 		RunCmd     [][]scalar `yaml:"runcmd"`
+	}
+	if !host.IsZero() {
+		doc.DeleteKeys, doc.SSHKeys = true, &sshKeys{scalar(host.Private.Reveal()), scalar(host.Public + "\n")}
 	}
 	for _, f := range files {
 		out := file{Path: scalar(f.path), Owner: "root:root", Permissions: "0600", Content: scalar(f.content)}

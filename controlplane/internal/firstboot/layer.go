@@ -19,6 +19,9 @@ type Layer struct {
 	Files         []File
 	Commands      [][]string // argument lists: a command is never a line for a shell
 	Users         []User
+	// HostKey is what the SSH server of the machine is known by, and has no other
+	// beside it. It is in place before that server starts; one layer may have it.
+	HostKey HostKey
 	// Rescue layers are carried out although a layer before them failed: they let
 	// people in to see why.
 	Rescue bool
@@ -31,12 +34,20 @@ type File struct {
 	Content redact.Secret
 }
 
-// User is an account that may become root.
+// User is an account that may become root. It has no password: keys let in.
 type User struct {
-	Name         string
-	PasswordHash redact.Secret // as crypt(5) writes it; zero: no password
-	Keys         []string      // lines of authorized_keys
+	Name string
+	Keys []string // lines of authorized_keys
 }
+
+// HostKey is a key of an SSH server; zero: it makes its own.
+type HostKey struct {
+	Private redact.Secret // Ed25519, in the form of OpenSSH
+	Public  string        // as a line of known_hosts has it
+}
+
+// IsZero reports that there is no key.
+func (k HostKey) IsZero() bool { return k.Private.IsZero() && k.Public == "" }
 
 // Where things of ours lie on a machine.
 const (
@@ -50,9 +61,7 @@ var (
 	layerVersion = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$`)
 	filePath     = regexp.MustCompile(`^/[A-Za-z0-9._/@+-]{1,254}$`)
 	userName     = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,30}$`)
-	// hashForm admits only what crypt(5) calls strong enough today.
-	hashForm = regexp.MustCompile(`^\$(?:5|6|7|y|gy|2b)\$[./A-Za-z0-9$=,]{20,250}$`)
-	keyForm  = regexp.MustCompile(`^(?:sk-)?(?:ssh-(?:ed25519|rsa)|ecdsa-sha2-nistp(?:256|384|521))(?:@openssh\.com)? [A-Za-z0-9+/]{40,}={0,3}(?: [ -~]*)?$`)
+	keyForm      = regexp.MustCompile(`^(?:sk-)?(?:ssh-(?:ed25519|rsa)|ecdsa-sha2-nistp(?:256|384|521))(?:@openssh\.com)? [A-Za-z0-9+/]{40,}={0,3}(?: [ -~]*)?$`)
 )
 
 func invalid(layer, format string, args ...any) *fault.Error {
@@ -69,6 +78,9 @@ func (l Layer) check() error {
 	}
 	if len(l.Files)+len(l.Commands)+len(l.Users) == 0 {
 		return invalid(l.Name, "it does nothing")
+	}
+	if err := l.HostKey.check(l.Name); err != nil {
+		return err
 	}
 	for _, f := range l.Files {
 		if err := f.check(l.Name); err != nil {
@@ -93,6 +105,19 @@ func (l Layer) check() error {
 	return nil
 }
 
+func (k HostKey) check(layer string) error {
+	if k.IsZero() {
+		return nil
+	}
+	if !strings.HasPrefix(k.Public, "ssh-ed25519 ") || !keyForm.MatchString(k.Public) {
+		return invalid(layer, "the public host key is no Ed25519 key")
+	}
+	if !strings.HasPrefix(k.Private.Reveal(), "-----BEGIN OPENSSH PRIVATE KEY-----\n") || !printable(k.Private.Reveal()) {
+		return invalid(layer, "the private host key is not in the form of OpenSSH")
+	}
+	return nil
+}
+
 func (f File) check(layer string) error {
 	switch {
 	case !filePath.MatchString(f.Path) || path.Clean(f.Path) != f.Path:
@@ -109,10 +134,8 @@ func (u User) check(layer string) error {
 	switch {
 	case !userName.MatchString(u.Name) || u.Name == "root":
 		return invalid(layer, "%q is no name of a user", u.Name).WithRemedy("use up to 31 lower-case letters, digits, _ and -, and not root")
-	case u.PasswordHash.IsZero() && len(u.Keys) == 0:
-		return invalid(layer, "user %s has neither password nor key", u.Name)
-	case !u.PasswordHash.IsZero() && !hashForm.MatchString(u.PasswordHash.Reveal()):
-		return invalid(layer, "the password of user %s is not hashed", u.Name).WithRemedy("hash it as crypt(5) says: yescrypt or sha512crypt")
+	case len(u.Keys) == 0:
+		return invalid(layer, "user %s has no key", u.Name)
 	}
 	for i, k := range u.Keys {
 		if !keyForm.MatchString(k) {

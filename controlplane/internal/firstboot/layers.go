@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"regexp"
 	"strconv"
 	"strings"
 	"text/template"
@@ -27,8 +28,8 @@ const (
 	RoCERoutingLayer    = "roce-routing"
 	AgentBootstrapLayer = "agent-bootstrap"
 
-	deployUserVersion     = "1"
-	hardwareSyncVersion   = "2"
+	deployUserVersion     = "2"
+	hardwareSyncVersion   = "3"
 	diskInitVersion       = "1"
 	roceRoutingVersion    = "1"
 	agentBootstrapVersion = "1"
@@ -54,13 +55,21 @@ func SiteBundle(program []byte, version string) (Layer, error) {
 	})
 }
 
-// DeployUser makes the account that the site is administered by. It may become
-// root without a password, and log in over SSH with its own. It is made even if
-// the site bundle failed, so that somebody can look.
-func DeployUser(name string, passwordHash redact.Secret, keys []string) (Layer, error) {
+// SharedLoginVersion is the version of the deploy-user layer that gave machines
+// the password of their site. First boots of it may still be under way.
+const SharedLoginVersion = "1"
+
+// DeployUser makes the account that a machine is set up by until it has an agent.
+// It may become root without a password, and logs in over SSH with a key that is
+// for this machine alone; the machine is known by a host key of its own. It is
+// made even if the site bundle failed, so that somebody can look.
+func DeployUser(name, loginKey string, host HostKey) (Layer, error) {
+	if host.IsZero() {
+		return Layer{}, invalid(DeployUserLayer, "the machine has no host key, so that whoever answers in its place would not be noticed")
+	}
 	return checked(Layer{
 		Name: DeployUserLayer, Version: deployUserVersion,
-		Users: []User{{Name: name, PasswordHash: passwordHash, Keys: keys}}, Rescue: true,
+		Users: []User{{Name: name, Keys: []string{loginKey}}}, HostKey: host, Rescue: true,
 	})
 }
 
@@ -78,7 +87,10 @@ const (
 	SyncCredentialsFile = "/etc/maas/maas-machine-creds.yml" //nolint:gosec // the name of a file
 	SyncService         = "maas_hardware_sync.service"
 	SyncTimer           = "maas_hardware_sync.timer"
+	SyncPinFile         = "/etc/maas/maas-run-scripts.sha256" // what the program that reports must be
 
+	syncProgram  = "/usr/bin/maas-run-scripts"
+	syncCAFile   = "/etc/maas/gpuaas-maas-ca.pem"
 	unitFolder   = "/lib/systemd/system/"
 	syncSettings = "/etc/systemd/system/" + SyncTimer + ".d/gpuaas.conf"
 )
@@ -126,32 +138,82 @@ func syncBase(maasURL, systemID, interval string) (string, error) {
 	return base, nil
 }
 
+// SyncSource is where a machine gets the program that reports its hardware. Root
+// runs it, so something must vouch for it: the certificate of MAAS, or a digest.
+type SyncSource struct {
+	URL    string // of MAAS
+	CA     string // PEM of who signed the certificate of MAAS; empty: whom the machine trusts
+	Digest string // SHA-256 of the program, in hex; empty: none is known
+	// Plain says that somebody has decided to run whatever plain HTTP brings.
+	Plain bool
+}
+
+var syncDigest = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// check refuses a source that nothing vouches for.
+func (s SyncSource) check() error {
+	switch {
+	case s.Digest != "" && !syncDigest.MatchString(s.Digest):
+		return invalid(HardwareSyncLayer, "the digest of the program that reports is no SHA-256")
+	case !strings.HasPrefix(s.URL, "https://") && s.Digest == "" && !s.Plain:
+		return invalid(HardwareSyncLayer, "root would run what plain HTTP brings, and nobody has decided that").
+			WithRemedy("use https for MAAS, or pin the program")
+	}
+	return nil
+}
+
+// files are what the source is checked by on the machine.
+func (s SyncSource) files() []File {
+	var out []File
+	if s.CA != "" {
+		out = append(out, File{syncCAFile, 0o644, redact.New(s.CA)})
+	}
+	if s.Digest != "" {
+		out = append(out, File{SyncPinFile, 0o644, redact.New(s.Digest + "  " + syncProgram + ".new\n")})
+	}
+	return out
+}
+
 // HardwareSync lets MAAS hear of changes of the hardware at an interval such as
 // 15m. What it writes is what the agent writes when it sets sync up anew.
 //
 // MAAS makes the token of a machine when it deploys it, so that there is none
 // yet when the first boot is written down for the first time. Without a token
 // everything but the credentials is set up; the service waits for them.
-func HardwareSync(maasURL, systemID string, token MachineToken, interval string) (Layer, error) {
-	base, err := syncBase(maasURL, systemID, interval)
+func HardwareSync(source SyncSource, systemID string, token MachineToken, interval string) (Layer, error) {
+	base, err := syncBase(source.URL, systemID, interval)
+	if err == nil {
+		err = source.check()
+	}
 	if err != nil {
 		return Layer{}, err
 	}
 	l := Layer{
 		Name: HardwareSyncLayer, Version: hardwareSyncVersion,
-		Files:    []File{{syncSettings, 0o644, redact.New("[Timer]\nOnCalendar=\nOnActiveSec=30s\nOnUnitActiveSec=" + interval + "\n")}},
+		Files: append(source.files(),
+			File{syncSettings, 0o644, redact.New("[Timer]\nOnCalendar=\nOnActiveSec=30s\nOnUnitActiveSec=" + interval + "\n")}),
 		Commands: [][]string{{"systemctl", "daemon-reload"}, {"systemctl", "enable", SyncTimer}, {"systemctl", "restart", SyncTimer}},
 	}
 	if !token.IsZero() {
-		credentials, err := SyncCredentials(maasURL, systemID, token)
+		credentials, err := SyncCredentials(source.URL, systemID, token)
 		if err != nil {
 			return Layer{}, err
 		}
 		l.Files = append([]File{{SyncCredentialsFile, 0o600, credentials}}, l.Files...)
 	}
+	values := map[string]any{
+		"URL": base, "Interval": interval, "Credentials": SyncCredentialsFile, "Program": syncProgram,
+		"TLS": strings.HasPrefix(base, "https://"), "CA": "", "Pin": "",
+	}
+	if source.CA != "" {
+		values["CA"] = syncCAFile
+	}
+	if source.Digest != "" {
+		values["Pin"] = SyncPinFile
+	}
 	for _, unit := range []string{SyncService, SyncTimer} {
 		var text strings.Builder
-		if err := syncUnits.ExecuteTemplate(&text, unit, map[string]string{"URL": base, "Interval": interval, "Credentials": SyncCredentialsFile}); err != nil {
+		if err := syncUnits.ExecuteTemplate(&text, unit, values); err != nil {
 			return Layer{}, fmt.Errorf("render unit of hardware sync: %w", err)
 		}
 		l.Files = append(l.Files, File{unitFolder + unit, 0o644, redact.New(text.String())})

@@ -2,19 +2,21 @@ package firstboot_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
-	"golang.org/x/crypto/bcrypt"
-	"golang.org/x/crypto/ssh"
-
+	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/firstboot"
 	"gpuaas/controlplane/internal/redact"
+	"gpuaas/controlplane/internal/ssh"
 	"gpuaas/sim/rack"
 )
 
@@ -64,17 +66,29 @@ func says(ctx context.Context, t *testing.T, m rack.Machine, want map[string]str
 	}
 }
 
+// reporter only says how it was called.
+const reporter = "#!/bin/sh\necho \"$@\" >/run/reported\n"
+
+var reporterDigest = func() string {
+	sum := sha256.Sum256([]byte(reporter))
+	return hex.EncodeToString(sum[:])
+}()
+
+// handedOut is the program that MAAS hands out now.
+var handedOut atomic.Value
+
 // serveMAAS plays the part of MAAS that hardware sync needs: the program that
-// reports. This one only says how it was called.
+// reports.
 func serveMAAS(ctx context.Context, t *testing.T, r rack.Rack) string {
 	t.Helper()
+	handedOut.Store(reporter)
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(r.HostAddress(), "0"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /MAAS/maas-run-scripts", func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write([]byte("#!/bin/sh\necho \"$@\" >/run/reported\n"))
+		_, _ = w.Write([]byte(handedOut.Load().(string)))
 	})
 	server := httptest.NewUnstartedServer(mux)
 	server.Listener = l
@@ -83,49 +97,47 @@ func serveMAAS(ctx context.Context, t *testing.T, r rack.Rack) string {
 	return server.URL + "/MAAS"
 }
 
-const somePassword = "canary deploy password"
-
-// passwordHash is as the control plane makes it.
-func passwordHash(t *testing.T) string {
-	t.Helper()
-	hash, err := bcrypt.GenerateFromPassword([]byte(somePassword), bcrypt.DefaultCost)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return "$2b$" + strings.TrimPrefix(string(hash), "$2a$")
-}
-
-// login runs a program over SSH as the deploy user, with a password.
-func login(ctx context.Context, t *testing.T, m rack.Machine, user, password, line string) (string, error) {
+// login runs a program over SSH as the deploy user, who must find the host key
+// that the first boot brought.
+func login(ctx context.Context, t *testing.T, m rack.Machine, user string, l logins, line string) (string, error) {
 	t.Helper()
 	address, err := m.Address(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := ssh.Dial("tcp", net.JoinHostPort(address, "22"), &ssh.ClientConfig{
-		User: user, Auth: []ssh.AuthMethod{ssh.Password(password)}, Timeout: 10 * time.Second,
-		HostKeyCallback: ssh.InsecureIgnoreHostKey(),
+	c, err := ssh.Dial(ctx, ssh.Config{
+		Dialer: &net.Dialer{}, Address: net.JoinHostPort(address, "22"), User: user, Key: l.login.Private, HostKey: l.host.Public, Patience: 10 * time.Second,
 	})
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = client.Close() }()
-	session, err := client.NewSession()
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = session.Close() }()
-	out, err := session.Output(line)
+	defer func() { _ = c.Close() }()
+	out, err := c.Run(ctx, ssh.Command(line), redact.Secret{})
 	return strings.TrimSpace(string(out)), err
 }
 
-func layersFor(t *testing.T, site, maas, hash string) []firstboot.Layer {
+// logins are as the control plane makes them.
+type logins struct{ host, login ssh.KeyPair }
+
+func newLogins(t *testing.T) (l logins) {
+	t.Helper()
+	for _, k := range []*ssh.KeyPair{&l.host, &l.login} {
+		made, err := ssh.NewKeyPair()
+		if err != nil {
+			t.Fatal(err)
+		}
+		*k = made
+	}
+	return l
+}
+
+func layersFor(t *testing.T, site, maas string, l logins) []firstboot.Layer {
 	t.Helper()
 	m := must(t)
 	return []firstboot.Layer{
 		m(firstboot.SiteBundle([]byte(site), "7")),
-		m(firstboot.DeployUser("deploy", redact.New(hash), []string{someKey})),
-		m(firstboot.HardwareSync(maas, "abc123", firstboot.MachineToken{}, "15m")), // MAAS has made no token yet
+		m(firstboot.DeployUser("deploy", l.login.Public, firstboot.HostKey{Private: l.host.Private, Public: l.host.Public})),
+		m(firstboot.HardwareSync(firstboot.SyncSource{URL: maas, Digest: reporterDigest}, "abc123", firstboot.MachineToken{}, "15m")), // MAAS has made no token yet
 		m(firstboot.RoCERouting([]firstboot.RoCEAssignment{{Interface: "roce0", CIDR: netip.MustParsePrefix("172.30.9.61/31"), MTU: 9000}})),
 		m(firstboot.AgentBootstrap(redact.New(agentText))),
 	}
@@ -137,9 +149,9 @@ func TestMachinesCarryOutTheLayers(t *testing.T) {
 	defer cancel()
 	r := openRack(ctx, t)
 	maas := serveMAAS(ctx, t, r)
-	hash := passwordHash(t)
-	good := compose(t, layersFor(t, siteWithInterface, maas, hash)...)
-	bad := compose(t, layersFor(t, "#!/bin/sh\necho 'no licence server' >&2\nexit 9\n", maas, hash)...)
+	keys := newLogins(t)
+	good := compose(t, layersFor(t, siteWithInterface, maas, keys)...)
+	bad := compose(t, layersFor(t, "#!/bin/sh\necho 'no licence server' >&2\nexit 9\n", maas, keys)...)
 	machine := func(name string, b firstboot.Bundle) rack.Machine {
 		m, err := r.Machine(ctx, rack.Spec{Name: name, UserData: []byte(b.UserData.Reveal())})
 		if err != nil {
@@ -151,29 +163,32 @@ func TestMachinesCarryOutTheLayers(t *testing.T) {
 	if err := works.Booted(ctx); err != nil {
 		t.Fatalf("%v\n%s", err, shell(ctx, t, works, "cat "+firstboot.Folder+"/*.json "+firstboot.Folder+"/*.log"))
 	}
-	t.Run("all layers", func(t *testing.T) { allLayers(ctx, t, works, good, hash) })
-	t.Run("SSH by password", func(t *testing.T) { sshByPassword(ctx, t, works) })
+	t.Run("all layers", func(t *testing.T) { allLayers(ctx, t, works, good, keys) })
+	t.Run("SSH by key", func(t *testing.T) { sshByKey(ctx, t, works, keys) })
 	t.Run("credentials of hardware sync come later", func(t *testing.T) { lateCredentials(ctx, t, works, maas) })
-	t.Run("the site bundle fails", func(t *testing.T) { siteFails(ctx, t, fails) })
+	t.Run("another program is not run", func(t *testing.T) {
+		handedOut.Store("#!/bin/sh\ntouch /run/evil\n")
+		evil(ctx, t, works)
+	})
+	t.Run("the site bundle fails", func(t *testing.T) { siteFails(ctx, t, fails, keys) })
 }
 
-func sshByPassword(ctx context.Context, t *testing.T, m rack.Machine) {
-	if got, err := login(ctx, t, m, "deploy", somePassword, "sudo -n id -u"); err != nil || got != "0" {
+func sshByKey(ctx context.Context, t *testing.T, m rack.Machine, keys logins) {
+	if got, err := login(ctx, t, m, "deploy", keys, "sudo -n id -u"); err != nil || got != "0" {
 		t.Errorf("the deploy user gets %q, %v", got, err)
 	}
-	if _, err := login(ctx, t, m, "deploy", "another password", "true"); err == nil {
-		t.Error("any password will do")
+	other := newLogins(t)
+	if _, err := login(ctx, t, m, "deploy", logins{host: keys.host, login: other.login}, "true"); fault.CodeOf(err) != ssh.CodeRefused {
+		t.Errorf("the key of another machine: %v", err)
 	}
-	// Nobody else is let in by a password, although the account has it.
-	shell(ctx, t, m, "useradd -m other && getent shadow deploy | cut -d: -f2 | sed 's/^/other:/' | chpasswd -e")
-	if _, err := login(ctx, t, m, "other", somePassword, "true"); err == nil {
-		t.Error("everybody may log in by a password")
+	if _, err := login(ctx, t, m, "deploy", logins{host: other.host, login: keys.login}, "true"); fault.CodeOf(err) != ssh.CodeHostKeyChanged {
+		t.Errorf("the host key of another machine: %v", err)
 	}
 }
 
 func lateCredentials(ctx context.Context, t *testing.T, m rack.Machine, maas string) {
 	says(ctx, t, m, map[string]string{
-		"ls /etc/maas 2>/dev/null | wc -l": "0",
+		"ls /etc/maas 2>/dev/null": "maas-run-scripts.sha256",
 		"systemctl start maas_hardware_sync.service && systemctl show -P ConditionResult maas_hardware_sync.service": "no",
 		"ls /run/reported 2>/dev/null | wc -l": "0",
 	})
@@ -189,7 +204,14 @@ func lateCredentials(ctx context.Context, t *testing.T, m rack.Machine, maas str
 	})
 }
 
-func allLayers(ctx context.Context, t *testing.T, m rack.Machine, b firstboot.Bundle, hash string) {
+// evil replaces what MAAS hands out: the machine fetches it and does not run it.
+func evil(ctx context.Context, t *testing.T, m rack.Machine) {
+	says(ctx, t, m, map[string]string{
+		"rm -f /run/reported; systemctl start maas_hardware_sync.service >/dev/null 2>&1; ls /run/reported /run/evil 2>/dev/null | wc -l": "0",
+	})
+}
+
+func allLayers(ctx context.Context, t *testing.T, m rack.Machine, b firstboot.Bundle, keys logins) {
 	check := func() {
 		t.Helper()
 		for i, place := range []string{"01-site-bundle", "02-deploy-user", "03-hardware-sync", "04-roce-routing", "05-agent-bootstrap"} {
@@ -212,13 +234,15 @@ func allLayers(ctx context.Context, t *testing.T, m rack.Machine, b firstboot.Bu
 		"stat -c %a " + firstboot.Folder:                                                   "700",
 		"grep -c ^0022 " + firstboot.Folder + "/01-site-bundle.log":                        "1",
 		"cat /etc/site-was-here":                                                           "ok",
-		"getent shadow deploy | cut -d: -f2":                                               hash,
-		"cat ~deploy/.ssh/authorized_keys":                                                 someKey,
+		"getent shadow deploy | cut -d: -f2":                                               "*",
+		"cat ~deploy/.ssh/authorized_keys":                                                 keys.login.Public,
+		"cut -d' ' -f1,2 /etc/ssh/ssh_host_ed25519_key.pub":                                keys.host.Public,
+		"ls /etc/ssh/ssh_host_*_key":                                                       "/etc/ssh/ssh_host_ed25519_key",
 		"stat -c '%U %a' ~deploy/.ssh/authorized_keys":                                     "deploy 600",
 		"runuser -u deploy -- sudo -n id -u":                                               "0",
 		"visudo -c >/dev/null; echo $?":                                                    "0",
 		"stat -c %a /etc/sudoers.d/gpuaas-deploy":                                          "440",
-		"sshd -T -C user=deploy,host=h,addr=10.0.0.1 | grep ^passwordauthentication":       "passwordauthentication yes",
+		"sshd -T -C user=deploy,host=h,addr=10.0.0.1 | grep ^passwordauthentication":       "passwordauthentication no",
 		"sshd -T -C user=other,host=h,addr=10.0.0.1 | grep ^passwordauthentication":        "passwordauthentication no",
 		"systemctl is-enabled maas_hardware_sync.timer":                                    "enabled",
 		"systemctl is-active maas_hardware_sync.timer":                                     "active",
@@ -239,7 +263,7 @@ func allLayers(ctx context.Context, t *testing.T, m rack.Machine, b firstboot.Bu
 	says(ctx, t, m, map[string]string{"ls /etc/enrolled 2>&1 | grep -c 'No such'": "1", "ip -4 rule show priority 10000 | wc -l": "1"})
 }
 
-func siteFails(ctx context.Context, t *testing.T, m rack.Machine) {
+func siteFails(ctx context.Context, t *testing.T, m rack.Machine, keys logins) {
 	if err := m.Booted(ctx); err == nil || !strings.Contains(err.Error(), "status: error") {
 		t.Errorf("boot: %v", err)
 	}
@@ -254,7 +278,7 @@ func siteFails(ctx context.Context, t *testing.T, m rack.Machine) {
 		"grep -c 'layer site-bundle, version 7, failed with 9' /var/log/cloud-init-output.log": "1",
 	})
 	// Somebody can get in and read it.
-	told, err := login(ctx, t, m, "deploy", somePassword, "sudo -n cat "+firstboot.Folder+"/01-site-bundle.json")
+	told, err := login(ctx, t, m, "deploy", keys, "sudo -n cat "+firstboot.Folder+"/01-site-bundle.json")
 	if err != nil || parse(t, told).Reason != got.Reason {
 		t.Errorf("the deploy user reads %q, %v", told, err)
 	}

@@ -85,7 +85,7 @@ var machineStages = []Stage{
 	},
 	{
 		Name: bringup.EnsureHardwareSyncConfigured, Title: "Set up hardware sync", Attempts: 1, Limit: site.StageHWSyncSeed, Resume: bringup.EnsureHardwareSyncConfigured,
-		Looks: "the machine's token in MAAS and its addresses", Does: "brings the credentials to the machine over SSH and starts the timer", Expects: "the machine reports with its own credentials",
+		Looks: "the machine's token in MAAS and its addresses", Does: "brings the credentials to the machine over SSH, or by its agent, and starts the timer", Expects: "the machine reports with its own credentials",
 		Again: "bringing the credentials again changes nothing",
 		Fails: []FailureMode{MAASAway, OutOfBand, noWayToReach, FailsWith(durable.HardwareSyncFailure, "MAAS has no token for the machine")},
 	},
@@ -96,7 +96,7 @@ var machineStages = []Stage{
 	},
 	{
 		Name: bringup.WaitForAgentEnrollment, Title: "Wait for the agent", Attempts: 1, Limit: site.StageEnrollment, Awaits: true, Resume: bringup.WaitForAgentEnrollment,
-		Looks: "whether the agent has polled", Does: "extends the token and repeats the first boot, twice at most", Expects: "the agent has polled with its certificate",
+		Looks: "whether the agent has polled", Does: "extends the token and repeats the first boot, twice at most; then has the agent lock the deploy login", Expects: "the agent has polled with its certificate, and nobody can log in by the deploy user",
 		Again: "an agent that has polled, however late, is accepted",
 		Fails: []FailureMode{MAASAway, OutOfBand, FailsWith(durable.AgentEnrollmentFailure, "the agent does not enrol in time")},
 	},

@@ -23,6 +23,7 @@ import (
 const (
 	maxErrorBody = 64 << 10
 	maxKept      = 1 << 20 // of a buffer
+	apiPath      = "api/2.0/"
 )
 
 // call is one request to the API.
@@ -35,6 +36,7 @@ type call struct {
 	slow    bool // may answer with very many objects, or wait for a BMC
 	once    bool // a read that is costly enough not to be repeated
 	private bool // its answer holds secrets
+	open    bool // beside the API, and for everybody: the path lies below the region itself
 }
 
 func (k call) write() bool { return k.method != http.MethodGet }
@@ -183,6 +185,9 @@ func (c *Client) request(ctx context.Context, k call) (*http.Request, error) {
 	}
 	u := *c.base
 	u.RawPath = u.Path + k.path
+	if k.open {
+		u.RawPath = strings.TrimSuffix(u.Path, apiPath) + k.path
+	}
 	path, err := url.PathUnescape(u.RawPath)
 	if err != nil {
 		return nil, fault.Wrap(err, fault.Internal, "maas_path", "the path of a MAAS call is malformed")
@@ -209,7 +214,9 @@ func (c *Client) request(ctx context.Context, k call) (*http.Request, error) {
 	}
 	req.Header.Set("Accept", "application/json, text/plain")
 	req.Header.Set("User-Agent", "gpuaas")
-	req.Header.Set("Authorization", c.key.header(c.cfg.Clock.Now()))
+	if !k.open {
+		req.Header.Set("Authorization", c.key.header(c.cfg.Clock.Now()))
+	}
 	return req, nil
 }
 

@@ -38,11 +38,11 @@ func ParseURL(raw string) (*url.URL, error) {
 	case slices.Contains(strings.Split(u.Path, "/"), ".."):
 		return refuse("must not hold ..")
 	}
-	path := strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/api/2.0")
+	path := strings.TrimSuffix(strings.TrimRight(u.Path, "/"), strings.TrimSuffix("/"+apiPath, "/"))
 	if path == "" {
 		path = "/MAAS"
 	}
-	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: path + "/api/2.0/"}, nil
+	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: path + "/" + apiPath}, nil
 }
 
 // guard connects only to addresses that it has checked. The name is resolved

@@ -100,6 +100,15 @@ func (c *Client) Setting(ctx context.Context, name string) (string, error) {
 	return string(raw), nil
 }
 
+// RunScripts reads the program that deployed machines report their hardware with.
+func (c *Client) RunScripts(ctx context.Context) ([]byte, error) {
+	a, err := c.do(ctx, call{method: http.MethodGet, path: "maas-run-scripts", open: true})
+	if err != nil {
+		return nil, fmt.Errorf("read the program that reports hardware: %w", err)
+	}
+	return a.body, nil
+}
+
 // SetSetting changes a setting of the region.
 func (c *Client) SetSetting(ctx context.Context, name, value string) error {
 	f := newForm().text("name", name)

@@ -47,7 +47,7 @@ func (s *Service) Reconcile(ctx context.Context, w job.Working) (reached bool, e
 		}
 		return proofOf(work, p), nil
 	})
-	if reached && done.Facts.FirstBootPath != "" {
+	if reached && (done.Facts.FirstBootPath != "" || done.Facts.HostKey != "") {
 		if err := s.bringup.Forget(ctx, done); err != nil { // its token was used; a full decommission looks for it once more
 			s.logger.WarnContext(ctx, "first boot could not be removed", "onboarding_id", w.ID, "error", err)
 		}

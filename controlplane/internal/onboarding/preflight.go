@@ -55,7 +55,6 @@ func (s *Service) Preflight(ctx context.Context, asked NewOnboarding) ([]Check, 
 		return nil, err
 	}
 	p.sku(ctx)
-	p.password(ctx)
 	p.machines(ctx)
 	return p.checks, p.capacity(ctx)
 }
@@ -174,13 +173,6 @@ func (p *preflight) sku(ctx context.Context) {
 			WithRemedy("enable it: gpuaas sku update %s --status active", found.ID)
 	}
 	p.note("sku", err, "%s: %d × %s", found.ID, found.GPUsTotal, found.GPUModel)
-}
-
-// password says whether deployed machines could be reached. It is read, because
-// a secret that is noted down may be gone, and forgotten at once.
-func (p *preflight) password(ctx context.Context) {
-	_, err := p.sites.DeployPassword(ctx, p.asked.Site)
-	p.note("deploy_password", err, "the password of %s can be read", p.site.Settings.DeployUser)
 }
 
 // everything is more rows than a site has.

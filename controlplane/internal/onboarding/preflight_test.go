@@ -16,7 +16,7 @@ import (
 
 var allChecks = []string{
 	"site_active", "profile", "reachable", "version", "token_valid", "token_admin", "rack_controllers", "images", "hw_sync_interval", "dns_servers",
-	"clock_skew", "sku", "deploy_password", "machines", "power_credentials", "roce_rows", "not_in_use",
+	"clock_skew", "hw_sync_source", "deploy_password", "sku", "machines", "power_credentials", "roce_rows", "not_in_use",
 	"machines_in_maas", "capacity",
 }
 
@@ -98,7 +98,7 @@ func TestPreflightFindsWhatIsInTheWay(t *testing.T) {
 		},
 		"unknown SKU":                   {body: object{"sku_id": "none"}, bad: "sku", check: "sku", says: "no such SKU"},
 		"disabled SKU":                  {arrange: set(`UPDATE skus SET status = 'disabled'`), bad: "sku", check: "sku", says: "disabled"},
-		"lost secrets":                  {arrange: func(_ *testing.T, d *desk) { d.vault.lose() }, bad: "token_valid token_admin rack_controllers images hw_sync_interval dns_servers deploy_password power_credentials machines_in_maas", check: "power_credentials", says: "c07u43"},
+		"lost secrets":                  {arrange: func(_ *testing.T, d *desk) { d.vault.lose() }, bad: "token_valid token_admin rack_controllers images hw_sync_interval dns_servers power_credentials machines_in_maas", check: "power_credentials", says: "c07u43"},
 		"no BMC login":                  {arrange: set(`UPDATE maas_sites SET power_fingerprint = '', power_rotated_at = NULL`), bad: "power_credentials", check: "power_credentials", says: "no default BMC credentials"},
 		"malformed":                     {body: object{"nodes": []object{{"hostname": "a b", "ipmi_ip": "127.0.0.1"}}, "hostname": nil, "ipmi_ip": nil}, bad: "machines power_credentials roce_rows not_in_use machines_in_maas", check: "machines", says: "a b hostname"},
 		"in flight":                     {arrange: func(t *testing.T, d *desk) { d.requested(t, "c07u43", "10.0.0.1") }, bad: "not_in_use", check: "not_in_use", says: "c07u43 is being onboarded"},

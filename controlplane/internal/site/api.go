@@ -77,6 +77,7 @@ type NewBody struct {
 	DeploySSHIface     *string   `json:"deploy_ssh_iface,omitempty" doc:"Interface of the nodes that deployed machines are reached over; eno8303 by default."`
 	UpstreamDNSServers *[]string `json:"upstream_dns_servers,omitempty" nullable:"false" minItems:"1" maxItems:"8" doc:"DNS servers that MAAS must forward to; 1.1.1.1 and 8.8.8.8 by default."`
 	MaxParallel        *int32    `json:"max_parallel,omitempty" minimum:"1" maximum:"1000" doc:"Machines of the site in work at once, over all batches; 20 by default."`
+	HWSyncHTTP         *SyncHTTP `json:"hw_sync_http,omitempty" enum:"pinned,accepted" doc:"What vouches for the program that machines fetch from MAAS over plain HTTP and run as root to report their hardware: its digest (pinned, by default), or nothing (accepted)."`
 }
 
 func (b NewBody) settings() SettingsChange {
@@ -84,6 +85,7 @@ func (b NewBody) settings() SettingsChange {
 		RegionCode: &b.RegionCode, APIBaseURL: &b.APIBaseURL, CACertificate: b.CACertificate, AllowedNetworks: b.AllowedNetworks,
 		PXEIface: &b.PXEIface, PXEVLANVID: &b.PXEVLANVID, NodePXEIface: &b.NodePXEIface, DeployUser: b.DeployUser,
 		DeploySSHIface: b.DeploySSHIface, UpstreamDNSServers: b.UpstreamDNSServers, MaxParallel: b.MaxParallel,
+		HWSyncHTTP: b.HWSyncHTTP,
 	}
 }
 

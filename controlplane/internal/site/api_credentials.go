@@ -19,7 +19,7 @@ type PowerBody struct {
 type CredentialsBody struct {
 	APIToken       redact.Secret `json:"api_token,omitempty" required:"false" writeOnly:"true" format:"password" minLength:"1" maxLength:"256" doc:"API key of a MAAS administrator, of the form consumer:token:secret. MAAS is asked before it is kept."`
 	Power          *PowerBody    `json:"power,omitempty" doc:"Default BMC credentials of the site."`
-	DeployPassword redact.Secret `json:"deploy_password,omitempty" required:"false" writeOnly:"true" format:"password" minLength:"1" maxLength:"256" doc:"Password of the deploy user."`
+	DeployPassword redact.Secret `json:"deploy_password,omitempty" required:"false" writeOnly:"true" format:"password" minLength:"1" maxLength:"256" doc:"Deprecated: machines get a login of their own. It is read only for machines that were deployed before they did."`
 }
 
 // ProbeView is what a probe found.

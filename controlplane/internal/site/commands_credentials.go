@@ -182,7 +182,8 @@ func (s *Service) token(ctx context.Context, site Site) (redact.Secret, error) {
 	return values[fieldToken], nil
 }
 
-// DeployPassword reads the password that deployed machines are reached by.
+// DeployPassword reads the password that all machines of the site were reached by
+// before each had a login of its own. It is for those of that form alone.
 func (s *Service) DeployPassword(ctx context.Context, site id.Site) (redact.Secret, error) {
 	found, err := s.Site(ctx, site)
 	if err != nil {

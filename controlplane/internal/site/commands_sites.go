@@ -32,7 +32,7 @@ func (s *Service) CreateSite(ctx context.Context, name string, given SettingsCha
 			ID: id.New[id.Site](), Name: name, RegionCode: n.RegionCode, APIBaseURL: n.APIBaseURL, CaCertificate: n.CACertificate,
 			AllowedNetworks: n.AllowedNetworks, PxeIface: n.PXEIface, PxeVlanVid: n.PXEVLANVID, NodePxeIface: n.NodePXEIface,
 			DeployUser: n.DeployUser, DeploySshIface: n.DeploySSHIface, UpstreamDnsServers: n.UpstreamDNSServers,
-			MaxParallel: n.MaxParallel, FingerprintSalt: salt,
+			MaxParallel: n.MaxParallel, FingerprintSalt: salt, HwSyncHttp: string(n.HWSyncHTTP),
 		})
 		if postgres.Violates(err, "maas_sites_name") {
 			return nameTaken("site", name)
@@ -77,7 +77,9 @@ func (s *Service) UpdateSite(ctx context.Context, site id.Site, version int64, c
 		}
 		after = siteFrom(row)
 		return c.record(ctx, eventwire.SiteUpdated, after, partSite,
-			siteEntry("site.update", after, map[string]any{"status": after.Status, "api_base_url": after.Settings.APIBaseURL}))
+			siteEntry("site.update", after, map[string]any{
+				"status": after.Status, "api_base_url": after.Settings.APIBaseURL, "hw_sync_http": after.Settings.HWSyncHTTP,
+			}))
 	})
 	return after, err
 }

@@ -54,7 +54,7 @@ type Image struct{ Name, Architecture string }
 
 // Check is one answer of a probe.
 type Check struct {
-	Name   string `json:"name" enum:"reachable,version,token_valid,token_admin,rack_controllers,images,hw_sync_interval,dns_servers,clock_skew" doc:"What was looked at."`
+	Name   string `json:"name" enum:"reachable,version,token_valid,token_admin,rack_controllers,images,hw_sync_interval,dns_servers,clock_skew,hw_sync_source,deploy_password" doc:"What was looked at."`
 	OK     bool   `json:"ok"`
 	Detail string `json:"detail" doc:"What was found."`
 	Remedy string `json:"remedy,omitempty" doc:"What to do about it; absent when it is well."`
@@ -116,6 +116,8 @@ func (s *Service) ProbeFor(ctx context.Context, site id.Site, profile id.Profile
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
 	p := &probing{site: found, profiles: profiles}
+	p.syncSource()
+	p.sharedPassword()
 	token, tokenErr := s.token(ctx, found)
 	access, err := accessTo(found, token)
 	if err != nil {
@@ -144,9 +146,44 @@ func (s *Service) ProbeFor(ctx context.Context, site id.Site, profile id.Profile
 	return p.rest("token_valid"), nil
 }
 
+// syncSource says what vouches for the program by which machines report their
+// hardware: root runs it.
+func (p *probing) syncSource() {
+	const name, remedy = "hw_sync_source", "let MAAS speak https, or pin the program: gpuaas site update %s --hw-sync-http pinned"
+	s := p.site.Settings
+	switch {
+	case !slices.ContainsFunc(p.profiles, func(p Profile) bool { return p.Policy.RequireHWSync }):
+		p.well(name, "no profile asks for hardware sync")
+	case s.PinsSync():
+		p.well(name, "machines get it over plain HTTP and run only what has the digest that the control plane saw")
+	case !s.PlainSync():
+		p.well(name, "machines get it over https")
+	case s.HWSyncHTTP == SyncAccepted:
+		p.bad(name, "hw_sync_plain_http", fmt.Sprintf(remedy, p.site.Name),
+			"root on every machine runs what plain HTTP brings; somebody has accepted that")
+	default:
+		p.bad(name, "hw_sync_undecided", fmt.Sprintf(remedy, p.site.Name),
+			"root on every machine runs what plain HTTP brings, and nobody has decided that this will do")
+	}
+}
+
+// sharedPassword advises to rotate a password that machines were given.
+func (p *probing) sharedPassword() {
+	const name = "deploy_password"
+	at := p.site.SharedPassword()
+	if at == nil {
+		p.well(name, "no machine was given a password of the site")
+		return
+	}
+	p.bad(name, "deploy_password_shared", fmt.Sprintf("once no onboarding from before is under way, write another one, which no machine is told: "+
+		"gpuaas site credentials set %s --deploy-password-file FILE", p.site.Name),
+		"every machine that was deployed before %s was given the deploy password of the site, so whoever had one of them may know it", at.UTC().Format(time.DateOnly))
+}
+
 // checkNames is the order in which checks are shown.
 var checkNames = []string{
 	"reachable", "version", "token_valid", "token_admin", "rack_controllers", "images", "hw_sync_interval", "dns_servers", "clock_skew",
+	"hw_sync_source", "deploy_password",
 }
 
 // probing collects the checks of one probe.

@@ -34,7 +34,7 @@ func (w *world) probe(tb testing.TB, path string) map[string]site.Check {
 			tb.Errorf("check %+v is not complete", c)
 		}
 	}
-	if len(out) != 9 || v.OK != all {
+	if len(out) != 11 || v.OK != all {
 		tb.Errorf("probe says %+v", v)
 	}
 	return out
@@ -134,11 +134,11 @@ func TestProbeOfAHungRegionEnds(t *testing.T) {
 		}
 	})
 	checks, err := w.service.Probe(ctx, v.SiteID)
-	if err != nil || len(checks) != 9 {
+	if err != nil || len(checks) != 11 {
 		t.Fatal(checks, err)
 	}
 	for _, c := range checks {
-		if want := map[string]bool{"reachable": true, "version": true, "token_valid": true, "token_admin": true, "clock_skew": true}[c.Name]; c.OK != want {
+		if want := map[string]bool{"reachable": true, "version": true, "token_valid": true, "token_admin": true, "clock_skew": true, "hw_sync_source": true, "deploy_password": true}[c.Name]; c.OK != want {
 			t.Errorf("%+v", c)
 		}
 	}
@@ -231,4 +231,44 @@ func TestProbeLooksAtAllActiveProfiles(t *testing.T) {
 	if c := w.probe(t, path)["images"]; !c.OK {
 		t.Errorf("images is %+v", c)
 	}
+}
+
+// Whoever answers in place of a MAAS that speaks plain HTTP has root on its
+// machines, and a password that machines were given is everybody's: a site that
+// was there before either was asked about says so until somebody decides.
+func TestAttackASiteThatTrustsItsNetworkIsShownInRed(t *testing.T) {
+	w := newWorld(t)
+	v, path := w.site(t, "dc1")
+	w.credentials(t, path)
+	if v.HWSyncHTTP != site.SyncPinned {
+		t.Errorf("a new site is %s", v.HWSyncHTTP)
+	}
+	if _, err := w.owner.Exec(t.Context(), `UPDATE maas_sites SET hw_sync_http = 'undecided', deploy_password_shared_until = clock_timestamp()`); err != nil {
+		t.Fatal(err)
+	}
+	red := func(sync, password string) {
+		t.Helper()
+		checks := w.probe(t, path)
+		if checks["hw_sync_source"].Code != sync || checks["deploy_password"].Code != password {
+			t.Errorf("%+v, %+v", checks["hw_sync_source"], checks["deploy_password"])
+		}
+	}
+	red("hw_sync_undecided", "deploy_password_shared")
+	change := func(to string) answer {
+		var now site.View
+		w.call(t, http.MethodGet, path, "", nil).decode(t, &now)
+		return w.call(t, http.MethodPatch, path, fmt.Sprintf(`"%d"`, now.Version), object{"hw_sync_http": to})
+	}
+	if a := change("undecided"); a.status != http.StatusUnprocessableEntity {
+		t.Errorf("back to undecided: %d %s", a.status, a.body)
+	}
+	if a := change("accepted"); a.status != http.StatusOK {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	red("hw_sync_plain_http", "deploy_password_shared")
+	w.credentials(t, path) // another password, or the same one anew
+	if a := change("pinned"); a.status != http.StatusOK {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	red("", "")
 }

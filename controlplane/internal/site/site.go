@@ -2,6 +2,7 @@ package site
 
 import (
 	"reflect"
+	"strings"
 	"time"
 
 	"gpuaas/controlplane/internal/fault"
@@ -24,10 +25,40 @@ type Site struct {
 	Status                  Status
 	Settings                Settings
 	APIToken, Power, Deploy Credential
+	shared                  *time.Time // until when machines were given the deploy password; nil: none ever was
 	salt                    []byte
 	credentialsVersion      int64
 	Version                 int64
 	CreatedAt, UpdatedAt    time.Time
+}
+
+// SyncHTTP says what vouches for the program that machines fetch from a MAAS that
+// speaks plain HTTP, and run as root to report their hardware.
+type SyncHTTP string
+
+// What may vouch for it.
+const (
+	SyncPinned    SyncHTTP = "pinned"    // its digest, as the control plane saw it
+	SyncAccepted  SyncHTTP = "accepted"  // nothing, and somebody has decided that this will do
+	SyncUndecided SyncHTTP = "undecided" // nothing, as before anybody was asked
+)
+
+// PlainSync says whether root on machines of the site runs what plain HTTP brings,
+// whatever that is.
+func (s Settings) PlainSync() bool { return s.plainHTTP() && s.HWSyncHTTP != SyncPinned }
+
+// PinsSync says whether the program that reports hardware is known by its digest.
+func (s Settings) PinsSync() bool { return s.plainHTTP() && s.HWSyncHTTP == SyncPinned }
+
+func (s Settings) plainHTTP() bool { return !strings.HasPrefix(s.APIBaseURL, "https://") }
+
+// SharedPassword says until when machines were given the deploy password that the
+// site has now; nil: none was.
+func (s Site) SharedPassword() *time.Time {
+	if s.shared == nil || !s.Deploy.Present() || s.Deploy.RotatedAt.After(*s.shared) {
+		return nil
+	}
+	return s.shared
 }
 
 // Settings are how a site is reached and wired.
@@ -43,6 +74,7 @@ type Settings struct {
 	DeploySSHIface     string   `json:"deploy_ssh_iface" doc:"Interface of the nodes that deployed machines are reached over."`
 	UpstreamDNSServers []string `json:"upstream_dns_servers" nullable:"false" doc:"DNS servers that MAAS must forward to."`
 	MaxParallel        int32    `json:"max_parallel" doc:"Machines of the site in work at once, over all batches."`
+	HWSyncHTTP         SyncHTTP `json:"hw_sync_http" enum:"pinned,accepted,undecided" doc:"What vouches for the program that machines fetch from MAAS over plain HTTP and run as root to report their hardware: its digest (pinned), or nothing, because somebody accepted that or because nobody has decided since this was asked (undecided). Without meaning where MAAS speaks https."`
 }
 
 // DefaultSettings are those of a site that does not say otherwise.
@@ -50,6 +82,7 @@ func DefaultSettings() Settings {
 	return Settings{
 		AllowedNetworks: []string{}, DeployUser: "hpcadmin", DeploySSHIface: "eno8303",
 		UpstreamDNSServers: []string{"1.1.1.1", "8.8.8.8"}, MaxParallel: 20,
+		HWSyncHTTP: SyncPinned,
 	}
 }
 
@@ -66,6 +99,7 @@ type SettingsChange struct {
 	DeploySSHIface     *string   `json:"deploy_ssh_iface,omitempty" doc:"Interface of the nodes that deployed machines are reached over."`
 	UpstreamDNSServers *[]string `json:"upstream_dns_servers,omitempty" nullable:"false" minItems:"1" maxItems:"8" doc:"DNS servers that MAAS must forward to."`
 	MaxParallel        *int32    `json:"max_parallel,omitempty" doc:"Machines of the site in work at once, over all batches; 1 to 1000."`
+	HWSyncHTTP         *SyncHTTP `json:"hw_sync_http,omitempty" enum:"pinned,accepted" doc:"What vouches for the program that machines fetch from MAAS over plain HTTP and run as root: its digest (pinned), or nothing (accepted)."`
 }
 
 // Change is what to change of a site; nil stays as it is.

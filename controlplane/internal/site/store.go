@@ -11,10 +11,12 @@ func siteFrom(r sitedb.Site) Site {
 			RegionCode: r.RegionCode, APIBaseURL: r.APIBaseURL, CACertificate: r.CaCertificate, AllowedNetworks: r.AllowedNetworks,
 			PXEIface: r.PxeIface, PXEVLANVID: r.PxeVlanVid, NodePXEIface: r.NodePxeIface, DeployUser: r.DeployUser,
 			DeploySSHIface: r.DeploySshIface, UpstreamDNSServers: r.UpstreamDnsServers, MaxParallel: r.MaxParallel,
+			HWSyncHTTP: SyncHTTP(r.HwSyncHttp),
 		},
 		APIToken: Credential{Fingerprint: r.ApiTokenFingerprint, RotatedAt: r.ApiTokenRotatedAt},
 		Power:    Credential{Fingerprint: r.PowerFingerprint, RotatedAt: r.PowerRotatedAt},
 		Deploy:   Credential{Fingerprint: r.DeployPasswordFingerprint, RotatedAt: r.DeployPasswordRotatedAt},
+		shared:   r.DeployPasswordSharedUntil,
 		salt:     r.FingerprintSalt, credentialsVersion: r.CredentialsVersion,
 		Version: r.Version, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 	}
@@ -26,7 +28,7 @@ func siteColumns(s Site) sitedb.UpdateSiteParams {
 		ID: s.ID, Name: s.Name, RegionCode: n.RegionCode, APIBaseURL: n.APIBaseURL, CaCertificate: n.CACertificate,
 		AllowedNetworks: n.AllowedNetworks, PxeIface: n.PXEIface, PxeVlanVid: n.PXEVLANVID, NodePxeIface: n.NodePXEIface,
 		DeployUser: n.DeployUser, DeploySshIface: n.DeploySSHIface, UpstreamDnsServers: n.UpstreamDNSServers,
-		MaxParallel: n.MaxParallel, Status: string(s.Status),
+		MaxParallel: n.MaxParallel, Status: string(s.Status), HwSyncHttp: string(n.HWSyncHTTP),
 	}
 }
 

@@ -98,6 +98,9 @@ func (s Settings) checked(p *problems) Settings {
 		s.UpstreamDNSServers[i] = addr
 	}
 	p.between("body.max_parallel", s.MaxParallel, 1, 1000)
+	if !slices.Contains([]SyncHTTP{SyncPinned, SyncAccepted, SyncUndecided}, s.HWSyncHTTP) {
+		p.add("body.hw_sync_http", "must be pinned or accepted")
+	}
 	return s
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/redact"
 )
 
@@ -22,13 +23,18 @@ type Dialer interface {
 	DialContext(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Config says how to reach a machine.
+// Config says how to reach a machine, and with what: a key, or a password.
 type Config struct {
 	Dialer   Dialer
 	Address  string // host and port
 	User     string
+	Key      redact.Secret // private, in the form of OpenSSH
 	Password redact.Secret
-	HostKey  string        // as a line of known_hosts has it; empty: whatever it is
+	HostKey  string // as a line of known_hosts has it
+	// FirstUse takes whatever key a machine shows for its own if HostKey is empty.
+	// Whoever answers then gets the password, so it is for machines of the old form
+	// alone.
+	FirstUse bool
 	Patience time.Duration // with the connection, and with each command; 0: 30 s
 }
 
@@ -47,12 +53,17 @@ type Client struct {
 	hostKey string
 }
 
-// Dial connects and logs in.
+// Dial connects and logs in. The machine proves its key before anything that
+// could open another one is offered to it.
 func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	if cfg.Patience <= 0 {
 		cfg.Patience = defaultPatience
 	}
 	c := &Client{cfg: cfg}
+	shake, err := c.config()
+	if err != nil {
+		return nil, err
+	}
 	dialCtx, cancel := context.WithTimeout(ctx, cfg.Patience)
 	defer cancel()
 	conn, err := cfg.Dialer.DialContext(dialCtx, "tcp", cfg.Address)
@@ -62,7 +73,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	c.conn = conn
 	release := c.bound(ctx)
 	defer release()
-	handshake, channels, requests, err := ssh.NewClientConn(conn, cfg.Address, c.config())
+	handshake, channels, requests, err := ssh.NewClientConn(conn, cfg.Address, shake)
 	if err != nil {
 		_ = conn.Close() // why there is no session matters more
 		return nil, c.refusal(err)
@@ -77,10 +88,17 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 
 // config pins the key of the machine. A pinned key must be the one that is asked
 // for: a server has several, and would else be free to show another.
-func (c *Client) config() *ssh.ClientConfig {
+func (c *Client) config() (*ssh.ClientConfig, error) {
+	if c.cfg.HostKey == "" && !c.cfg.FirstUse {
+		return nil, fault.New(fault.Internal, "ssh_host_key_unknown", "the key of the machine at %s is not known, so it is not called", c.cfg.Address)
+	}
+	auth, err := c.auth()
+	if err != nil {
+		return nil, err
+	}
 	cfg := &ssh.ClientConfig{
 		User: c.cfg.User,
-		Auth: []ssh.AuthMethod{ssh.PasswordCallback(func() (string, error) { return c.cfg.Password.Reveal(), nil })},
+		Auth: []ssh.AuthMethod{auth},
 		HostKeyCallback: func(_ string, _ net.Addr, key ssh.PublicKey) error {
 			c.hostKey = strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))
 			if c.cfg.HostKey != "" && c.hostKey != c.cfg.HostKey {
@@ -95,7 +113,19 @@ func (c *Client) config() *ssh.ClientConfig {
 			cfg.HostKeyAlgorithms = []string{ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256}
 		}
 	}
-	return cfg
+	return cfg, nil
+}
+
+// auth is how the user proves who they are.
+func (c *Client) auth() (ssh.AuthMethod, error) {
+	if c.cfg.Key.IsZero() {
+		return ssh.PasswordCallback(func() (string, error) { return c.cfg.Password.Reveal(), nil }), nil
+	}
+	signer, err := ssh.ParsePrivateKey([]byte(c.cfg.Key.Reveal()))
+	if err != nil { // which says nothing of the key itself
+		return nil, fault.New(fault.Internal, "ssh_key_unreadable", "the key for %s at %s cannot be read", c.cfg.User, c.cfg.Address)
+	}
+	return ssh.PublicKeys(signer), nil
 }
 
 // refusal says why there is no session. A server that has no key of the pinned
@@ -186,7 +216,7 @@ func ignoreClosed(err error) error {
 // oneLine is the end of what a command complained about, fit for people to see:
 // without control characters and without what only the machine may know.
 func (c *Client) oneLine(text string, secrets ...redact.Secret) string {
-	for _, s := range append(secrets, c.cfg.Password) {
+	for _, s := range append(secrets, c.cfg.Password, c.cfg.Key) {
 		for line := range strings.Lines(s.Reveal()) {
 			if line = strings.TrimSpace(line); len(line) >= 4 {
 				text = strings.ReplaceAll(text, line, "…")

@@ -42,7 +42,7 @@ func machine(tb testing.TB) *sshtest.Server {
 }
 
 func config(s *sshtest.Server) ssh.Config {
-	return ssh.Config{Dialer: s, Address: "10.1.2.3:22", User: user, Password: redact.New(password), Patience: 10 * time.Second}
+	return ssh.Config{Dialer: s, Address: "10.1.2.3:22", User: user, Password: redact.New(password), FirstUse: true, Patience: 10 * time.Second}
 }
 
 func dial(tb testing.TB, cfg ssh.Config) *ssh.Client {
@@ -208,4 +208,52 @@ func TestAMachineThatCannotBeReached(t *testing.T) {
 	wantCode(t, err, fault.Unavailable, ssh.CodeUnreachable)
 	_, err = c.Run(t.Context(), "echo", redact.Secret{})
 	wantCode(t, err, fault.Unavailable, ssh.CodeUnreachable)
+}
+
+// keyed is a machine that one key opens, and how its control plane calls it.
+func keyed(tb testing.TB) (*sshtest.Server, ssh.Config) {
+	tb.Helper()
+	var keys [2]ssh.KeyPair
+	for i := range keys {
+		made, err := ssh.NewKeyPair()
+		if err != nil {
+			tb.Fatal(err)
+		}
+		keys[i] = made
+	}
+	s := machine(tb)
+	s.SetPassword("")
+	s.SetHostKey(tb, keys[0].Private.Reveal())
+	s.Authorize(keys[1].Public)
+	return s, ssh.Config{Dialer: s, Address: "10.1.2.3:22", User: user, Key: keys[1].Private, HostKey: keys[0].Public, Patience: 10 * time.Second}
+}
+
+// A machine answers at the address of another one, to be shown the way in to it.
+func TestAttackAnotherMachineAnswersAtTheAddress(t *testing.T) {
+	a, _ := keyed(t)
+	_, cfg := keyed(t)
+	cfg.Dialer = a
+	_, err := ssh.Dial(t.Context(), cfg)
+	wantCode(t, err, fault.Conflict, ssh.CodeHostKeyChanged)
+	if a.Offered() != 0 || len(a.Commands()) != 0 {
+		t.Errorf("it was offered %d credentials, and told %q", a.Offered(), a.Commands())
+	}
+	cfg.HostKey = ""
+	if _, err := ssh.Dial(t.Context(), cfg); fault.CodeOf(err) != "ssh_host_key_unknown" || a.Offered() != 0 {
+		t.Errorf("a machine whose key is not known: %v", err)
+	}
+}
+
+// What opens one machine opens no other, even with its host key known.
+func TestAttackTheKeyOfOneMachineIsTriedOnAnother(t *testing.T) {
+	_, own := keyed(t)
+	_, cfg := keyed(t)
+	dial(t, cfg)
+	cfg.Key = own.Key
+	_, err := ssh.Dial(t.Context(), cfg)
+	wantCode(t, err, fault.Unauthenticated, ssh.CodeRefused)
+	cfg.Key = redact.New("canary that is no key")
+	if _, err := ssh.Dial(t.Context(), cfg); fault.CodeOf(err) != "ssh_key_unreadable" || strings.Contains(err.Error(), "canary") {
+		t.Errorf("no key at all: %v", err)
+	}
 }

@@ -16,7 +16,7 @@ import (
 // The codes of the faults of this package.
 const (
 	CodeUnreachable    = "ssh_unreachable"      // no connection, or it broke
-	CodeRefused        = "ssh_refused"          // the machine does not take the password
+	CodeRefused        = "ssh_refused"          // the machine does not take the key or password
 	CodeHostKeyChanged = "ssh_host_key_changed" // another machine answers
 	CodeCommandFailed  = "ssh_command_failed"   // it ran and ended badly
 )
@@ -45,14 +45,14 @@ func judge(address, user string, err error) error {
 	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed), errors.Is(err, os.ErrDeadlineExceeded):
 		return unreachable(address, err)
 	case strings.Contains(err.Error(), "unable to authenticate"), strings.Contains(err.Error(), "authentication failures"):
-		return fault.Wrap(err, fault.Unauthenticated, CodeRefused, "the SSH server at %s does not take the password of %s", address, user).
-			WithRemedy("the first boot makes that account: look at its records on the machine, and check the site's deploy user and password")
+		return fault.Wrap(err, fault.Unauthenticated, CodeRefused, "the SSH server at %s does not let %s in", address, user).
+			WithRemedy("the first boot makes that account, and it is locked once the agent has enrolled: look at the records of the first boot on the machine")
 	}
 	return unreachable(address, err)
 }
 
 func hostKeyChanged(address, pinned, seen string) error {
-	return fault.New(fault.Conflict, CodeHostKeyChanged, "the SSH server at %s has the key %s, not %s as before: another machine may be answering",
+	return fault.New(fault.Conflict, CodeHostKeyChanged, "the SSH server at %s has the key %s, not %s as it should: another machine may be answering; nothing was sent to it",
 		address, fingerprintOf(seen), fingerprintOf(pinned)).
 		WithRemedy("find out whether the machine was reinstalled, or whether its address belongs to another one now")
 }

@@ -228,6 +228,14 @@ func (r *Region) giveToken(m *Machine) {
 	}
 }
 
+func (r *Region) takeToken(m *Machine) {
+	if m.NodeToken == nil {
+		return
+	}
+	m.NodeToken = nil
+	r.state.Tokens = slices.DeleteFunc(r.state.Tokens, func(t *Token) bool { return t.Machine == m.SystemID })
+}
+
 // Ref names a machine by its system id.
 func (r *Region) Ref(systemID string) (Ref, bool) {
 	r.mu.RLock()

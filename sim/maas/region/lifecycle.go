@@ -12,6 +12,9 @@ import (
 
 // move changes a status and says so.
 func (r *Region) move(m *Machine, to Status) {
+	if to == Ready || to == New || to == Allocated && m.Status == Ready {
+		r.takeToken(m) // with the owner goes the API key
+	}
 	text := fmt.Sprintf("From '%s' to '%s'", m.Status, to)
 	if to == Allocated && m.Owner != "" {
 		text += " (to " + m.Owner + ")"

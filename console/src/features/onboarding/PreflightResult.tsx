@@ -31,6 +31,7 @@ const plain: Record<string, string> = {
   hw_sync_interval: 'Hardware sync',
   dns_servers: 'DNS servers',
   clock_skew: 'Clock',
+  hw_sync_source: 'What root runs for hardware sync',
   profile: 'Profile',
   sku: 'SKU',
   deploy_password: 'Deploy password',

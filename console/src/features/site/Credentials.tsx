@@ -21,7 +21,7 @@ export function Credentials({ site }: { site: Site }) {
         <Card title="What is there">
           <ul className="divide-y divide-line">
             <Kept title="MAAS token" of={site.api_token} missing="Without it nothing can be done at this site." />
-            <Kept title="Password of the deploy user" of={site.deploy_password} missing={`Deployed machines are reached as ${site.deploy_user}.`} />
+            <Kept title="Password of the deploy user" of={site.deploy_password} missing="None is needed: every machine gets a login of its own." />
             <Kept title="Default BMC credentials" of={site.power} missing="Machines without an override of their own cannot be switched." />
           </ul>
           <p className="mt-3 text-xs text-muted">Secrets are kept by the secrets engine and shown to nobody. A fingerprint tells whether two of this site are the same.</p>
@@ -87,7 +87,7 @@ function WriteCredentials({ site }: { site: Site }) {
       <form noValidate onSubmit={submit} className="flex flex-col gap-4">
         <p className="text-sm text-muted">What you leave empty stays as it is. Secrets are emptied once they were taken or refused, and the site is checked.</p>
         <TextField type="password" label="MAAS token" value={typed.api_token} onChange={set('api_token')} error={error('api_token')} hint={explanationOf('SiteCredentialsBody', 'api_token').description} />
-        <TextField type="password" label={`Password of ${site.deploy_user}`} value={typed.deploy_password} onChange={set('deploy_password')} error={error('deploy_password')} hint="Account that deployed machines are reached by." />
+        <TextField type="password" label={`Password of ${site.deploy_user}`} value={typed.deploy_password} onChange={set('deploy_password')} error={error('deploy_password')} hint={explanationOf('SiteCredentialsBody', 'deploy_password').description} />
         <div className="grid items-start gap-4 sm:grid-cols-2">
           <TextField label="BMC account" value={typed.user} onChange={set('user')} error={error('user', 'power.user')} hint={explanationOf('SiteCredentialsBody', 'power').description} />
           <TextField type="password" label="BMC password" value={typed.pass} onChange={set('pass')} error={error('pass', 'power.pass')} />

@@ -18,6 +18,8 @@ const titles: Record<Check['name'], string> = {
   hw_sync_interval: 'Hardware sync interval',
   dns_servers: 'DNS servers',
   clock_skew: 'Clocks agree',
+  hw_sync_source: 'What root runs for hardware sync',
+  deploy_password: 'Deploy password',
 }
 
 /** ProbeCard shows whether a site is ready for work, and looks again when asked to. */

@@ -75,6 +75,12 @@ function OneSite({ site }: { site: Site }) {
           It refuses new work and lets running work finish.
         </Note>
       )}
+      {!site.api_base_url.startsWith('https://') && site.hw_sync_http !== 'pinned' && (
+        <Note tone="bad" title="Root on machines runs what plain HTTP brings">
+          {site.hw_sync_http === 'accepted' ? 'Somebody has accepted that for the program that reports hardware.' : 'Nobody has decided that this will do for the program that reports hardware.'} Let MAAS speak
+          https, or pin the program.
+        </Note>
+      )}
       {!site.api_token.has_credentials && search.tab !== 'credentials' && (
         <Note tone="warn" title="The MAAS token is missing" actions={may('site:manage') && <Button onClick={() => change({ tab: 'credentials' })}>Write credentials</Button>}>
           Nothing can be done at this site before it is written.

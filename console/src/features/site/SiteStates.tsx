@@ -27,7 +27,6 @@ export function ReconciliationState({ standing }: { standing?: Schemas['Reconcil
 export function CredentialsState({ site }: { site: Site }) {
   const kinds: [string, boolean][] = [
     ['token', site.api_token.has_credentials],
-    ['deploy password', site.deploy_password.has_credentials],
     ['BMC', site.power.has_credentials],
   ]
   const missing = kinds.filter(([, there]) => !there).map(([name]) => name)

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 
@@ -24,13 +25,15 @@ type Reply struct {
 	Drop           bool // the connection breaks instead
 }
 
-// Server lets one user in by a password.
+// Server lets one user in, by a password or by a key.
 type Server struct {
 	Addr string
 
 	mu       sync.Mutex
 	user     string
 	password string
+	key      string // as a line of authorized_keys; empty: none
+	offered  int
 	signers  []ssh.Signer
 	handle   func(command string, stdin []byte) Reply
 	commands []string
@@ -113,6 +116,31 @@ func (s *Server) SetPassword(password string) {
 	s.password = password
 }
 
+// Authorize makes this line of authorized_keys the way in; empty: nobody gets in
+// by a key.
+func (s *Server) Authorize(line string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.key = line
+}
+
+// SetHostKey gives the machine a key in the form of OpenSSH.
+func (s *Server) SetHostKey(tb testing.TB, private string) {
+	tb.Helper()
+	key, err := ssh.ParseRawPrivateKey([]byte(private))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	s.SetKeys(tb, key)
+}
+
+// Offered counts the passwords and keys that callers have shown.
+func (s *Server) Offered() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.offered
+}
+
 // Commands are what was run, in order.
 func (s *Server) Commands() []string {
 	s.mu.Lock()
@@ -134,20 +162,34 @@ func (s *Server) hangUp() {
 }
 
 func (s *Server) config() *ssh.ServerConfig {
-	cfg := &ssh.ServerConfig{PasswordCallback: func(who ssh.ConnMetadata, given []byte) (*ssh.Permissions, error) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.password == "" || who.User() != s.user || subtle.ConstantTimeCompare(given, []byte(s.password)) != 1 {
-			return nil, errors.New("no")
-		}
-		return nil, nil //nolint:nilnil // no permissions beyond the usual
-	}}
+	cfg := &ssh.ServerConfig{
+		PasswordCallback: func(who ssh.ConnMetadata, given []byte) (*ssh.Permissions, error) {
+			return s.judge(who, func() bool {
+				return s.password != "" && subtle.ConstantTimeCompare(given, []byte(s.password)) == 1
+			})
+		},
+		PublicKeyCallback: func(who ssh.ConnMetadata, given ssh.PublicKey) (*ssh.Permissions, error) {
+			return s.judge(who, func() bool {
+				return s.key != "" && strings.TrimSpace(string(ssh.MarshalAuthorizedKey(given))) == s.key
+			})
+		},
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, k := range s.signers {
 		cfg.AddHostKey(k)
 	}
 	return cfg
+}
+
+func (s *Server) judge(who ssh.ConnMetadata, opens func() bool) (*ssh.Permissions, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.offered++
+	if who.User() != s.user || !opens() {
+		return nil, errors.New("no")
+	}
+	return nil, nil //nolint:nilnil // no permissions beyond the usual
 }
 
 func (s *Server) serve(conn net.Conn) {

@@ -144,4 +144,8 @@ type Site struct {
 	CreatedAt                 time.Time
 	UpdatedAt                 time.Time
 	DeletedAt                 *time.Time
+	// What vouches for the program that reports hardware where MAAS speaks plain HTTP: its digest (pinned), nothing by decision (accepted), nothing as before (undecided).
+	HwSyncHttp string
+	// Until when machines were given the deploy password of the site; NULL: none ever was.
+	DeployPasswordSharedUntil *time.Time
 }

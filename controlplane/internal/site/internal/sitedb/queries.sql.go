@@ -104,7 +104,7 @@ func (q *Queries) DeleteProfile(ctx context.Context, argID id.Profile) error {
 
 const deleteSite = `-- name: DeleteSite :one
 UPDATE maas_sites SET deleted_at = clock_timestamp(), status = 'disabled', version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at
+WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until
 `
 
 func (q *Queries) DeleteSite(ctx context.Context, argID id.Site) (Site, error) {
@@ -137,12 +137,14 @@ func (q *Queries) DeleteSite(ctx context.Context, argID id.Site) (Site, error) {
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.DeletedAt,
+		&i.HwSyncHttp,
+		&i.DeployPasswordSharedUntil,
 	)
 	return i, err
 }
 
 const forgetAPIToken = `-- name: ForgetAPIToken :one
-UPDATE maas_sites SET api_token_fingerprint = '', api_token_rotated_at = NULL WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at
+UPDATE maas_sites SET api_token_fingerprint = '', api_token_rotated_at = NULL WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until
 `
 
 func (q *Queries) ForgetAPIToken(ctx context.Context, argID id.Site) (Site, error) {
@@ -175,6 +177,8 @@ func (q *Queries) ForgetAPIToken(ctx context.Context, argID id.Site) (Site, erro
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.DeletedAt,
+		&i.HwSyncHttp,
+		&i.DeployPasswordSharedUntil,
 	)
 	return i, err
 }
@@ -237,8 +241,8 @@ func (q *Queries) InsertProfile(ctx context.Context, arg InsertProfileParams) er
 
 const insertSite = `-- name: InsertSite :one
 INSERT INTO maas_sites (id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid,
-    node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, fingerprint_salt)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at
+    node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, fingerprint_salt, hw_sync_http)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until
 `
 
 type InsertSiteParams struct {
@@ -256,6 +260,7 @@ type InsertSiteParams struct {
 	UpstreamDnsServers []string
 	MaxParallel        int32
 	FingerprintSalt    []byte
+	HwSyncHttp         string
 }
 
 func (q *Queries) InsertSite(ctx context.Context, arg InsertSiteParams) (Site, error) {
@@ -274,6 +279,7 @@ func (q *Queries) InsertSite(ctx context.Context, arg InsertSiteParams) (Site, e
 		arg.UpstreamDnsServers,
 		arg.MaxParallel,
 		arg.FingerprintSalt,
+		arg.HwSyncHttp,
 	)
 	var i Site
 	err := row.Scan(
@@ -303,6 +309,8 @@ func (q *Queries) InsertSite(ctx context.Context, arg InsertSiteParams) (Site, e
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.DeletedAt,
+		&i.HwSyncHttp,
+		&i.DeployPasswordSharedUntil,
 	)
 	return i, err
 }
@@ -474,7 +482,7 @@ func (q *Queries) ListProfiles(ctx context.Context, arg ListProfilesParams) ([]P
 }
 
 const listSites = `-- name: ListSites :many
-SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at FROM maas_sites
+SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until FROM maas_sites
 WHERE deleted_at IS NULL AND id > $1::uuid AND ($2::text IS NULL OR status = $2)
 ORDER BY id LIMIT $3
 `
@@ -521,6 +529,8 @@ func (q *Queries) ListSites(ctx context.Context, arg ListSitesParams) ([]Site, e
 			&i.CreatedAt,
 			&i.UpdatedAt,
 			&i.DeletedAt,
+			&i.HwSyncHttp,
+			&i.DeployPasswordSharedUntil,
 		); err != nil {
 			return nil, err
 		}
@@ -614,7 +624,7 @@ func (q *Queries) LockProfile(ctx context.Context, arg LockProfileParams) (Profi
 }
 
 const lockSite = `-- name: LockSite :one
-SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at FROM maas_sites WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE
+SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until FROM maas_sites WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE
 `
 
 func (q *Queries) LockSite(ctx context.Context, argID id.Site) (Site, error) {
@@ -647,6 +657,8 @@ func (q *Queries) LockSite(ctx context.Context, argID id.Site) (Site, error) {
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.DeletedAt,
+		&i.HwSyncHttp,
+		&i.DeployPasswordSharedUntil,
 	)
 	return i, err
 }
@@ -919,7 +931,7 @@ const setCredentials = `-- name: SetCredentials :one
 UPDATE maas_sites SET api_token_fingerprint = $2, api_token_rotated_at = $3, power_fingerprint = $4, power_rotated_at = $5,
     deploy_password_fingerprint = $6, deploy_password_rotated_at = $7, credentials_version = credentials_version + 1,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at
+WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until
 `
 
 type SetCredentialsParams struct {
@@ -970,6 +982,8 @@ func (q *Queries) SetCredentials(ctx context.Context, arg SetCredentialsParams) 
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.DeletedAt,
+		&i.HwSyncHttp,
+		&i.DeployPasswordSharedUntil,
 	)
 	return i, err
 }
@@ -1104,7 +1118,7 @@ func (q *Queries) SetProfile(ctx context.Context, arg SetProfileParams) (Profile
 }
 
 const shareSite = `-- name: ShareSite :one
-SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at FROM maas_sites WHERE id = $1 AND deleted_at IS NULL FOR SHARE
+SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until FROM maas_sites WHERE id = $1 AND deleted_at IS NULL FOR SHARE
 `
 
 func (q *Queries) ShareSite(ctx context.Context, argID id.Site) (Site, error) {
@@ -1137,6 +1151,8 @@ func (q *Queries) ShareSite(ctx context.Context, argID id.Site) (Site, error) {
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.DeletedAt,
+		&i.HwSyncHttp,
+		&i.DeployPasswordSharedUntil,
 	)
 	return i, err
 }
@@ -1188,7 +1204,7 @@ func (q *Queries) SharedAddresses(ctx context.Context, arg SharedAddressesParams
 }
 
 const site = `-- name: Site :one
-SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at FROM maas_sites WHERE id = $1 AND deleted_at IS NULL
+SELECT id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until FROM maas_sites WHERE id = $1 AND deleted_at IS NULL
 `
 
 func (q *Queries) Site(ctx context.Context, argID id.Site) (Site, error) {
@@ -1221,6 +1237,8 @@ func (q *Queries) Site(ctx context.Context, argID id.Site) (Site, error) {
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.DeletedAt,
+		&i.HwSyncHttp,
+		&i.DeployPasswordSharedUntil,
 	)
 	return i, err
 }
@@ -1264,9 +1282,9 @@ func (q *Queries) UpdateOverride(ctx context.Context, arg UpdateOverrideParams) 
 const updateSite = `-- name: UpdateSite :one
 UPDATE maas_sites SET name = $2, region_code = $3, api_base_url = $4, ca_certificate = $5, allowed_networks = $6,
     pxe_iface = $7, pxe_vlan_vid = $8, node_pxe_iface = $9, deploy_user = $10, deploy_ssh_iface = $11,
-    upstream_dns_servers = $12, max_parallel = $13, status = $14,
+    upstream_dns_servers = $12, max_parallel = $13, status = $14, hw_sync_http = $15,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at
+WHERE id = $1 RETURNING id, name, region_code, api_base_url, ca_certificate, allowed_networks, pxe_iface, pxe_vlan_vid, node_pxe_iface, deploy_user, deploy_ssh_iface, upstream_dns_servers, max_parallel, status, fingerprint_salt, credentials_version, api_token_fingerprint, api_token_rotated_at, power_fingerprint, power_rotated_at, deploy_password_fingerprint, deploy_password_rotated_at, version, created_at, updated_at, deleted_at, hw_sync_http, deploy_password_shared_until
 `
 
 type UpdateSiteParams struct {
@@ -1284,6 +1302,7 @@ type UpdateSiteParams struct {
 	UpstreamDnsServers []string
 	MaxParallel        int32
 	Status             string
+	HwSyncHttp         string
 }
 
 func (q *Queries) UpdateSite(ctx context.Context, arg UpdateSiteParams) (Site, error) {
@@ -1302,6 +1321,7 @@ func (q *Queries) UpdateSite(ctx context.Context, arg UpdateSiteParams) (Site, e
 		arg.UpstreamDnsServers,
 		arg.MaxParallel,
 		arg.Status,
+		arg.HwSyncHttp,
 	)
 	var i Site
 	err := row.Scan(
@@ -1331,6 +1351,8 @@ func (q *Queries) UpdateSite(ctx context.Context, arg UpdateSiteParams) (Site, e
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.DeletedAt,
+		&i.HwSyncHttp,
+		&i.DeployPasswordSharedUntil,
 	)
 	return i, err
 }
