@@ -10,6 +10,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -285,5 +286,40 @@ func TestNodeCertificateBearsOnlyItsURI(t *testing.T) {
 	}
 	if life := certificate.NotAfter.Sub(certificate.NotBefore); life.Hours() > 24.1 {
 		t.Errorf("the certificate lives %v", life)
+	}
+}
+
+// Another account takes the port of the database while it is down, and asks
+// whoever comes for the password.
+func TestAttackAFakeDatabaseAsksForThePassword(t *testing.T) {
+	s := start(t, Options{State: state(t), Only: []Engine{Postgres}})
+	url := s.Endpoints().PostgresURL
+	if err := s.Kill(Postgres); err != nil {
+		t.Fatal(err)
+	}
+	fake, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", s.postgres().address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fake.Close()
+	heard := make(chan string, 1)
+	go func() {
+		conn, err := fake.Accept()
+		if err != nil {
+			heard <- err.Error()
+			return
+		}
+		defer conn.Close()
+		buffer := make([]byte, 4096)
+		_, _ = conn.Read(buffer)                               // who it is
+		_, _ = conn.Write([]byte{'R', 0, 0, 0, 8, 0, 0, 0, 3}) // the password, in the clear
+		n, _ := conn.Read(buffer)
+		heard <- string(buffer[:n])
+	}()
+	if err := query(t.Context(), url, "SELECT 1"); err == nil {
+		t.Error("the product believes a fake database")
+	}
+	if said := <-heard; strings.Contains(said, s.postgres().passwords[productRole]) {
+		t.Error("a fake database was told the password")
 	}
 }

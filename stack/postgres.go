@@ -66,11 +66,14 @@ func (p *postgres) describe(e *Endpoints) {
 
 func (p *postgres) url(role, password, database string) string {
 	u := url.URL{
-		Scheme:   "postgres",
-		User:     url.UserPassword(role, password),
-		Host:     p.address(),
-		Path:     "/" + database,
-		RawQuery: "sslmode=disable",
+		Scheme: "postgres",
+		User:   url.UserPassword(role, password),
+		Host:   p.address(),
+		Path:   "/" + database,
+		// Nothing but SCRAM, in which the password is not sent and the server
+		// proves that it knows it: who takes the port of a database that is down
+		// for a moment is told nothing, and not believed.
+		RawQuery: "sslmode=disable&require_auth=scram-sha-256",
 	}
 	return u.String()
 }
