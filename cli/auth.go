@@ -2,6 +2,7 @@ package cli
 
 import (
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -33,7 +34,8 @@ func (a *app) whoamiCommand() *cobra.Command {
 	return a.verb(verb{
 		use: "whoami", short: "Show who you are and what you may do", group: groupSession, operations: []string{"get-me"},
 		run: func(s *session, _ []string) error {
-			return show(s, []column[me]{
+			resp, err := s.api.GetMeWithResponse(s.ctx)
+			if err := show(s, []column[me]{
 				{title: "NAME", text: func(m me) string { return m.Name }},
 				{title: "KIND", text: func(m me) string { return string(m.Kind) }},
 				{title: "ID", text: func(m me) string { return m.Id.String() }},
@@ -54,7 +56,34 @@ func (a *app) whoamiCommand() *cobra.Command {
 				}},
 				{title: "SCOPES", text: func(m me) string { return or(strings.Join(m.Scopes, " "), "all") }},
 				{title: "TOKEN ID", text: func(m me) string { return m.TokenId.String() }},
-			})(s.api.GetMeWithResponse(s.ctx))
+				{title: "TOKEN EXPIRES", text: func(m me) string { return a.when(m.ExpiresAt) }},
+			})(resp, err); err != nil {
+				return err
+			}
+			return s.noteEnd(resp)
 		},
 	})
 }
+
+// announceEnd is how long before its end the token of an administrator is told of.
+const announceEnd = 30 * 24 * time.Hour
+
+// noteEnd warns an administrator whose token ends soon.
+func (s *session) noteEnd(resp apiclient.Answer) error {
+	raw, err := apiclient.Read(resp, nil)
+	if err != nil {
+		return err
+	}
+	me, err := decode[apiclient.IdentityMeView](raw)
+	if err != nil {
+		return err
+	}
+	left := me.value.ExpiresAt.Sub(s.now())
+	if me.value.PlatformRole == apiclient.IdentityMeViewPlatformRolePlatformAdmin && left < announceEnd && left > sessionLife {
+		s.note("this token of an administrator ends %s; make a new one on the machine of the control plane: gpuaas admin recover", s.when(me.value.ExpiresAt))
+	}
+	return nil
+}
+
+// sessionLife is about how long a sign-in lasts: that one of those ends is no news.
+const sessionLife = 24 * time.Hour

@@ -117,6 +117,9 @@ func (a *app) showSystem(s *session, raw json.RawMessage) error {
 	if err := printPart(s, backlogColumns(), items(status.value.Outbox)); err != nil {
 		return err
 	}
+	for _, n := range status.value.Notices {
+		s.note("%s; %s", n.Message, n.Remedy)
+	}
 	if problem := text(status.value.WorkersError); problem != "" {
 		s.note("what waits for workers is not known: %s", problem)
 	}

@@ -20,6 +20,12 @@ func (a *app) tokenColumns() []column[apiclient.IdentityTokenView] {
 		{title: "EXPIRES", text: func(t token) string { return a.when(t.ExpiresAt) }},
 		{title: "LAST USED", text: func(t token) string { return a.whenever(t.LastUsedAt) }},
 		{title: "SCOPES", text: func(t token) string { return or(strings.Join(t.Scopes, " "), "all") }},
+		{title: "MADE WITH", text: func(t token) string {
+			if t.MadeFrom == nil {
+				return ""
+			}
+			return t.MadeFrom.String()
+		}},
 	}
 }
 
@@ -94,12 +100,13 @@ func (a *app) tokenCreateCommand() *cobra.Command {
 		use: "create NAME", short: "Make a token; it is shown once", args: exactly("NAME"),
 		operations: []string{"create-my-token", "create-service-account-token"},
 		long: "Makes a token and prints it, alone, on standard output: the only time that it is shown.\n" +
+			"It ends with the token or session that you are signed in with, at the latest.\n" +
 			"What else there is to know about it goes to standard error.",
 		example: "  gpuaas token create nightly --expires-in 12h > nightly.token\n" +
 			"  gpuaas token create deploy --service-account ci --project acme/training --scope project:read",
 		flags: func(cmd *cobra.Command) action {
 			o := addOwner(cmd)
-			life := cmd.Flags().String("expires-in", "", "how long it works, such as 12h or 30d; 30 days when left out")
+			life := cmd.Flags().String("expires-in", "", "how long it works at most, such as 12h or 30d; 30 days when left out")
 			scopes := cmd.Flags().StringSlice("scope", nil, "permission to narrow it to; repeat for more; all that its owner may do when left out")
 			return func(s *session, args []string) error {
 				body := apiclient.IdentityNewTokenBody{Name: args[0], Scopes: given(s, "scope", scopes)}
@@ -137,6 +144,9 @@ func (s *session) showNewToken(resp apiclient.Answer, err error) error {
 		return err
 	}
 	t := o.value
+	if t.MadeFrom != nil {
+		s.note("it ends when token %s does, which it was made with", *t.MadeFrom)
+	}
 	s.note("token %s (%s) expires %s; it is shown this once:", t.Name, t.TokenId, s.when(t.ExpiresAt))
 	return write(s.program.Out, harmless(t.Token)+"\n")
 }

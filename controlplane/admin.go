@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"time"
 
 	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/id"
@@ -42,6 +43,30 @@ func BootstrapAdmin(ctx context.Context, cfg Config, keep func(Secret) error) (c
 	ctx = telemetry.WithCorrelation(ctx, id.NewString())
 	_, created, err = identity.New(identity.Config{DB: db, Logger: slog.New(slog.DiscardHandler)}).Bootstrap(ctx, keep)
 	return created, err
+}
+
+// RecoverAdmin makes a new token for the first administrator, whatever became of
+// the ones before. It is for whoever holds the database, when nobody can sign in
+// any more, and audited. The only copy of the token is given to keep before
+// anything is committed. With revoke, all other tokens of that administrator end,
+// with all that was made with them. It answers when the new one does.
+func RecoverAdmin(ctx context.Context, cfg Config, revoke bool, keep func(Secret) error) (ends time.Time, err error) {
+	db, err := postgres.Open(postgres.Config{URL: cfg.Postgres.URL})
+	if err != nil {
+		return time.Time{}, err
+	}
+	defer db.Close()
+	ctx = telemetry.WithCorrelation(ctx, id.NewString())
+	if cfg.Postgres.MigrateOnStart {
+		if _, err := postgres.Migrate(ctx, cfg.Postgres.MigrateURL); err != nil {
+			return time.Time{}, err
+		}
+	}
+	if err := db.CheckSchema(ctx); err != nil {
+		return time.Time{}, err
+	}
+	token, err := identity.New(identity.Config{DB: db, Logger: slog.New(slog.DiscardHandler)}).Recover(ctx, revoke, keep)
+	return token.ExpiresAt, err
 }
 
 // OpenAPI is the contract of the API. It needs nothing but the program itself.

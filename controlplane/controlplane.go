@@ -42,8 +42,17 @@ type Options struct {
 	// HurryRetries leaves no time between the attempts at a stage, and looks often
 	// at what is waited for: for machines that take no time.
 	HurryRetries bool
+	// AdminToken reads the admin token that the operator keeps, once everything has
+	// answered: Ready is told whether it works. Nil: there is none.
+	AdminToken func() (Secret, error)
 	// Ready is called once everything the process needs has answered.
-	Ready func(address string)
+	Ready func(address string, admin AdminAccess)
+}
+
+// AdminAccess is what became of the admin token that the operator keeps.
+type AdminAccess struct {
+	Works bool
+	Ends  time.Time // zero where it does not work
 }
 
 // Run does the configured roles until the context ends, then finishes what is
@@ -151,7 +160,13 @@ func (p *parts) handler() http.Handler {
 		mux.Handle("GET /{$}", http.RedirectHandler("/docs", http.StatusSeeOther))
 	}
 	mux.Handle("/", p.api.Handler())
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !httpapi.Canonical(r) { // the mux would send the caller elsewhere
+			p.api.Handler().ServeHTTP(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
 }
 
 // prepare waits for the database, brings its schema forward and makes the first
@@ -194,8 +209,26 @@ func (p *parts) announce(ctx context.Context, address string) {
 	}
 	p.logger.InfoContext(ctx, "ready", "address", address, "roles", p.cfg.Roles)
 	if p.opts.Ready != nil {
-		p.opts.Ready(address)
+		p.opts.Ready(address, p.adminAccess(ctx))
 	}
+}
+
+// adminAccess says whether the admin token that the operator keeps works.
+func (p *parts) adminAccess(ctx context.Context) (access AdminAccess) {
+	if p.opts.AdminToken == nil {
+		return access
+	}
+	token, err := p.opts.AdminToken()
+	if err != nil {
+		p.logger.WarnContext(ctx, "the admin token cannot be read", "error", err)
+		return access
+	}
+	who, err := p.identity.Authenticate(ctx, token)
+	if err != nil {
+		p.logger.WarnContext(ctx, "the admin token that is kept does not work", "error", err)
+		return access
+	}
+	return AdminAccess{Works: who.Platform == auth.PlatformAdmin, Ends: who.Expires}
 }
 
 // insist repeats what must work sooner or later, saying why it waits.
@@ -278,11 +311,14 @@ func (p *parts) keepPlaces(ctx context.Context) {
 	}
 }
 
-// keepHouse removes what has served its time.
+// keepHouse removes what has served its time, and tells what soon will have.
 func (p *parts) keepHouse(ctx context.Context) {
 	for {
 		if _, err := p.api.Sweep(ctx); err != nil && ctx.Err() == nil {
 			p.logger.WarnContext(ctx, "old idempotency keys could not be removed", "error", err)
+		}
+		if err := p.identity.AnnounceEndOfAccess(telemetry.WithCorrelation(ctx, id.NewString())); err != nil && ctx.Err() == nil {
+			p.logger.WarnContext(ctx, "it could not be told whether somebody can administer the platform for long", "error", err)
 		}
 		select {
 		case <-ctx.Done():

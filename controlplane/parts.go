@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"gpuaas/console"
 	"gpuaas/controlplane/internal/agenttask"
@@ -183,8 +184,21 @@ func (p *parts) registerSystem(api *httpapi.API) {
 	system.Source{
 		Version: p.opts.Version, Roles: roles, Monitor: p.monitor, Metrics: p.telemetry.WriteMetrics, Lifecycles: lifecycles(),
 		Outbox:  func(ctx context.Context) ([]outbox.DestinationStats, error) { return outbox.Stats(ctx, p.db) },
-		Workers: p.temporal.Queues, TemporalUI: p.cfg.Console.TemporalUIURL,
+		Workers: p.temporal.Queues, TemporalUI: p.cfg.Console.TemporalUIURL, Notices: p.notices,
 	}.Register(api)
+}
+
+// notices are what operators should see to in time.
+func (p *parts) notices(ctx context.Context) ([]system.Notice, error) {
+	end, soon, err := p.identity.EndOfAccess(ctx)
+	if err != nil || !soon {
+		return nil, err
+	}
+	return []system.Notice{{
+		Code:    "admin_access_ends",
+		Message: fmt.Sprintf("nobody can administer the platform after %s, when the token %q ends", end.At.UTC().Format(time.RFC3339), end.Token.Name),
+		Remedy:  "make a new token with gpuaas admin recover, or let an administrator sign in through the identity provider",
+	}}, nil
 }
 
 func (p *parts) registerSlices(api *httpapi.API) {

@@ -114,32 +114,6 @@ func configCommand() *cobra.Command {
 	return cmd
 }
 
-func adminCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "admin", Short: "Work on a control plane from its own machine, through its database"}
-	bootstrap := &cobra.Command{
-		Use: "bootstrap", Short: "Make the first administrator and print its token, once", Args: cobra.NoArgs,
-		Long: "Makes an administrator and prints the only copy of its token, on standard output.\n" +
-			"Does nothing when the control plane has an administrator already.",
-	}
-	s := addSettings(bootstrap)
-	bootstrap.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := s.must(cmd)
-		if err != nil {
-			return err
-		}
-		created, err := controlplane.BootstrapAdmin(cmd.Context(), cfg, func(token controlplane.Secret) error {
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), token.Reveal())
-			return err
-		})
-		if err == nil && !created {
-			err = errors.New("there is an administrator already; ask them for a token, or sign in with: gpuaas login")
-		}
-		return err
-	}
-	cmd.AddCommand(bootstrap)
-	return cmd
-}
-
 func contractCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "contract", Short: "Print the contracts of the API and of the event stream"}
 	for use, print := range map[string]func() ([]byte, error){"openapi": controlplane.OpenAPI, "asyncapi": controlplane.AsyncAPI} {

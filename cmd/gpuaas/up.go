@@ -110,7 +110,10 @@ func (u *up) run(cmd *cobra.Command) error {
 	u.say("control plane starting")
 	return controlplane.Run(ctx, cfg, controlplane.Options{
 		Version: version, Log: log, Listener: listener, NodeListener: nodeListener, KeepAdminToken: u.keepToken, Lab: labPages(laboratory),
-		Ready: func(address string) { u.ready(engines, cfg, laboratory, address, time.Since(began)) },
+		AdminToken: func() (controlplane.Secret, error) { return readToken(u.tokenFile()) },
+		Ready: func(address string, admin controlplane.AdminAccess) {
+			u.ready(engines, cfg, laboratory, address, admin, time.Since(began))
+		},
 	})
 }
 
@@ -123,11 +126,11 @@ func (u *up) progress(p stack.Progress) {
 
 func (u *up) tokenFile() string { return filepath.Join(u.state, "admin-token") }
 
-func (u *up) keepToken(token controlplane.Secret) error {
-	return os.WriteFile(u.tokenFile(), []byte(token.Reveal()+"\n"), 0o600)
-}
+func (u *up) keepToken(token controlplane.Secret) error { return keepToken(u.tokenFile(), token) }
 
-func (u *up) ready(engines *stack.Stack, cfg controlplane.Config, laboratory *lab.Lab, address string, took time.Duration) {
+func (u *up) ready(engines *stack.Stack, cfg controlplane.Config, laboratory *lab.Lab, address string,
+	admin controlplane.AdminAccess, took time.Duration,
+) {
 	scheme := "http"
 	if cfg.TLS.CertFile != "" {
 		scheme = "https"
@@ -139,10 +142,7 @@ func (u *up) ready(engines *stack.Stack, cfg controlplane.Config, laboratory *la
 	_, _ = fmt.Fprintf(u.out, `
 gpuaas is ready after %.1f s
 
-  Open %s in a browser and sign in with the admin token, which this shows:
-
-    cat %s
-
+  Open %s in a browser%s
   documentation of the API  %s/docs
   address for nodes         %s
   logs                      %s
@@ -153,8 +153,26 @@ Or use the command line, in another terminal:
   bin/gpuaas self-check run --wait
 %s
 Ctrl-C stops everything and keeps the state.
-`, took.Seconds(), url, u.tokenFile(), url, cfg.Nodes.URL, filepath.Join(u.state, "logs"), url, u.tokenFile(), u.tryLab(laboratory))
+`, took.Seconds(), url, u.wayIn(admin), url, cfg.Nodes.URL, filepath.Join(u.state, "logs"), url, u.tokenFile(), u.tryLab(laboratory))
 }
+
+// wayIn says how to sign in, and never points to a token that does not work.
+func (u *up) wayIn(admin controlplane.AdminAccess) string {
+	recoverIt := "bin/gpuaas admin recover --state " + u.state
+	switch left := time.Until(admin.Ends); {
+	case !admin.Works:
+		return fmt.Sprintf(". The admin token in %s does not work\n  (any more). Sign in as somebody else, or make a new one, in another terminal:\n\n    %s\n",
+			u.tokenFile(), recoverIt)
+	case left < announceEnd:
+		return fmt.Sprintf(" and sign in with the admin token, which this shows:\n\n    cat %s\n\n  It ends in %d days, on %s. Make a new one before that:\n\n    %s\n",
+			u.tokenFile(), int(left.Hours()/24), admin.Ends.UTC().Format(time.DateOnly), recoverIt)
+	default:
+		return fmt.Sprintf(" and sign in with the admin token, which this shows:\n\n    cat %s\n", u.tokenFile())
+	}
+}
+
+// announceEnd is how long before its end the admin token is told of.
+const announceEnd = 30 * 24 * time.Hour
 
 // external picks the services that the operator named.
 func external(cfg controlplane.Config) stack.Endpoints {

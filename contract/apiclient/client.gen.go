@@ -6782,6 +6782,9 @@ type IdentityFinishSignInBody struct {
 
 // IdentityMeView defines model for IdentityMeView.
 type IdentityMeView struct {
+	// ExpiresAt When that token ends.
+	ExpiresAt time.Time `json:"expires_at"`
+
 	// Id user_id or service_account_id.
 	Id openapi_types.UUID `json:"id"`
 
@@ -6903,7 +6906,7 @@ type IdentityNewSessionBody struct {
 
 // IdentityNewTokenBody defines model for IdentityNewTokenBody.
 type IdentityNewTokenBody struct {
-	// ExpiresIn How many seconds it works; 30 days unless said otherwise.
+	// ExpiresIn How many seconds it works, at most: it ends with what it is made with; 30 days unless said otherwise.
 	ExpiresIn *int64 `json:"expires_in,omitempty"`
 
 	// Name What it is for.
@@ -6927,7 +6930,12 @@ type IdentityNewTokenView struct {
 
 	// LastUsedAt When it was last used, to the minute; absent when never.
 	LastUsedAt *time.Time `json:"last_used_at,omitempty"`
-	Name       string     `json:"name"`
+
+	// MadeFrom The token, or session, that it was made with, and ends with; absent: none, or not known.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	MadeFrom *openapi_types.UUID `json:"made_from,omitempty"`
+	Name     string              `json:"name"`
 
 	// Scopes Permissions it is narrowed to; none means all that its owner may do.
 	Scopes []string `json:"scopes"`
@@ -7175,7 +7183,12 @@ type IdentityTokenView struct {
 
 	// LastUsedAt When it was last used, to the minute; absent when never.
 	LastUsedAt *time.Time `json:"last_used_at,omitempty"`
-	Name       string     `json:"name"`
+
+	// MadeFrom The token, or session, that it was made with, and ends with; absent: none, or not known.
+	//
+	// Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	MadeFrom *openapi_types.UUID `json:"made_from,omitempty"`
+	Name     string              `json:"name"`
 
 	// Scopes Permissions it is narrowed to; none means all that its owner may do.
 	Scopes []string `json:"scopes"`
@@ -10336,12 +10349,25 @@ type SystemLinks struct {
 	TemporalUi *string `json:"temporal_ui,omitempty"`
 }
 
+// SystemNotice defines model for SystemNotice.
+type SystemNotice struct {
+	// Code stable code of what it is
+	//
+	// Examples: admin_access_ends
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Remedy  string `json:"remedy"`
+}
+
 // SystemStatus defines model for SystemStatus.
 type SystemStatus struct {
 	Dependencies *[]HealthState `json:"dependencies"`
 
 	// Links where to see more
 	Links SystemLinks `json:"links"`
+
+	// Notices what an operator should see to before it becomes a failure
+	Notices []SystemNotice `json:"notices"`
 
 	// Outbox what waits to be delivered
 	Outbox *[]SystemBacklog `json:"outbox"`
@@ -13526,7 +13552,7 @@ type ClientInterface interface {
 
 	// CreateMyTokenWithBody Make a token for yourself
 	//
-	// The token is shown once, in this answer. Only people make tokens for themselves.
+	// The token is shown once, in this answer. It ends with the token or session that the request comes with, at the latest. Only people make tokens for themselves.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -13535,7 +13561,7 @@ type ClientInterface interface {
 
 	// CreateMyToken Make a token for yourself
 	//
-	// The token is shown once, in this answer. Only people make tokens for themselves.
+	// The token is shown once, in this answer. It ends with the token or session that the request comes with, at the latest. Only people make tokens for themselves.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -13646,7 +13672,7 @@ type ClientInterface interface {
 
 	// CreateServiceAccountTokenWithBody Make a token for a service account
 	//
-	// The token is shown once, in this answer.
+	// The token is shown once, in this answer. It ends with the token or session that the request comes with, at the latest.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -13655,7 +13681,7 @@ type ClientInterface interface {
 
 	// CreateServiceAccountToken Make a token for a service account
 	//
-	// The token is shown once, in this answer.
+	// The token is shown once, in this answer. It ends with the token or session that the request comes with, at the latest.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -17348,7 +17374,7 @@ func (c *Client) ListMyTokens(ctx context.Context, params *ListMyTokensParams, r
 
 // CreateMyTokenWithBody Make a token for yourself
 //
-// The token is shown once, in this answer. Only people make tokens for themselves.
+// The token is shown once, in this answer. It ends with the token or session that the request comes with, at the latest. Only people make tokens for themselves.
 //
 // Takes any type of body and a specified content type.
 //
@@ -17367,7 +17393,7 @@ func (c *Client) CreateMyTokenWithBody(ctx context.Context, params *CreateMyToke
 
 // CreateMyToken Make a token for yourself
 //
-// The token is shown once, in this answer. Only people make tokens for themselves.
+// The token is shown once, in this answer. It ends with the token or session that the request comes with, at the latest. Only people make tokens for themselves.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -17648,7 +17674,7 @@ func (c *Client) ListServiceAccountTokens(ctx context.Context, projectId openapi
 
 // CreateServiceAccountTokenWithBody Make a token for a service account
 //
-// The token is shown once, in this answer.
+// The token is shown once, in this answer. It ends with the token or session that the request comes with, at the latest.
 //
 // Takes any type of body and a specified content type.
 //
@@ -17667,7 +17693,7 @@ func (c *Client) CreateServiceAccountTokenWithBody(ctx context.Context, projectI
 
 // CreateServiceAccountToken Make a token for a service account
 //
-// The token is shown once, in this answer.
+// The token is shown once, in this answer. It ends with the token or session that the request comes with, at the latest.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -29718,7 +29744,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateMyTokenWithBodyWithResponse Make a token for yourself
 	//
-	// The token is shown once, in this answer. Only people make tokens for themselves.
+	// The token is shown once, in this answer. It ends with the token or session that the request comes with, at the latest. Only people make tokens for themselves.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -29727,7 +29753,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateMyTokenWithResponse Make a token for yourself
 	//
-	// The token is shown once, in this answer. Only people make tokens for themselves.
+	// The token is shown once, in this answer. It ends with the token or session that the request comes with, at the latest. Only people make tokens for themselves.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -29854,7 +29880,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateServiceAccountTokenWithBodyWithResponse Make a token for a service account
 	//
-	// The token is shown once, in this answer.
+	// The token is shown once, in this answer. It ends with the token or session that the request comes with, at the latest.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -29863,7 +29889,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateServiceAccountTokenWithResponse Make a token for a service account
 	//
-	// The token is shown once, in this answer.
+	// The token is shown once, in this answer. It ends with the token or session that the request comes with, at the latest.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -51318,7 +51344,7 @@ func (c *ClientWithResponses) ListMyTokensWithResponse(ctx context.Context, para
 
 // CreateMyTokenWithBodyWithResponse Make a token for yourself
 //
-// The token is shown once, in this answer. Only people make tokens for themselves.
+// The token is shown once, in this answer. It ends with the token or session that the request comes with, at the latest. Only people make tokens for themselves.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -51333,7 +51359,7 @@ func (c *ClientWithResponses) CreateMyTokenWithBodyWithResponse(ctx context.Cont
 
 // CreateMyTokenWithResponse Make a token for yourself
 //
-// The token is shown once, in this answer. Only people make tokens for themselves.
+// The token is shown once, in this answer. It ends with the token or session that the request comes with, at the latest. Only people make tokens for themselves.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -51562,7 +51588,7 @@ func (c *ClientWithResponses) ListServiceAccountTokensWithResponse(ctx context.C
 
 // CreateServiceAccountTokenWithBodyWithResponse Make a token for a service account
 //
-// The token is shown once, in this answer.
+// The token is shown once, in this answer. It ends with the token or session that the request comes with, at the latest.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -51577,7 +51603,7 @@ func (c *ClientWithResponses) CreateServiceAccountTokenWithBodyWithResponse(ctx 
 
 // CreateServiceAccountTokenWithResponse Make a token for a service account
 //
-// The token is shown once, in this answer.
+// The token is shown once, in this answer. It ends with the token or session that the request comes with, at the latest.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

@@ -17,6 +17,7 @@ const (
 	ServiceAccountDeleted Type = "service_account.deleted"
 	TokenCreated          Type = "token.created"
 	TokenRevoked          Type = "token.revoked"
+	TokenExpiring         Type = "token.expiring"
 	SelfCheckRequested    Type = "self_check.requested"
 	SelfCheckFinished     Type = "self_check.finished"
 
@@ -298,6 +299,7 @@ func Events() []Definition {
 		{ServiceAccountDeleted, "A service account was deleted.", ServiceAccount{}},
 		{TokenCreated, "A token was issued.", Token{}},
 		{TokenRevoked, "A token was revoked before its expiry.", Token{}},
+		{TokenExpiring, "The last token by which somebody can administer the platform ends soon; told daily.", Token{}},
 		{SelfCheckRequested, "An operator asked for a round trip through the control plane.", SelfCheck{}},
 		{SelfCheckFinished, "A self-check came to its end.", SelfCheck{}},
 		{SiteCreated, "A MAAS site was created.", Site{}},

@@ -83,11 +83,18 @@ func (g *Gateway) routes() http.Handler {
 	} {
 		mux.Handle(route.method+" "+route.path, g.frame(route.operation, route.handle))
 	}
-	mux.Handle("/", g.frame("unmatched", func(http.ResponseWriter, *http.Request) error {
+	unmatched := g.frame("unmatched", func(http.ResponseWriter, *http.Request) error {
 		return fault.New(fault.NotFound, "not_found", "there is no operation of this method at this path").
 			WithRemedy("check that GPUAAS_API_URL names the node-facing listener and has no path")
-	}))
-	return mux
+	})
+	mux.Handle("/", unmatched)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !httpapi.Canonical(r) { // the mux would send the caller elsewhere
+			unmatched.ServeHTTP(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
 }
 
 // frame surrounds every operation: it makes the request traceable, bounds it

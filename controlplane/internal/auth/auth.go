@@ -7,6 +7,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"gpuaas/controlplane/internal/id"
 )
@@ -51,6 +52,8 @@ type Principal struct {
 	// all that its owner may do. It never widens.
 	Scopes []Permission
 	Token  id.Token
+	// Expires is when the token ends; zero without one.
+	Expires time.Time
 }
 
 // ProjectRole is a role in a project, with the tenant the project belongs to.
@@ -84,7 +87,7 @@ func (p *Principal) Decide(want Permission, target Target) Decision {
 	switch {
 	case role == NoRole && target != Target{}:
 		return Hidden
-	case !grants[role][want], !p.inScope(want):
+	case !grants[role][want], !p.InScope(want):
 		return Denied
 	}
 	return Allowed
@@ -93,7 +96,7 @@ func (p *Principal) Decide(want Permission, target Target) Decision {
 // DecideAnywhere answers for operations that narrow their own answer to what
 // the caller may see: it is enough to hold the permission somewhere.
 func (p *Principal) DecideAnywhere(want Permission) Decision {
-	if !p.inScope(want) {
+	if !p.InScope(want) {
 		return Denied
 	}
 	if grants[p.RoleOn(Target{})][want] {
@@ -146,7 +149,8 @@ func (p *Principal) roleInAnyProject(org id.Org) Role {
 	return NoRole
 }
 
-func (p *Principal) inScope(want Permission) bool {
+// InScope reports whether the scopes of the token leave a permission in.
+func (p *Principal) InScope(want Permission) bool {
 	return len(p.Scopes) == 0 || slices.Contains(p.Scopes, want)
 }
 

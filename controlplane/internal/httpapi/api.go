@@ -110,6 +110,7 @@ type API struct {
 	handler     http.Handler
 	operations  []Operation
 	known       map[string]bool
+	ids         map[string]bool // parameters that are ids: "query site_id"
 	callers     *limiter
 	strangers   *limiter
 	idempotency *idempotency
@@ -142,6 +143,7 @@ func New(cfg Config) *API {
 		router:      router,
 		huma:        humachi.New(router, framework(cfg)),
 		known:       map[string]bool{},
+		ids:         map[string]bool{},
 		callers:     newLimiter(cfg.Limits, cfg.Clock),
 		strangers:   newLimiter(cfg.Limits, cfg.Clock),
 		idempotency: newIdempotency(cfg),
@@ -150,7 +152,7 @@ func New(cfg Config) *API {
 	router.NotFound(a.routeNotFound)
 	router.MethodNotAllowed(a.methodNotAllowed)
 	a.serveDocs()
-	a.handler = compressed(a.observe(router))
+	a.handler = compressed(a.observe(a.canonical(router)))
 	return a
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"path"
 	"strings"
 	"time"
 
@@ -73,6 +74,31 @@ func (a *API) Beyond(name string, with func(missing http.Handler) http.Handler) 
 		}
 		exchangeFrom(r.Context()).operation = name
 		beyond.ServeHTTP(w, r)
+	})
+}
+
+// Canonical reports whether a request has a path of the one form that it can have:
+// without empty and dot segments, and without slashes and dots in disguise. Others
+// belong to no operation, and nobody is sent from one to what it might mean.
+func Canonical(r *http.Request) bool {
+	escaped := strings.ToLower(r.URL.EscapedPath())
+	if strings.Contains(escaped, "%2f") || strings.Contains(escaped, "%2e") || strings.Contains(escaped, "%5c") {
+		return false
+	}
+	if !strings.HasPrefix(r.URL.Path, "/") {
+		return false
+	}
+	return path.Clean(r.URL.Path) == r.URL.Path || path.Clean(r.URL.Path)+"/" == r.URL.Path
+}
+
+// canonical answers requests for other paths itself.
+func (a *API) canonical(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !Canonical(r) {
+			a.routeNotFound(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
 	})
 }
 

@@ -93,7 +93,7 @@ func (a *API) admit(r *http.Request, op Operation) (context.Context, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := readableURL(r.URL); err != nil {
+	if err := a.readableURL(r.URL); err != nil {
 		return nil, err
 	}
 	return ctx, a.decide(r.WithContext(ctx), op, principal)
@@ -223,7 +223,7 @@ func (a *API) refuse(r *http.Request, op Operation, target auth.Target, decision
 }
 
 // readableURL refuses what the database would choke on later.
-func readableURL(u *url.URL) error {
+func (a *API) readableURL(u *url.URL) error {
 	if !isText(u.Path) {
 		return fault.New(fault.Invalid, codeInvalidRequest, "the path is not text in UTF-8")
 	}
@@ -238,6 +238,9 @@ func readableURL(u *url.URL) error {
 		for _, v := range values {
 			if !isText(v) {
 				return invalidField("query."+name, "not text in UTF-8")
+			}
+			if v == "" && a.ids["query "+name] { // an id is there or it is not
+				return invalidField("query."+name, "must be an id, or be left out")
 			}
 		}
 	}

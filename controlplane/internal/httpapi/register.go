@@ -147,6 +147,10 @@ func (a *API) finish(op Operation) {
 		if p.In == "header" && p.Name == "If-Match" {
 			p.Required = true
 		}
+		if p.Schema != nil && p.Schema.Format == "uuid" { // also where an input takes an id as text
+			refuseNil(p.Schema)
+			a.ids[p.In+" "+p.Name] = true
+		}
 	}
 	for _, part := range strings.Split(op.Path, "/") {
 		name, isParam := strings.CutPrefix(strings.TrimSuffix(part, "}"), "{")

@@ -67,11 +67,23 @@ func capital(s string) string {
 	return strings.ToUpper(s[:1]) + s[1:]
 }
 
+// notNil is a digit that the nil UUID does not have. Inside the program that one
+// means "not set", and nobody who names something means that.
+const notNil = "[1-9A-Fa-f]"
+
+func refuseNil(s *huma.Schema) *huma.Schema {
+	s.Pattern, s.PatternDescription = notNil, "an id; the nil UUID names nothing"
+	s.PrecomputeMessages()
+	return s
+}
+
 // uuidText stands in the contract for every typed id.
 type uuidText struct{}
 
 func (uuidText) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeString, Format: "uuid", Examples: []any{"0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c"}}
+	return refuseNil(&huma.Schema{
+		Type: huma.TypeString, Format: "uuid", Examples: []any{"0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c"},
+	})
 }
 
 var idPath = reflect.TypeFor[id.Org]().PkgPath()

@@ -77,6 +77,7 @@ func RegisterStream[I any](
 			})
 		}}, nil
 	})
+	a.finish(op)
 }
 
 // eventSchema describes one message; which one it is, its event field tells.

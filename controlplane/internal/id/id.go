@@ -8,6 +8,7 @@ import (
 	"database/sql/driver"
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -102,9 +103,12 @@ func New[ID ~[16]byte]() ID {
 // correlation id.
 func NewString() string { return New[Of[struct{}]]().String() }
 
-var errSyntax = errors.New("not a UUID of the form xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx")
+var (
+	errSyntax = errors.New("not a UUID of the form xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx")
+	errNil    = errors.New("the nil UUID names nothing: give an id, or leave it out")
+)
 
-// Parse reads the canonical form: id.Parse[id.Project](text).
+// Parse reads the canonical form: id.Parse[id.Project](text). The nil UUID is none.
 func Parse[ID ~[16]byte](s string) (ID, error) {
 	var u Of[struct{}]
 	err := u.UnmarshalText([]byte(s))
@@ -122,8 +126,32 @@ func (u Of[noun]) String() string {
 // MarshalText writes the canonical form.
 func (u Of[noun]) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
-// UnmarshalText reads the canonical form.
+// UnmarshalText reads the canonical form. It refuses the nil UUID, which inside
+// the program means "not set": what somebody names is never that.
 func (u *Of[noun]) UnmarshalText(b []byte) error {
+	out := *u
+	if err := out.read(b); err != nil {
+		return err
+	}
+	if out.IsZero() {
+		return errNil
+	}
+	*u = out
+	return nil
+}
+
+// UnmarshalJSON reads what the product itself has kept, in rows and histories of
+// workflows, where an id that was not set may stand as the nil UUID. A body of a
+// request with one is refused before that, by the pattern of its schema.
+func (u *Of[noun]) UnmarshalJSON(b []byte) error {
+	var text *string
+	if err := json.Unmarshal(b, &text); err != nil || text == nil {
+		return err
+	}
+	return u.read([]byte(*text))
+}
+
+func (u *Of[noun]) read(b []byte) error {
 	if len(b) != 36 || b[8] != '-' || b[13] != '-' || b[18] != '-' || b[23] != '-' {
 		return errSyntax
 	}
@@ -151,9 +179,9 @@ func (u *Of[noun]) Scan(src any) error {
 		*u = Of[noun]{}
 		return nil
 	case string:
-		return u.UnmarshalText([]byte(v))
+		return u.read([]byte(v))
 	case []byte:
-		return u.UnmarshalText(v)
+		return u.read(v)
 	case [16]byte:
 		*u = v
 		return nil

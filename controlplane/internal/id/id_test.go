@@ -35,6 +35,39 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
+func TestAttackTheNilUUIDIsNoID(t *testing.T) {
+	const zero = "00000000-0000-0000-0000-000000000000"
+	if u, err := id.Parse[id.Site](zero); err == nil {
+		t.Errorf("%s is taken for an id", u)
+	}
+	var u id.Site
+	if err := u.UnmarshalText([]byte(zero)); err == nil {
+		t.Error("the nil UUID is read from text")
+	}
+	if _, err := id.Parse[id.Site]("ffffffff-ffff-ffff-ffff-ffffffffffff"); err != nil {
+		t.Errorf("all ones is an id like any other: %v", err)
+	}
+}
+
+// Rows and histories of workflows hold ids that were never set.
+func TestWhatWasKeptIsReadBack(t *testing.T) {
+	type kept struct {
+		Node id.Node `json:"node_id"`
+	}
+	b, err := json.Marshal(kept{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := kept{Node: id.New[id.Node]()}
+	if err := json.Unmarshal(b, &read); err != nil || !read.Node.IsZero() {
+		t.Errorf("%s is read as %v, %v", b, read, err)
+	}
+	var scanned id.Node
+	if err := scanned.Scan("00000000-0000-0000-0000-000000000000"); err != nil || !scanned.IsZero() {
+		t.Errorf("Scan: %v %v", scanned, err)
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add("0199a8c4-8a40-7000-8000-000000000000")
 	f.Add("not-an-id")

@@ -21,7 +21,7 @@ const (
 // NewTokenBody is what a token is asked to be.
 type NewTokenBody struct {
 	Name      string            `json:"name" minLength:"1" maxLength:"200" doc:"What it is for." example:"nightly import"`
-	ExpiresIn int64             `json:"expires_in,omitempty" minimum:"60" maximum:"31622400" default:"2592000" doc:"How many seconds it works; 30 days unless said otherwise."`
+	ExpiresIn int64             `json:"expires_in,omitempty" minimum:"60" maximum:"31622400" default:"2592000" doc:"How many seconds it works, at most: it ends with what it is made with; 30 days unless said otherwise."`
 	Scopes    []auth.Permission `json:"scopes,omitempty" nullable:"false" maxItems:"100" doc:"Permissions it is narrowed to; none means all that its owner may do." example:"[\"project:read\"]"`
 }
 
@@ -37,6 +37,7 @@ type TokenView struct {
 	Scopes     []auth.Permission `json:"scopes" nullable:"false" doc:"Permissions it is narrowed to; none means all that its owner may do."`
 	ExpiresAt  time.Time         `json:"expires_at"`
 	LastUsedAt *time.Time        `json:"last_used_at,omitempty" doc:"When it was last used, to the minute; absent when never."`
+	MadeFrom   *id.Token         `json:"made_from,omitempty" doc:"The token, or session, that it was made with, and ends with; absent: none, or not known."`
 	CreatedAt  time.Time         `json:"created_at"`
 }
 
@@ -54,6 +55,9 @@ func showToken(t Token) TokenView {
 		used := t.LastUsedAt.UTC()
 		v.LastUsedAt = &used
 	}
+	if !t.MadeFrom.IsZero() {
+		v.MadeFrom = &t.MadeFrom
+	}
 	return v
 }
 
@@ -70,8 +74,9 @@ func (s *Service) registerTokens(api *httpapi.API) {
 	const all = pathServiceAccounts + "/{service_account_id}/tokens"
 	httpapi.Register(api, httpapi.Operation{
 		ID: "create-service-account-token", Method: http.MethodPost, Path: all, Tag: tagTokens,
-		Summary: "Make a token for a service account", Description: "The token is shown once, in this answer.",
-		Access: httpapi.Project(auth.ServiceAccountManage), Status: http.StatusCreated, SecretResponse: true,
+		Summary:     "Make a token for a service account",
+		Description: "The token is shown once, in this answer. It ends with the token or session that the request comes with, at the latest.",
+		Access:      httpapi.Project(auth.ServiceAccountManage), Status: http.StatusCreated, SecretResponse: true,
 	}, func(ctx context.Context, in *struct {
 		ServiceAccountPath
 		Body NewTokenBody
@@ -116,6 +121,7 @@ type MeView struct {
 	Projects     []ProjectRoleView `json:"projects" nullable:"false" doc:"Roles in projects."`
 	Scopes       []auth.Permission `json:"scopes" nullable:"false" doc:"Permissions this token is narrowed to; none means all of the roles."`
 	TokenID      id.Token          `json:"token_id" doc:"Id of the token that the request came with."`
+	ExpiresAt    time.Time         `json:"expires_at" doc:"When that token ends."`
 
 	PlatformPermissions []auth.Permission `json:"platform_permissions" nullable:"false" doc:"What you may do on the platform itself, with this token; sorted."`
 	Permissions         []auth.Permission `json:"permissions" nullable:"false" doc:"What you may do on anything at all, with this token; sorted."`
@@ -136,7 +142,7 @@ type ProjectRoleView struct {
 
 func showMe(p *auth.Principal) MeView {
 	me := MeView{
-		Kind: p.Kind, ID: p.ID, Name: p.Name, PlatformRole: p.Platform, Scopes: p.Scopes, TokenID: p.Token,
+		Kind: p.Kind, ID: p.ID, Name: p.Name, PlatformRole: p.Platform, Scopes: p.Scopes, TokenID: p.Token, ExpiresAt: p.Expires.UTC(),
 		Tenants: []TenantRoleView{}, Projects: []ProjectRoleView{},
 		PlatformPermissions: []auth.Permission{}, Permissions: []auth.Permission{},
 	}
@@ -184,7 +190,9 @@ func (s *Service) registerOwn(api *httpapi.API) {
 	})
 	httpapi.Register(api, httpapi.Operation{
 		ID: "create-my-token", Method: http.MethodPost, Path: "/api/v1/me/tokens", Tag: tagMe,
-		Summary: "Make a token for yourself", Description: "The token is shown once, in this answer. Only people make tokens for themselves.",
+		Summary: "Make a token for yourself",
+		Description: "The token is shown once, in this answer. It ends with the token or session that the request comes with, at the latest. " +
+			"Only people make tokens for themselves.",
 		Access: httpapi.Authenticated(), Status: http.StatusCreated, SecretResponse: true,
 	}, func(ctx context.Context, in *struct{ Body NewTokenBody }) (*httpapi.Plain[NewTokenView], error) {
 		return showNewToken(s.CreateOwnToken(ctx, in.Body.asked()))

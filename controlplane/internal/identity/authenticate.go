@@ -20,14 +20,16 @@ import (
 // touchEvery bounds how often the use of a token costs a write.
 const touchEvery = time.Minute
 
-// Authenticate tells whose token it is and what they may do. It reads one row
-// and keeps nothing, so a revoked token is refused from that moment on.
+// Authenticate tells whose token it is and what they may do. It keeps nothing, so
+// a token that was revoked is refused from that moment on, and so is all that was
+// made with it.
 func (s *Service) Authenticate(ctx context.Context, token redact.Secret) (*auth.Principal, error) {
 	if !wellFormed(token) {
 		return nil, tokenInvalid()
 	}
 	hash := digest(token)
-	row, err := s.reads.TokenOwner(ctx, hash)
+	now := s.now()
+	row, err := s.reads.TokenOwner(ctx, identitydb.TokenOwnerParams{Hash: hash, Now: now})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, tokenInvalid()
 	}
@@ -37,9 +39,12 @@ func (s *Service) Authenticate(ctx context.Context, token redact.Secret) (*auth.
 	if subtle.ConstantTimeCompare(row.Hash, hash) != 1 || row.RevokedAt != nil {
 		return nil, tokenInvalid()
 	}
-	now := s.now()
 	if !now.Before(row.ExpiresAt) {
 		return nil, fault.New(fault.Unauthenticated, "token_expired", "the token has expired").
+			WithRemedy("sign in again, or have a new token made")
+	}
+	if row.LineEnded {
+		return nil, fault.New(fault.Unauthenticated, "token_parent_ended", "the token, or session, that this one was made with has ended").
 			WithRemedy("sign in again, or have a new token made")
 	}
 	principal, err := principalOf(row)
@@ -66,7 +71,7 @@ func tokenInvalid() error {
 }
 
 func principalOf(r identitydb.TokenOwnerRow) (*auth.Principal, error) {
-	p := &auth.Principal{Token: r.ID, Scopes: permissionsFrom(r.Scopes)}
+	p := &auth.Principal{Token: r.ID, Expires: r.ExpiresAt, Scopes: permissionsFrom(r.Scopes)}
 	if r.UserID.IsZero() {
 		if ServiceAccountStatus(orEmpty(r.AccountStatus)) != ServiceAccountActive {
 			return nil, tokenInvalid()

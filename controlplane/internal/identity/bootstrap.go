@@ -71,6 +71,9 @@ func (s *Service) firstAdmin(ctx context.Context, c change) (User, error) {
 		return User{}, fmt.Errorf("find bootstrap user: %w", err)
 	}
 	before := userFrom(row)
+	if before.administers() {
+		return before, nil
+	}
 	want := before
 	want.PlatformRole, want.Disabled = auth.PlatformAdmin, false
 	return s.updateUser(ctx, c, before, want)

@@ -62,9 +62,19 @@ func (s *Service) UpdateServiceAccount(ctx context.Context, project id.Project, 
 			after = before
 			return err
 		}
-		org, err := c.grantable(ctx, project, want.Role)
+		if caller := auth.From(ctx); caller.Kind == auth.KindServiceAccount && caller.ID == which.String() {
+			return fault.New(fault.Forbidden, "service_account_self", "a service account cannot change itself").
+				WithRemedy("ask a project_admin")
+		}
+		org, err := c.ProjectOrg(ctx, project)
 		if err != nil {
-			return err
+			return fmt.Errorf("read tenant of project: %w", err)
+		}
+		// Whoever only takes away gives nothing.
+		if want.Role != before.Role || want.Status == ServiceAccountActive {
+			if err := checkGrant(auth.From(ctx), auth.Target{Org: org, Project: project}, want.Role); err != nil {
+				return err
+			}
 		}
 		after, err = c.updateServiceAccount(ctx, want)
 		if err != nil {
@@ -90,7 +100,7 @@ func (s *Service) DeleteServiceAccount(ctx context.Context, project id.Project, 
 		if account, err = c.updateServiceAccount(ctx, account); err != nil {
 			return err
 		}
-		revoked, err := c.RevokeServiceAccountTokens(ctx, identitydb.RevokeServiceAccountTokensParams{ServiceAccountID: which, Now: s.now()})
+		revoked, err := c.RevokeTokensOf(ctx, identitydb.RevokeTokensOfParams{ServiceAccountID: which, Now: s.now()})
 		if err != nil {
 			return fmt.Errorf("revoke tokens of service account: %w", err)
 		}
@@ -118,8 +128,8 @@ func (s *Service) ServiceAccounts(ctx context.Context, project id.Project, page 
 	return converted(rows, err, serviceAccountFrom)
 }
 
-// grantable refuses a role above the caller's in a project, and answers the
-// tenant of that project.
+// grantable refuses a role in a project that the caller cannot give, and answers
+// the tenant of that project.
 func (c change) grantable(ctx context.Context, project id.Project, role auth.Role) (id.Org, error) {
 	org, err := c.ProjectOrg(ctx, project)
 	if err != nil {

@@ -36,7 +36,7 @@ func (s *Service) OpenSession(ctx context.Context, presented, former redact.Secr
 	return token, plain, nil
 }
 
-// sessionLike looks at person and token again, now that neither can change.
+// sessionLike looks at the person again, now that they cannot change.
 func (s *Service) sessionLike(ctx context.Context, caller *auth.Principal, former redact.Secret) (Token, redact.Secret, error) {
 	self, _, err := ownerOf(caller)
 	if err != nil {
@@ -52,17 +52,11 @@ func (s *Service) sessionLike(ctx context.Context, caller *auth.Principal, forme
 		if err != nil {
 			return orNotFound(err)
 		}
-		row, err := c.HoldUserToken(ctx, identitydb.HoldUserTokenParams{UserID: self, ID: caller.Token})
-		if err != nil {
-			return orNotFound(err)
-		}
-		now := s.now()
-		if user.Disabled || row.RevokedAt != nil || !now.Before(row.ExpiresAt) {
+		if user.Disabled {
 			return tokenInvalid()
 		}
-		token, err = c.insertToken(ctx, now, plain, NewToken{
-			Name: "sign-in", Life: min(s.oidc.SessionTTL, row.ExpiresAt.Sub(now)), Scopes: permissionsFrom(row.Scopes),
-		}, Token{Kind: TokenSession, User: self, MadeFrom: row.ID}, auth.Target{})
+		token, err = c.insertToken(ctx, s.now(), plain, NewToken{Name: "sign-in", Life: s.oidc.SessionTTL, Scopes: caller.Scopes},
+			Token{Kind: TokenSession, User: self, MadeFrom: caller.Token}, auth.Target{})
 		return err
 	})
 	return token, plain, err
@@ -81,7 +75,7 @@ func (s *Service) endFormer(ctx context.Context, c change, former redact.Secret,
 	if err != nil {
 		return fmt.Errorf("find former session: %w", err)
 	}
-	err = s.revoke(ctx, c, row.UserID, id.ServiceAccount{}, row.ID, auth.Target{})
+	err = s.revoke(ctx, c, row.UserID, id.ServiceAccount{}, row.ID)
 	if fault.KindOf(err) == fault.NotFound { // somebody else has just ended it
 		return nil
 	}
@@ -95,7 +89,7 @@ func (s *Service) noteUselessToken(ctx context.Context, presented redact.Secret,
 	if fault.KindOf(refusal) != fault.Unauthenticated {
 		return refusal
 	}
-	row, err := s.reads.TokenOwner(ctx, digest(presented))
+	row, err := s.reads.TokenOwner(ctx, identitydb.TokenOwnerParams{Hash: digest(presented), Now: s.now()})
 	if errors.Is(err, pgx.ErrNoRows) {
 		s.logger.WarnContext(ctx, "a sign-in was refused", "code", fault.CodeOf(refusal), "error", refusal)
 		return refusal

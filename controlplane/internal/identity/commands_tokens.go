@@ -18,7 +18,8 @@ import (
 )
 
 // CreateServiceAccountToken makes a token for an active service account and
-// returns its plain text, which exists nowhere else.
+// returns its plain text, which exists nowhere else. No account makes one for
+// itself, and nothing that it has made does.
 func (s *Service) CreateServiceAccountToken(ctx context.Context, project id.Project, which id.ServiceAccount, n NewToken) (Token, redact.Secret, error) {
 	if err := checkNewToken(ctx, n); err != nil {
 		return Token{}, redact.Secret{}, err
@@ -34,12 +35,16 @@ func (s *Service) CreateServiceAccountToken(ctx context.Context, project id.Proj
 			return fault.New(fault.Conflict, "service_account_disabled", "the service account is %s", account.Status).
 				WithRemedy("enable it first")
 		}
-		org, err := c.grantable(ctx, project, account.Role)
+		org, err := c.ProjectOrg(ctx, project)
 		if err != nil {
+			return orNotFound(err)
+		}
+		target := auth.Target{Org: org, Project: project}
+		if err := checkGrant(auth.From(ctx), target, account.Role, n.Scopes...); err != nil {
 			return err
 		}
-		token, err = c.insertToken(ctx, s.now(), plain, n, Token{Kind: TokenAPI, ServiceAccount: which},
-			auth.Target{Org: org, Project: project})
+		token, err = c.insertToken(ctx, s.now(), plain, n,
+			Token{Kind: TokenAPI, ServiceAccount: which, MadeFrom: auth.From(ctx).Token}, target)
 		return err
 	})
 	return token, plain, err
@@ -70,7 +75,7 @@ func (s *Service) CreateOwnToken(ctx context.Context, n NewToken) (Token, redact
 		if user.Disabled {
 			return tokenInvalid()
 		}
-		token, err = c.insertToken(ctx, s.now(), plain, n, Token{Kind: TokenAPI, User: user.ID}, auth.Target{})
+		token, err = c.insertToken(ctx, s.now(), plain, n, Token{Kind: TokenAPI, User: user.ID, MadeFrom: caller.Token}, auth.Target{})
 		return err
 	})
 	return token, plain, err
@@ -83,17 +88,51 @@ func checkNewToken(ctx context.Context, n NewToken) error {
 	return checkScopes(auth.From(ctx), n.Scopes)
 }
 
-// insertToken stores a token for the owner named in t.
+// insertToken stores a token for the owner named in t. It ends with the one that
+// it is made with, at the latest.
 func (c change) insertToken(ctx context.Context, now time.Time, plain redact.Secret, n NewToken, t Token, target auth.Target) (Token, error) {
+	expires := now.Add(n.life())
+	if !t.MadeFrom.IsZero() {
+		parent, err := c.parent(ctx, now, t)
+		if err != nil {
+			return Token{}, err
+		}
+		if parent.ExpiresAt.Before(expires) {
+			expires = parent.ExpiresAt
+		}
+	}
 	row, err := c.InsertToken(ctx, identitydb.InsertTokenParams{
 		ID: newID[id.Token](), Hash: digest(plain), Kind: string(t.Kind), UserID: t.User, ServiceAccountID: t.ServiceAccount,
-		Name: n.Name, Scopes: permissionsColumn(n.Scopes), ExpiresAt: now.Add(n.life()), CreatedAt: now, MadeFrom: t.MadeFrom,
+		Name: n.Name, Scopes: permissionsColumn(n.Scopes), ExpiresAt: expires, CreatedAt: now, MadeFrom: t.MadeFrom,
 	})
 	if err != nil {
 		return Token{}, fmt.Errorf("insert token: %w", err)
 	}
 	token := tokenFrom(row)
 	return token, c.record(ctx, tokenEntry("token.create", target, token), tokenEvent(eventwire.TokenCreated, target.Org, token))
+}
+
+// parent holds what a token is to be made with, and refuses where that cannot be.
+func (c change) parent(ctx context.Context, now time.Time, t Token) (Token, error) {
+	row, err := c.HoldToken(ctx, t.MadeFrom)
+	if err != nil {
+		return Token{}, orNotFound(err)
+	}
+	if row.RevokedAt != nil || !now.Before(row.ExpiresAt) {
+		return Token{}, tokenInvalid()
+	}
+	line, err := c.TokenLine(ctx, identitydb.TokenLineParams{ID: t.MadeFrom, ServiceAccountID: t.ServiceAccount})
+	switch {
+	case err != nil:
+		return Token{}, fmt.Errorf("read what a token was made with: %w", err)
+	case line.OfAccount:
+		return Token{}, fault.New(fault.Forbidden, "service_account_self", "a service account cannot make tokens for itself, nor can what it has made").
+			WithRemedy("let a project_admin make it")
+	case line.Length >= maxTokenLine:
+		return Token{}, fault.New(fault.Conflict, "token_line_too_long", "%d tokens were made each with the one before it already", maxTokenLine).
+			WithRemedy("sign in, and make the token with that")
+	}
+	return tokenFrom(row), nil
 }
 
 // ServiceAccountTokens lists the tokens of a service account that still work.
@@ -131,16 +170,12 @@ func (s *Service) RevokeServiceAccountToken(ctx context.Context, project id.Proj
 		if _, err := c.lockServiceAccount(ctx, project, which); err != nil {
 			return err
 		}
-		org, err := c.ProjectOrg(ctx, project)
-		if err != nil {
-			return fmt.Errorf("read tenant of project: %w", err)
-		}
-		return s.revoke(ctx, c, id.User{}, which, token, auth.Target{Org: org, Project: project})
+		return s.revoke(ctx, c, id.User{}, which, token)
 	})
 }
 
 // RevokeOwnToken makes one of the caller's tokens useless; it may be the one
-// that the request itself came with.
+// that the request itself came with, unless that is the last way in.
 func (s *Service) RevokeOwnToken(ctx context.Context, token id.Token) error {
 	caller := auth.From(ctx)
 	if len(caller.Scopes) > 0 && token != caller.Token {
@@ -151,34 +186,33 @@ func (s *Service) RevokeOwnToken(ctx context.Context, token id.Token) error {
 	if err != nil {
 		return err
 	}
-	var target auth.Target
-	for project, role := range caller.Projects {
-		if !account.IsZero() { // a service account has exactly one project
-			target = auth.Target{Org: role.Org, Project: project}
-		}
-	}
 	return s.inChange(ctx, func(ctx context.Context, c change) error {
-		return s.revoke(ctx, c, user, account, token, target)
+		return s.keepWayIn(ctx, c, caller.Platform == auth.PlatformAdmin, func() error { return s.revoke(ctx, c, user, account, token) })
 	})
 }
 
-// revoke: the token must belong to the one owner that is not zero. Sessions that
-// were opened with it end with it.
-func (s *Service) revoke(ctx context.Context, c change, user id.User, account id.ServiceAccount, which id.Token, target auth.Target) error {
-	var rows []identitydb.ApiToken
-	var err error
-	if account.IsZero() {
-		rows, err = c.revokeUserToken(ctx, identitydb.RevokeUserTokenParams{UserID: user, ID: which, Now: s.now()})
-	} else {
-		rows = make([]identitydb.ApiToken, 1)
-		rows[0], err = c.RevokeServiceAccountToken(ctx, identitydb.RevokeServiceAccountTokenParams{ServiceAccountID: account, ID: which, Now: s.now()})
+// revoke: the token must belong to the one owner that is not zero. What was made
+// with it ends with it.
+func (s *Service) revoke(ctx context.Context, c change, user id.User, account id.ServiceAccount, which id.Token) error {
+	if account.IsZero() { // wait for sessions that are being opened, so that none is missed
+		if _, err := c.LockUser(ctx, user); err != nil {
+			return orNotFound(err)
+		}
+	}
+	rows, err := c.RevokeToken(ctx, identitydb.RevokeTokenParams{UserID: user, ServiceAccountID: account, ID: which, Now: s.now()})
+	if err == nil && len(rows) == 0 {
+		err = pgx.ErrNoRows
 	}
 	if err != nil {
 		return orNotFound(err)
 	}
 	for _, row := range rows {
 		token := tokenFrom(row)
-		err := c.record(ctx, tokenEntry("token.revoke", target, token), tokenEvent(eventwire.TokenRevoked, target.Org, token))
+		target, err := c.homeOf(ctx, token)
+		if err != nil {
+			return err
+		}
+		err = c.record(ctx, tokenEntry("token.revoke", target, token), tokenEvent(eventwire.TokenRevoked, target.Org, token))
 		if err != nil {
 			return err
 		}
@@ -186,16 +220,17 @@ func (s *Service) revoke(ctx context.Context, c change, user id.User, account id
 	return nil
 }
 
-// revokeUserToken waits for sessions that are being opened, so that it misses none.
-func (c change) revokeUserToken(ctx context.Context, p identitydb.RevokeUserTokenParams) ([]identitydb.ApiToken, error) {
-	if _, err := c.LockUser(ctx, p.UserID); err != nil {
-		return nil, err
+// homeOf is where a token counts: the project of its service account, or nowhere
+// in particular.
+func (c change) homeOf(ctx context.Context, t Token) (auth.Target, error) {
+	if t.ServiceAccount.IsZero() {
+		return auth.Target{}, nil
 	}
-	rows, err := c.RevokeUserToken(ctx, p)
-	if err == nil && len(rows) == 0 {
-		err = pgx.ErrNoRows
+	home, err := c.AccountHome(ctx, t.ServiceAccount)
+	if err != nil {
+		return auth.Target{}, fmt.Errorf("read project of service account: %w", err)
 	}
-	return rows, err
+	return auth.Target{Org: home.OrgID, Project: home.ProjectID}, nil
 }
 
 // ownerOf is the row behind a principal: a person or a service account.

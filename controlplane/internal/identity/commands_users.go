@@ -22,6 +22,9 @@ func (s *Service) CreateUser(ctx context.Context, n NewUser) (User, error) {
 	if err := n.check(); err != nil {
 		return User{}, err
 	}
+	if err := checkGrant(auth.From(ctx), auth.Target{}, n.PlatformRole); err != nil {
+		return User{}, err
+	}
 	var user User
 	err := s.inChange(ctx, func(ctx context.Context, c change) (err error) {
 		user, err = c.insertUser(ctx, User{Email: n.Email, Name: n.Name, PlatformRole: n.PlatformRole})
@@ -73,14 +76,44 @@ func (s *Service) UpdateUser(ctx context.Context, who id.User, version int64, ch
 			after = before
 			return nil
 		}
+		if err := c.checkUserGrant(ctx, before, want); err != nil {
+			return err
+		}
 		if before.administers() && !want.administers() && len(admins) == 1 {
 			return fault.New(fault.Conflict, "last_platform_admin", "this is the last enabled administrator of the platform").
 				WithRemedy("make somebody else platform_admin first")
 		}
-		after, err = s.updateUser(ctx, c, before, want)
-		return err
+		return s.keepWayIn(ctx, c, before.administers(), func() (err error) {
+			after, err = s.updateUser(ctx, c, before, want)
+			return err
+		})
 	})
 	return after, err
+}
+
+// checkUserGrant refuses a change by which a person would gain what the caller
+// cannot give: another role on the platform, or, when they are enabled, all the
+// roles that they have.
+func (c change) checkUserGrant(ctx context.Context, before, want User) error {
+	caller, enabled := auth.From(ctx), before.Disabled && !want.Disabled
+	if enabled || want.PlatformRole != before.PlatformRole {
+		if err := checkGrant(caller, auth.Target{}, want.PlatformRole); err != nil {
+			return err
+		}
+	}
+	if !enabled {
+		return nil
+	}
+	roles, err := c.UserRoles(ctx, want.ID)
+	if err != nil {
+		return fmt.Errorf("read roles of user: %w", err)
+	}
+	for _, r := range roles {
+		if err := checkGrant(caller, auth.Target{Org: r.OrgID}, auth.Role(r.Role)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *Service) updateUser(ctx context.Context, c change, before, want User) (User, error) {
@@ -98,7 +131,7 @@ func (s *Service) updateUser(ctx context.Context, c change, before, want User) (
 	switch {
 	case after.Disabled && !before.Disabled:
 		entry.Action = "user.disable"
-		revoked, err := c.RevokeUserTokens(ctx, identitydb.RevokeUserTokensParams{UserID: after.ID, Now: s.now()})
+		revoked, err := c.RevokeTokensOf(ctx, identitydb.RevokeTokensOfParams{UserID: after.ID, Now: s.now()})
 		if err != nil {
 			return User{}, fmt.Errorf("revoke tokens of user: %w", err)
 		}

@@ -147,35 +147,72 @@ SELECT * FROM api_tokens
 WHERE service_account_id = $1 AND revoked_at IS NULL AND expires_at > sqlc.arg(now)::timestamptz AND id > sqlc.arg(after)::uuid
 ORDER BY id LIMIT sqlc.arg(page_size);
 
--- name: HoldUserToken :one
+-- name: HoldToken :one
 -- Keeps the token from being revoked until the transaction ends.
-SELECT * FROM api_tokens WHERE user_id = $1 AND id = $2 FOR SHARE;
+SELECT * FROM api_tokens WHERE id = $1 FOR SHARE;
+
+-- name: TokenLine :one
+-- What a token was made with, itself included: how many there are, and whether
+-- one of them is of a service account.
+WITH RECURSIVE line AS (
+    SELECT t.id, t.made_from, coalesce(t.service_account_id = sqlc.arg(service_account_id), false) AS own
+    FROM api_tokens t WHERE t.id = sqlc.arg(id)
+    UNION ALL
+    SELECT m.id, m.made_from, coalesce(m.service_account_id = sqlc.arg(service_account_id), false)
+    FROM api_tokens m JOIN line l ON m.id = l.made_from
+)
+SELECT count(*) AS length, coalesce(bool_or(own), false)::boolean AS of_account FROM line;
 
 -- name: WorkingSession :one
 SELECT id, user_id FROM api_tokens
 WHERE hash = $1 AND kind = 'session' AND revoked_at IS NULL AND expires_at > sqlc.arg(now)::timestamptz;
 
--- name: RevokeUserToken :many
--- With all sessions that were opened with it, or with one of those. The user is
--- locked, so none is being opened meanwhile.
+-- name: RevokeToken :many
+-- With all that was made with it, and with those, whoever they belong to.
 WITH RECURSIVE ended AS (
-    SELECT t.id FROM api_tokens t WHERE t.user_id = $1 AND t.id = $2 AND t.revoked_at IS NULL
+    SELECT t.id FROM api_tokens t
+    WHERE t.id = sqlc.arg(id) AND t.revoked_at IS NULL
+      AND (t.user_id = sqlc.arg(user_id) OR t.service_account_id = sqlc.arg(service_account_id))
     UNION ALL
     SELECT m.id FROM api_tokens m JOIN ended e ON m.made_from = e.id
 )
 UPDATE api_tokens SET revoked_at = sqlc.arg(now)::timestamptz
 WHERE api_tokens.id IN (SELECT ended.id FROM ended) AND revoked_at IS NULL
-  AND (api_tokens.id = $2 OR expires_at > sqlc.arg(now)) RETURNING *;
+  AND (api_tokens.id = sqlc.arg(id) OR expires_at > sqlc.arg(now)) RETURNING *;
 
--- name: RevokeServiceAccountToken :one
+-- name: RevokeTokensOf :execrows
+-- All tokens of a person or a service account, with all that was made with them.
+WITH RECURSIVE ended AS (
+    SELECT t.id FROM api_tokens t
+    WHERE t.user_id = sqlc.arg(user_id) OR t.service_account_id = sqlc.arg(service_account_id)
+    UNION
+    SELECT m.id FROM api_tokens m JOIN ended e ON m.made_from = e.id
+)
 UPDATE api_tokens SET revoked_at = sqlc.arg(now)::timestamptz
-WHERE service_account_id = $1 AND id = $2 AND revoked_at IS NULL RETURNING *;
+WHERE api_tokens.id IN (SELECT ended.id FROM ended) AND revoked_at IS NULL;
 
--- name: RevokeUserTokens :execrows
-UPDATE api_tokens SET revoked_at = sqlc.arg(now)::timestamptz WHERE user_id = $1 AND revoked_at IS NULL;
+-- name: AccountHome :one
+SELECT p.id AS project_id, p.org_id FROM service_accounts a JOIN projects p ON p.id = a.project_id WHERE a.id = $1;
 
--- name: RevokeServiceAccountTokens :execrows
-UPDATE api_tokens SET revoked_at = sqlc.arg(now)::timestamptz WHERE service_account_id = $1 AND revoked_at IS NULL;
+-- name: UserRoles :many
+SELECT m.org_id, m.role FROM tenant_memberships m WHERE m.user_id = $1
+UNION ALL
+SELECT p.org_id, m.role FROM project_memberships m JOIN projects p ON p.id = m.project_id WHERE m.user_id = $1;
+
+-- name: WaysIn :many
+-- Tokens by which somebody can administer the platform, the one that ends last first.
+SELECT t.* FROM api_tokens t JOIN users u ON u.id = t.user_id
+WHERE u.platform_role = 'platform_admin' AND NOT u.disabled AND t.scopes = '{}'
+  AND t.revoked_at IS NULL AND t.expires_at > sqlc.arg(now)::timestamptz
+ORDER BY t.expires_at DESC, t.id;
+
+-- name: CountLinkedAdmins :one
+-- Administrators who have signed in through an identity provider.
+SELECT count(*) FROM users WHERE platform_role = 'platform_admin' AND NOT disabled AND oidc_issuer = sqlc.arg(issuer)::text;
+
+-- name: NoteEndTold :execrows
+UPDATE api_tokens SET end_told_at = sqlc.arg(now)::timestamptz
+WHERE id = $1 AND (end_told_at IS NULL OR end_told_at <= sqlc.arg(before)::timestamptz);
 
 -- name: TokenOwner :one
 -- All that a request needs to know about its caller, in one round trip.
@@ -186,12 +223,13 @@ SELECT t.id, t.hash, t.scopes, t.expires_at, t.revoked_at, t.last_used_at, t.use
                  FROM tenant_memberships m WHERE m.user_id = t.user_id), '[]')::jsonb AS tenant_roles,
        coalesce((SELECT jsonb_agg(jsonb_build_object('project', m.project_id, 'org', mp.org_id, 'role', m.role))
                  FROM project_memberships m JOIN projects mp ON mp.id = m.project_id
-                 WHERE m.user_id = t.user_id), '[]')::jsonb AS project_roles
+                 WHERE m.user_id = t.user_id), '[]')::jsonb AS project_roles,
+       (t.made_from IS NOT NULL AND token_line_ended(t.made_from, sqlc.arg(now)::timestamptz))::boolean AS line_ended
 FROM api_tokens t
 LEFT JOIN users u ON u.id = t.user_id
 LEFT JOIN service_accounts a ON a.id = t.service_account_id
 LEFT JOIN projects p ON p.id = a.project_id
-WHERE t.hash = $1;
+WHERE t.hash = sqlc.arg(hash);
 
 -- name: TouchToken :exec
 UPDATE api_tokens SET last_used_at = sqlc.arg(now)::timestamptz

@@ -31,6 +31,10 @@ const (
 	DefaultTokenLife = 30 * 24 * time.Hour
 )
 
+// maxTokenLine is how many tokens may have been made each with the one before
+// it: every request looks at all of them.
+const maxTokenLine = 8
+
 const (
 	tokenPrefix = "gpuaas_"
 	tokenBytes  = 32 // so many that guessing is hopeless and the hash needs no salt
@@ -51,7 +55,7 @@ type Token struct {
 	Kind           TokenKind
 	User           id.User           // one of these two is set
 	ServiceAccount id.ServiceAccount //
-	MadeFrom       id.Token          // what a session was opened with; zero: an identity provider, or no session
+	MadeFrom       id.Token          // the token or session it was made with; zero: none, or not known
 	Name           string
 	Scopes         []auth.Permission // empty: all that the owner may do
 	ExpiresAt      time.Time

@@ -2,6 +2,7 @@ package identity
 
 import (
 	"net/mail"
+	"slices"
 	"time"
 
 	"gpuaas/controlplane/internal/auth"
@@ -119,13 +120,20 @@ func checkProjectRole(role auth.Role) error {
 	}
 }
 
-// checkGrant refuses to give away rights that the giver does not hold.
-func checkGrant(giver *auth.Principal, target auth.Target, given auth.Role) error {
+// checkGrant refuses to give away rights that the giver does not hold, or that
+// the scopes of the giver's token leave out. A role that is given to a token with
+// scopes is no more than these.
+func checkGrant(giver *auth.Principal, target auth.Target, given auth.Role, scopes ...auth.Permission) error {
 	own := giver.RoleOn(target)
 	for _, p := range auth.Permissions() {
-		if auth.Grants(given, p) && !auth.Grants(own, p) {
+		switch {
+		case !auth.Grants(given, p):
+		case !auth.Grants(own, p):
 			return fault.New(fault.Forbidden, "role_above_own", "%s includes %s, which your role %s does not", given, p, own).
 				WithRemedy("give a lesser role, or ask somebody who holds more")
+		case !giver.InScope(p) && (len(scopes) == 0 || slices.Contains(scopes, p)):
+			return fault.New(fault.Forbidden, "scope_above_own", "%s includes %s, which the scopes of your token do not", given, p).
+				WithRemedy("give a lesser role, or use a token whose scopes include all that the role does, or one without scopes")
 		}
 	}
 	return nil

@@ -32,6 +32,7 @@ type Source struct {
 	Metrics    func(io.Writer) error
 	Workers    func(ctx context.Context) ([]durable.Queue, error)
 	TemporalUI string // empty: there is none
+	Notices    func(ctx context.Context) ([]Notice, error)
 	Lifecycles []lifecycle.Description
 }
 
@@ -49,6 +50,14 @@ type Status struct {
 	Workers      []Workers      `json:"workers" nullable:"false" doc:"what waits for workers; empty when Temporal does not say"`
 	WorkersError string         `json:"workers_error,omitempty" doc:"why Temporal does not say what waits for workers; absent: it does"`
 	Links        Links          `json:"links" doc:"where to see more"`
+	Notices      []Notice       `json:"notices" nullable:"false" doc:"what an operator should see to before it becomes a failure"`
+}
+
+// Notice is something that works now and will not for long.
+type Notice struct {
+	Code    string `json:"code" doc:"stable code of what it is" example:"admin_access_ends"`
+	Message string `json:"message"`
+	Remedy  string `json:"remedy"`
 }
 
 // Workers are those who serve one queue of Temporal, and what waits for them.
@@ -156,8 +165,19 @@ func (s Source) status(ctx context.Context, _ *struct{}) (*statusOutput, error) 
 			OldestAgeSeconds: st.Lag.Round(time.Millisecond).Seconds(),
 		})
 	}
+	if out.Body.Notices, err = s.notices(ctx); err != nil {
+		return nil, err
+	}
 	asking.Wait()
 	return out, nil
+}
+
+func (s Source) notices(ctx context.Context) ([]Notice, error) {
+	if s.Notices == nil {
+		return []Notice{}, nil
+	}
+	found, err := s.Notices(ctx)
+	return append([]Notice{}, found...), err
 }
 
 func (s Source) workers(ctx context.Context) (workers []Workers, problem string) {

@@ -22,8 +22,9 @@ type ApiToken struct {
 	RevokedAt        *time.Time
 	LastUsedAt       *time.Time
 	CreatedAt        time.Time
-	// The token that was presented for this session; NULL where an identity provider vouched for the person, and for tokens made on request.
-	MadeFrom id.Token
+	// The token, or session, that this one was made with; NULL where an identity provider or the operator of the database vouched for the person, and for tokens made before this was kept.
+	MadeFrom  id.Token
+	EndToldAt *time.Time
 }
 
 type OidcLogin struct {

@@ -13,6 +13,34 @@ import (
 	"gpuaas/controlplane/internal/id"
 )
 
+const accountHome = `-- name: AccountHome :one
+SELECT p.id AS project_id, p.org_id FROM service_accounts a JOIN projects p ON p.id = a.project_id WHERE a.id = $1
+`
+
+type AccountHomeRow struct {
+	ProjectID id.Project
+	OrgID     id.Org
+}
+
+func (q *Queries) AccountHome(ctx context.Context, argID id.ServiceAccount) (AccountHomeRow, error) {
+	row := q.db.QueryRow(ctx, accountHome, argID)
+	var i AccountHomeRow
+	err := row.Scan(&i.ProjectID, &i.OrgID)
+	return i, err
+}
+
+const countLinkedAdmins = `-- name: CountLinkedAdmins :one
+SELECT count(*) FROM users WHERE platform_role = 'platform_admin' AND NOT disabled AND oidc_issuer = $1::text
+`
+
+// Administrators who have signed in through an identity provider.
+func (q *Queries) CountLinkedAdmins(ctx context.Context, issuer string) (int64, error) {
+	row := q.db.QueryRow(ctx, countLinkedAdmins, issuer)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const countOtherTenantAdmins = `-- name: CountOtherTenantAdmins :one
 SELECT count(*) FROM tenant_memberships m JOIN users u ON u.id = m.user_id
 WHERE m.org_id = $1 AND m.user_id <> $2 AND m.role = 'tenant_admin' AND NOT u.disabled
@@ -67,6 +95,32 @@ func (q *Queries) DeleteTenantMember(ctx context.Context, arg DeleteTenantMember
 	return err
 }
 
+const holdToken = `-- name: HoldToken :one
+SELECT id, hash, kind, user_id, service_account_id, name, scopes, expires_at, revoked_at, last_used_at, created_at, made_from, end_told_at FROM api_tokens WHERE id = $1 FOR SHARE
+`
+
+// Keeps the token from being revoked until the transaction ends.
+func (q *Queries) HoldToken(ctx context.Context, argID id.Token) (ApiToken, error) {
+	row := q.db.QueryRow(ctx, holdToken, argID)
+	var i ApiToken
+	err := row.Scan(
+		&i.ID,
+		&i.Hash,
+		&i.Kind,
+		&i.UserID,
+		&i.ServiceAccountID,
+		&i.Name,
+		&i.Scopes,
+		&i.ExpiresAt,
+		&i.RevokedAt,
+		&i.LastUsedAt,
+		&i.CreatedAt,
+		&i.MadeFrom,
+		&i.EndToldAt,
+	)
+	return i, err
+}
+
 const holdUser = `-- name: HoldUser :one
 SELECT id, email, name, oidc_issuer, oidc_subject, platform_role, disabled, version, created_at, updated_at FROM users WHERE id = $1 FOR SHARE
 `
@@ -86,36 +140,6 @@ func (q *Queries) HoldUser(ctx context.Context, argID id.User) (User, error) {
 		&i.Version,
 		&i.CreatedAt,
 		&i.UpdatedAt,
-	)
-	return i, err
-}
-
-const holdUserToken = `-- name: HoldUserToken :one
-SELECT id, hash, kind, user_id, service_account_id, name, scopes, expires_at, revoked_at, last_used_at, created_at, made_from FROM api_tokens WHERE user_id = $1 AND id = $2 FOR SHARE
-`
-
-type HoldUserTokenParams struct {
-	UserID id.User
-	ID     id.Token
-}
-
-// Keeps the token from being revoked until the transaction ends.
-func (q *Queries) HoldUserToken(ctx context.Context, arg HoldUserTokenParams) (ApiToken, error) {
-	row := q.db.QueryRow(ctx, holdUserToken, arg.UserID, arg.ID)
-	var i ApiToken
-	err := row.Scan(
-		&i.ID,
-		&i.Hash,
-		&i.Kind,
-		&i.UserID,
-		&i.ServiceAccountID,
-		&i.Name,
-		&i.Scopes,
-		&i.ExpiresAt,
-		&i.RevokedAt,
-		&i.LastUsedAt,
-		&i.CreatedAt,
-		&i.MadeFrom,
 	)
 	return i, err
 }
@@ -232,7 +256,7 @@ func (q *Queries) InsertTenant(ctx context.Context, arg InsertTenantParams) (Ten
 
 const insertToken = `-- name: InsertToken :one
 INSERT INTO api_tokens (id, hash, kind, user_id, service_account_id, name, scopes, expires_at, created_at, made_from)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) RETURNING id, hash, kind, user_id, service_account_id, name, scopes, expires_at, revoked_at, last_used_at, created_at, made_from
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) RETURNING id, hash, kind, user_id, service_account_id, name, scopes, expires_at, revoked_at, last_used_at, created_at, made_from, end_told_at
 `
 
 type InsertTokenParams struct {
@@ -275,6 +299,7 @@ func (q *Queries) InsertToken(ctx context.Context, arg InsertTokenParams) (ApiTo
 		&i.LastUsedAt,
 		&i.CreatedAt,
 		&i.MadeFrom,
+		&i.EndToldAt,
 	)
 	return i, err
 }
@@ -450,7 +475,7 @@ func (q *Queries) ListProjects(ctx context.Context, arg ListProjectsParams) ([]P
 }
 
 const listServiceAccountTokens = `-- name: ListServiceAccountTokens :many
-SELECT id, hash, kind, user_id, service_account_id, name, scopes, expires_at, revoked_at, last_used_at, created_at, made_from FROM api_tokens
+SELECT id, hash, kind, user_id, service_account_id, name, scopes, expires_at, revoked_at, last_used_at, created_at, made_from, end_told_at FROM api_tokens
 WHERE service_account_id = $1 AND revoked_at IS NULL AND expires_at > $2::timestamptz AND id > $3::uuid
 ORDER BY id LIMIT $4
 `
@@ -490,6 +515,7 @@ func (q *Queries) ListServiceAccountTokens(ctx context.Context, arg ListServiceA
 			&i.LastUsedAt,
 			&i.CreatedAt,
 			&i.MadeFrom,
+			&i.EndToldAt,
 		); err != nil {
 			return nil, err
 		}
@@ -635,7 +661,7 @@ func (q *Queries) ListTenants(ctx context.Context, arg ListTenantsParams) ([]Ten
 }
 
 const listUserTokens = `-- name: ListUserTokens :many
-SELECT id, hash, kind, user_id, service_account_id, name, scopes, expires_at, revoked_at, last_used_at, created_at, made_from FROM api_tokens
+SELECT id, hash, kind, user_id, service_account_id, name, scopes, expires_at, revoked_at, last_used_at, created_at, made_from, end_told_at FROM api_tokens
 WHERE user_id = $1 AND revoked_at IS NULL AND expires_at > $2::timestamptz AND id > $3::uuid
 ORDER BY id LIMIT $4
 `
@@ -675,6 +701,7 @@ func (q *Queries) ListUserTokens(ctx context.Context, arg ListUserTokensParams) 
 			&i.LastUsedAt,
 			&i.CreatedAt,
 			&i.MadeFrom,
+			&i.EndToldAt,
 		); err != nil {
 			return nil, err
 		}
@@ -897,6 +924,25 @@ func (q *Queries) LockUserByIdentity(ctx context.Context, arg LockUserByIdentity
 	return i, err
 }
 
+const noteEndTold = `-- name: NoteEndTold :execrows
+UPDATE api_tokens SET end_told_at = $2::timestamptz
+WHERE id = $1 AND (end_told_at IS NULL OR end_told_at <= $3::timestamptz)
+`
+
+type NoteEndToldParams struct {
+	ID     id.Token
+	Now    time.Time
+	Before time.Time
+}
+
+func (q *Queries) NoteEndTold(ctx context.Context, arg NoteEndToldParams) (int64, error) {
+	result, err := q.db.Exec(ctx, noteEndTold, arg.ID, arg.Now, arg.Before)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const project = `-- name: Project :one
 SELECT id, org_id, slug, name, version, created_at, updated_at FROM projects WHERE id = $1
 `
@@ -991,75 +1037,34 @@ func (q *Queries) PutTenantMember(ctx context.Context, arg PutTenantMemberParams
 	return err
 }
 
-const revokeServiceAccountToken = `-- name: RevokeServiceAccountToken :one
-UPDATE api_tokens SET revoked_at = $3::timestamptz
-WHERE service_account_id = $1 AND id = $2 AND revoked_at IS NULL RETURNING id, hash, kind, user_id, service_account_id, name, scopes, expires_at, revoked_at, last_used_at, created_at, made_from
-`
-
-type RevokeServiceAccountTokenParams struct {
-	ServiceAccountID id.ServiceAccount
-	ID               id.Token
-	Now              time.Time
-}
-
-func (q *Queries) RevokeServiceAccountToken(ctx context.Context, arg RevokeServiceAccountTokenParams) (ApiToken, error) {
-	row := q.db.QueryRow(ctx, revokeServiceAccountToken, arg.ServiceAccountID, arg.ID, arg.Now)
-	var i ApiToken
-	err := row.Scan(
-		&i.ID,
-		&i.Hash,
-		&i.Kind,
-		&i.UserID,
-		&i.ServiceAccountID,
-		&i.Name,
-		&i.Scopes,
-		&i.ExpiresAt,
-		&i.RevokedAt,
-		&i.LastUsedAt,
-		&i.CreatedAt,
-		&i.MadeFrom,
-	)
-	return i, err
-}
-
-const revokeServiceAccountTokens = `-- name: RevokeServiceAccountTokens :execrows
-UPDATE api_tokens SET revoked_at = $2::timestamptz WHERE service_account_id = $1 AND revoked_at IS NULL
-`
-
-type RevokeServiceAccountTokensParams struct {
-	ServiceAccountID id.ServiceAccount
-	Now              time.Time
-}
-
-func (q *Queries) RevokeServiceAccountTokens(ctx context.Context, arg RevokeServiceAccountTokensParams) (int64, error) {
-	result, err := q.db.Exec(ctx, revokeServiceAccountTokens, arg.ServiceAccountID, arg.Now)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
-const revokeUserToken = `-- name: RevokeUserToken :many
+const revokeToken = `-- name: RevokeToken :many
 WITH RECURSIVE ended AS (
-    SELECT t.id FROM api_tokens t WHERE t.user_id = $1 AND t.id = $2 AND t.revoked_at IS NULL
+    SELECT t.id FROM api_tokens t
+    WHERE t.id = $2 AND t.revoked_at IS NULL
+      AND (t.user_id = $3 OR t.service_account_id = $4)
     UNION ALL
     SELECT m.id FROM api_tokens m JOIN ended e ON m.made_from = e.id
 )
-UPDATE api_tokens SET revoked_at = $3::timestamptz
+UPDATE api_tokens SET revoked_at = $1::timestamptz
 WHERE api_tokens.id IN (SELECT ended.id FROM ended) AND revoked_at IS NULL
-  AND (api_tokens.id = $2 OR expires_at > $3) RETURNING id, hash, kind, user_id, service_account_id, name, scopes, expires_at, revoked_at, last_used_at, created_at, made_from
+  AND (api_tokens.id = $2 OR expires_at > $1) RETURNING id, hash, kind, user_id, service_account_id, name, scopes, expires_at, revoked_at, last_used_at, created_at, made_from, end_told_at
 `
 
-type RevokeUserTokenParams struct {
-	UserID id.User
-	ID     id.Token
-	Now    time.Time
+type RevokeTokenParams struct {
+	Now              time.Time
+	ID               id.Token
+	UserID           id.User
+	ServiceAccountID id.ServiceAccount
 }
 
-// With all sessions that were opened with it, or with one of those. The user is
-// locked, so none is being opened meanwhile.
-func (q *Queries) RevokeUserToken(ctx context.Context, arg RevokeUserTokenParams) ([]ApiToken, error) {
-	rows, err := q.db.Query(ctx, revokeUserToken, arg.UserID, arg.ID, arg.Now)
+// With all that was made with it, and with those, whoever they belong to.
+func (q *Queries) RevokeToken(ctx context.Context, arg RevokeTokenParams) ([]ApiToken, error) {
+	rows, err := q.db.Query(ctx, revokeToken,
+		arg.Now,
+		arg.ID,
+		arg.UserID,
+		arg.ServiceAccountID,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -1080,6 +1085,7 @@ func (q *Queries) RevokeUserToken(ctx context.Context, arg RevokeUserTokenParams
 			&i.LastUsedAt,
 			&i.CreatedAt,
 			&i.MadeFrom,
+			&i.EndToldAt,
 		); err != nil {
 			return nil, err
 		}
@@ -1091,17 +1097,26 @@ func (q *Queries) RevokeUserToken(ctx context.Context, arg RevokeUserTokenParams
 	return items, nil
 }
 
-const revokeUserTokens = `-- name: RevokeUserTokens :execrows
-UPDATE api_tokens SET revoked_at = $2::timestamptz WHERE user_id = $1 AND revoked_at IS NULL
+const revokeTokensOf = `-- name: RevokeTokensOf :execrows
+WITH RECURSIVE ended AS (
+    SELECT t.id FROM api_tokens t
+    WHERE t.user_id = $2 OR t.service_account_id = $3
+    UNION
+    SELECT m.id FROM api_tokens m JOIN ended e ON m.made_from = e.id
+)
+UPDATE api_tokens SET revoked_at = $1::timestamptz
+WHERE api_tokens.id IN (SELECT ended.id FROM ended) AND revoked_at IS NULL
 `
 
-type RevokeUserTokensParams struct {
-	UserID id.User
-	Now    time.Time
+type RevokeTokensOfParams struct {
+	Now              time.Time
+	UserID           id.User
+	ServiceAccountID id.ServiceAccount
 }
 
-func (q *Queries) RevokeUserTokens(ctx context.Context, arg RevokeUserTokensParams) (int64, error) {
-	result, err := q.db.Exec(ctx, revokeUserTokens, arg.UserID, arg.Now)
+// All tokens of a person or a service account, with all that was made with them.
+func (q *Queries) RevokeTokensOf(ctx context.Context, arg RevokeTokensOfParams) (int64, error) {
+	result, err := q.db.Exec(ctx, revokeTokensOf, arg.Now, arg.UserID, arg.ServiceAccountID)
 	if err != nil {
 		return 0, err
 	}
@@ -1201,6 +1216,36 @@ func (q *Queries) TenantMember(ctx context.Context, arg TenantMemberParams) (Ten
 	return i, err
 }
 
+const tokenLine = `-- name: TokenLine :one
+WITH RECURSIVE line AS (
+    SELECT t.id, t.made_from, coalesce(t.service_account_id = $1, false) AS own
+    FROM api_tokens t WHERE t.id = $2
+    UNION ALL
+    SELECT m.id, m.made_from, coalesce(m.service_account_id = $1, false)
+    FROM api_tokens m JOIN line l ON m.id = l.made_from
+)
+SELECT count(*) AS length, coalesce(bool_or(own), false)::boolean AS of_account FROM line
+`
+
+type TokenLineParams struct {
+	ServiceAccountID id.ServiceAccount
+	ID               id.Token
+}
+
+type TokenLineRow struct {
+	Length    int64
+	OfAccount bool
+}
+
+// What a token was made with, itself included: how many there are, and whether
+// one of them is of a service account.
+func (q *Queries) TokenLine(ctx context.Context, arg TokenLineParams) (TokenLineRow, error) {
+	row := q.db.QueryRow(ctx, tokenLine, arg.ServiceAccountID, arg.ID)
+	var i TokenLineRow
+	err := row.Scan(&i.Length, &i.OfAccount)
+	return i, err
+}
+
 const tokenOwner = `-- name: TokenOwner :one
 SELECT t.id, t.hash, t.scopes, t.expires_at, t.revoked_at, t.last_used_at, t.user_id, t.service_account_id,
        u.email AS user_email, u.name AS user_name, u.platform_role, u.disabled AS user_disabled,
@@ -1209,13 +1254,19 @@ SELECT t.id, t.hash, t.scopes, t.expires_at, t.revoked_at, t.last_used_at, t.use
                  FROM tenant_memberships m WHERE m.user_id = t.user_id), '[]')::jsonb AS tenant_roles,
        coalesce((SELECT jsonb_agg(jsonb_build_object('project', m.project_id, 'org', mp.org_id, 'role', m.role))
                  FROM project_memberships m JOIN projects mp ON mp.id = m.project_id
-                 WHERE m.user_id = t.user_id), '[]')::jsonb AS project_roles
+                 WHERE m.user_id = t.user_id), '[]')::jsonb AS project_roles,
+       (t.made_from IS NOT NULL AND token_line_ended(t.made_from, $1::timestamptz))::boolean AS line_ended
 FROM api_tokens t
 LEFT JOIN users u ON u.id = t.user_id
 LEFT JOIN service_accounts a ON a.id = t.service_account_id
 LEFT JOIN projects p ON p.id = a.project_id
-WHERE t.hash = $1
+WHERE t.hash = $2
 `
+
+type TokenOwnerParams struct {
+	Now  time.Time
+	Hash []byte
+}
 
 type TokenOwnerRow struct {
 	ID               id.Token
@@ -1237,11 +1288,12 @@ type TokenOwnerRow struct {
 	OrgID            id.Org
 	TenantRoles      json.RawMessage
 	ProjectRoles     json.RawMessage
+	LineEnded        bool
 }
 
 // All that a request needs to know about its caller, in one round trip.
-func (q *Queries) TokenOwner(ctx context.Context, hash []byte) (TokenOwnerRow, error) {
-	row := q.db.QueryRow(ctx, tokenOwner, hash)
+func (q *Queries) TokenOwner(ctx context.Context, arg TokenOwnerParams) (TokenOwnerRow, error) {
+	row := q.db.QueryRow(ctx, tokenOwner, arg.Now, arg.Hash)
 	var i TokenOwnerRow
 	err := row.Scan(
 		&i.ID,
@@ -1263,6 +1315,7 @@ func (q *Queries) TokenOwner(ctx context.Context, hash []byte) (TokenOwnerRow, e
 		&i.OrgID,
 		&i.TenantRoles,
 		&i.ProjectRoles,
+		&i.LineEnded,
 	)
 	return i, err
 }
@@ -1412,6 +1465,79 @@ func (q *Queries) User(ctx context.Context, argID id.User) (User, error) {
 		&i.UpdatedAt,
 	)
 	return i, err
+}
+
+const userRoles = `-- name: UserRoles :many
+SELECT m.org_id, m.role FROM tenant_memberships m WHERE m.user_id = $1
+UNION ALL
+SELECT p.org_id, m.role FROM project_memberships m JOIN projects p ON p.id = m.project_id WHERE m.user_id = $1
+`
+
+type UserRolesRow struct {
+	OrgID id.Org
+	Role  string
+}
+
+func (q *Queries) UserRoles(ctx context.Context, userID id.User) ([]UserRolesRow, error) {
+	rows, err := q.db.Query(ctx, userRoles, userID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []UserRolesRow
+	for rows.Next() {
+		var i UserRolesRow
+		if err := rows.Scan(&i.OrgID, &i.Role); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const waysIn = `-- name: WaysIn :many
+SELECT t.id, t.hash, t.kind, t.user_id, t.service_account_id, t.name, t.scopes, t.expires_at, t.revoked_at, t.last_used_at, t.created_at, t.made_from, t.end_told_at FROM api_tokens t JOIN users u ON u.id = t.user_id
+WHERE u.platform_role = 'platform_admin' AND NOT u.disabled AND t.scopes = '{}'
+  AND t.revoked_at IS NULL AND t.expires_at > $1::timestamptz
+ORDER BY t.expires_at DESC, t.id
+`
+
+// Tokens by which somebody can administer the platform, the one that ends last first.
+func (q *Queries) WaysIn(ctx context.Context, now time.Time) ([]ApiToken, error) {
+	rows, err := q.db.Query(ctx, waysIn, now)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ApiToken
+	for rows.Next() {
+		var i ApiToken
+		if err := rows.Scan(
+			&i.ID,
+			&i.Hash,
+			&i.Kind,
+			&i.UserID,
+			&i.ServiceAccountID,
+			&i.Name,
+			&i.Scopes,
+			&i.ExpiresAt,
+			&i.RevokedAt,
+			&i.LastUsedAt,
+			&i.CreatedAt,
+			&i.MadeFrom,
+			&i.EndToldAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const workingSession = `-- name: WorkingSession :one
