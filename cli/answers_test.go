@@ -34,7 +34,7 @@ const (
 		`{"name":"running","meaning":"is at work","initial":false,"terminal":false,"events":["pass"]},{"name":"passed","meaning":"all is well","initial":false,"terminal":true,"events":[]}],` +
 		`"edges":[{"from":"pending","event":"start","to":"running","owner":"SelfCheckWorkflow"},{"from":"running","event":"pass","to":"passed","owner":"SelfCheckWorkflow"}]}`
 	meJSON = `{"kind":"user","id":"` + userID + `","name":"Ada","platform_role":"platform_admin","tenants":[{"org_id":"` + orgID + `","role":"tenant_admin"}],` +
-		`"projects":[{"project_id":"` + projectID + `","org_id":"` + orgID + `","role":"project_admin"}],"scopes":[],"token_id":"` + tokenID + `",` +
+		`"projects":[{"project_id":"` + projectID + `","org_id":"` + orgID + `","role":"project_admin"}],"scopes":[],"token_id":"` + tokenID + `","expires_at":"2026-04-03T05:06:07Z",` +
 		`"platform_permissions":["node:read"],"permissions":["node:read","project:read"]}`
 	noCredential = `{"has_credentials":false}`
 	someSecret   = `{"has_credentials":true,"rotated_at":"2026-03-04T05:06:07Z","fingerprint":"9f86d081884c"}`

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,6 +15,7 @@ import (
 
 type loginFlags struct {
 	url, caFile string
+	life        string
 	port        int
 }
 
@@ -31,6 +33,7 @@ func (a *app) loginCommand() *cobra.Command {
 	cmd.Flags().StringVar(&f.url, "url", "", "URL of the control plane")
 	cmd.Flags().StringVar(&f.caFile, "ca-file", "", "certificates (PEM) to trust beside those of the system")
 	cmd.Flags().IntVar(&f.port, "callback-port", 0, "port on this machine where the browser comes back; a free one when left out")
+	cmd.Flags().StringVar(&f.life, "expires-in", "", "sign in for so long, such as 90d, so that tokens made with it can last; a session when left out")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return a.login(cmd, *f) }
 	return cmd
 }
@@ -51,7 +54,7 @@ func (a *app) login(cmd *cobra.Command, f loginFlags) error {
 		return err
 	}
 	if one.Token == "" {
-		if one.Token, err = a.signIn(cmd, connection{context: name, url: one.URL, caFile: one.CAFile}, f.port); err != nil {
+		if one.Token, err = a.signIn(cmd, connection{context: name, url: one.URL, caFile: one.CAFile}, f); err != nil {
 			return err
 		}
 		one.Session = true
@@ -119,7 +122,15 @@ func (a *app) loginTarget(cmd *cobra.Command, known *contexts, f loginFlags) (st
 }
 
 // signIn is the token of a session that a person opens in a browser.
-func (a *app) signIn(cmd *cobra.Command, to connection, port int) (string, error) {
+func (a *app) signIn(cmd *cobra.Command, to connection, f loginFlags) (string, error) {
+	var lasting *int64
+	if f.life != "" {
+		d, err := parseLife(f.life)
+		if err != nil {
+			return "", usage(cmd, "--expires-in: %v", err)
+		}
+		lasting = ptr(int64(d / time.Second))
+	}
 	s, err := a.connectTo(cmd, to)
 	if err != nil {
 		return "", err
@@ -132,7 +143,7 @@ func (a *app) signIn(cmd *cobra.Command, to connection, port int) (string, error
 		return "", fail(exitUsage, "no_identity_provider", "use a token: gpuaas login --token-file FILE",
 			"%s knows no identity provider to sign in with", to.url)
 	}
-	b, err := newBrowserSignIn(port)
+	b, err := newBrowserSignIn(f.port)
 	if err != nil {
 		return "", err
 	}
@@ -148,7 +159,7 @@ func (a *app) signIn(cmd *cobra.Command, to connection, port int) (string, error
 		return "", err
 	}
 	session, err := fetch[apiclient.IdentitySessionView](s.api.FinishOidcSignInWithResponse(s.ctx,
-		apiclient.IdentityFinishSignInBody{Code: code, State: started.State, CodeVerifier: b.verifier}))
+		apiclient.IdentityFinishSignInBody{Code: code, State: started.State, CodeVerifier: b.verifier, ExpiresIn: lasting}))
 	return session.Token, err
 }
 

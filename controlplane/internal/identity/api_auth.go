@@ -35,6 +35,7 @@ type FinishSignInBody struct {
 	Code         string `json:"code" minLength:"1" maxLength:"4096" doc:"What the identity provider sent back."`
 	State        string `json:"state" minLength:"1" maxLength:"200" doc:"The state that came back with it."`
 	CodeVerifier string `json:"code_verifier" minLength:"43" maxLength:"128" pattern:"^[A-Za-z0-9._~-]+$" doc:"What the code challenge was made of."`
+	ExpiresIn    int64  `json:"expires_in,omitempty" minimum:"60" maximum:"31622400" doc:"Makes a token that works for so many seconds instead of a session: for what must outlast one."`
 }
 
 // SessionView is a session just opened, the only time its token is shown.
@@ -109,7 +110,7 @@ func (s *Service) open(ctx context.Context, b NewSessionBody) (Token, redact.Sec
 	if b.Token != "" {
 		return s.OpenSession(ctx, redact.New(b.Token), former)
 	}
-	return s.FinishSignIn(ctx, redact.New(b.Code), redact.New(b.State), redact.New(b.CodeVerifier), former)
+	return s.FinishSignIn(ctx, redact.New(b.Code), redact.New(b.State), redact.New(b.CodeVerifier), former, 0)
 }
 
 func (s *Service) registerSignIn(api *httpapi.API) {
@@ -135,7 +136,8 @@ func (s *Service) registerSignIn(api *httpapi.API) {
 		Summary: "Finish a sign-in through the identity provider", Description: "The token of the session is shown once, in this answer.",
 		Access: httpapi.Public(), SecretResponse: true,
 	}, func(ctx context.Context, in *struct{ Body FinishSignInBody }) (*httpapi.Plain[SessionView], error) {
-		session, plain, err := s.FinishSignIn(ctx, redact.New(in.Body.Code), redact.New(in.Body.State), redact.New(in.Body.CodeVerifier), redact.Secret{})
+		session, plain, err := s.FinishSignIn(ctx, redact.New(in.Body.Code), redact.New(in.Body.State), redact.New(in.Body.CodeVerifier), redact.Secret{},
+			time.Duration(in.Body.ExpiresIn)*time.Second)
 		return &httpapi.Plain[SessionView]{Body: SessionView{Token: plain.Reveal(), ExpiresAt: session.ExpiresAt.UTC()}}, err
 	})
 }

@@ -68,8 +68,9 @@ func (s *Service) StartSignIn(ctx context.Context, redirectURI, codeChallenge st
 
 // FinishSignIn turns the code that a person came back with into a session. The
 // state works once, whatever comes of it. The session takes the place of the
-// former one of the browser, if there is one.
-func (s *Service) FinishSignIn(ctx context.Context, code, state, verifier, former redact.Secret) (Token, redact.Secret, error) {
+// former one of the browser, if there is one. With a life it is no session but a
+// token, from which others can be made that last.
+func (s *Service) FinishSignIn(ctx context.Context, code, state, verifier, former redact.Secret, life time.Duration) (Token, redact.Secret, error) {
 	if s.idp == nil {
 		return Token{}, redact.Secret{}, oidcNotConfigured()
 	}
@@ -81,7 +82,7 @@ func (s *Service) FinishSignIn(ctx context.Context, code, state, verifier, forme
 	if err != nil {
 		return Token{}, redact.Secret{}, s.noteRefusal(ctx, s.subject(person{}), err)
 	}
-	token, plain, err := s.openSession(ctx, who, former)
+	token, plain, err := s.openSession(ctx, who, former, life)
 	if err != nil {
 		return Token{}, redact.Secret{}, s.noteRefusal(ctx, s.subject(who), err)
 	}
@@ -105,10 +106,18 @@ func (s *Service) takeLogin(ctx context.Context, state, verifier redact.Secret) 
 	return login, nil
 }
 
-// openSession finds or makes the user behind a person, and a session for them.
-func (s *Service) openSession(ctx context.Context, who person, former redact.Secret) (Token, redact.Secret, error) {
+// openSession finds or makes the user behind a person, and a session, or a token
+// of some life, for them.
+func (s *Service) openSession(ctx context.Context, who person, former redact.Secret, life time.Duration) (Token, redact.Secret, error) {
 	var token Token
-	plain := mint(letterSession)
+	kind, letter := TokenSession, letterSession
+	if life > 0 {
+		kind, letter = TokenAPI, letterPersonal
+	}
+	asked, plain := NewToken{Name: "sign-in", Life: cmp.Or(life, s.oidc.SessionTTL)}, mint(letter)
+	if err := asked.check(); err != nil {
+		return Token{}, redact.Secret{}, err
+	}
 	open := func(ctx context.Context, c change) error {
 		user, err := s.userBehind(ctx, c, who)
 		if err != nil {
@@ -122,8 +131,7 @@ func (s *Service) openSession(ctx context.Context, who person, former redact.Sec
 		if err := s.endFormer(ctx, c, former, id.Token{}); err != nil {
 			return err
 		}
-		token, err = c.insertToken(ctx, s.now(), plain, NewToken{Name: "sign-in", Life: s.oidc.SessionTTL},
-			Token{Kind: TokenSession, User: user.ID}, auth.Target{})
+		token, err = c.insertToken(ctx, s.now(), plain, asked, Token{Kind: kind, User: user.ID}, auth.Target{})
 		return err
 	}
 	err := s.inChange(ctx, open)

@@ -6,9 +6,10 @@
 // Invariants:
 //   - a token is shown once, when it is made; only its SHA-256 is stored;
 //   - a token never lets its holder do more than its owner may, and never more
-//     than the token that made it;
-//   - somebody can always administer the platform: the last enabled
-//     platform_admin cannot be demoted or disabled;
+//     than the token it was made with, which it does not outlive either;
+//   - nobody gives a role that they do not hold, or that their token's scopes
+//     leave out, and no service account makes tokens for itself;
+//   - somebody can always administer the platform: no command ends the last way in;
 //   - a thing of another tenant does not exist, as far as a caller can tell.
 //
 // Every change is one transaction that also holds its audit entry and its

@@ -117,6 +117,28 @@ func TestInvitedPersonSignsIn(t *testing.T) {
 	}
 }
 
+// What must outlast a session is made with a token that was signed in for.
+func TestASignInForLongMakesAToken(t *testing.T) {
+	w := newSignInWorld(t)
+	w.user(t, "ada@example.com", auth.Auditor)
+	try := w.attempt(t)
+	a := w.call(t, redact.Secret{}, http.MethodPost, "/api/v1/auth/oidc/exchange", "", map[string]any{
+		"code": try.code, "state": try.state, "code_verifier": try.verifier, "expires_in": 90 * 24 * 3600,
+	})
+	var made struct {
+		Token     string    `json:"token"`
+		ExpiresAt time.Time `json:"expires_at"`
+	}
+	a.decode(t, &made)
+	if a.status != http.StatusOK || !strings.HasPrefix(made.Token, "gpuaas_p") || !made.ExpiresAt.Equal(w.clock.Now().Add(90*24*time.Hour)) {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	child, _ := w.made(t, redact.New(made.Token), year)
+	if !child.ExpiresAt.Equal(made.ExpiresAt) {
+		t.Errorf("what is made with it ends %s", child.ExpiresAt)
+	}
+}
+
 func TestSignOutEndsTheSession(t *testing.T) {
 	w := newSignInWorld(t, unknownUsersWelcome)
 	token, _ := w.session(t)

@@ -38,7 +38,7 @@ export function NewToken({ scopes, create, onDone, onClose }: Props) {
     <Dialog title="New token" onClose={onClose}>
       <ActForm doing={making} does="Make the token" leave="Cancel" disabled={name.trim() === '' || chosen?.length === 0} onClose={onClose}>
         <TextField label="Name" required value={name} onChange={setName} hint="What it is for. It stands in the list and in the audit log." error={making.error ? asRefusal(making.error).fields.name : undefined} />
-        <SelectField label="Works for" value={life} onChange={setLife} options={lives} />
+        <SelectField label="Works for" value={life} onChange={setLife} options={lives} hint="At most: it ends when you sign out here. Make one that must last on the command line." />
         <CheckField label="Narrow it" hint="A token that may do only what it is for does less harm in wrong hands." value={chosen !== undefined} onChange={(on) => setChosen(on ? [] : undefined)} />
         {chosen && <Scopes all={scopes} chosen={chosen} onChange={setChosen} />}
       </ActForm>
