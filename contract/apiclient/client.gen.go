@@ -6776,6 +6776,9 @@ type IdentityFinishSignInBody struct {
 	// CodeVerifier What the code challenge was made of.
 	CodeVerifier string `json:"code_verifier"`
 
+	// ExpiresIn Makes a token that works for so many seconds instead of a session: for what must outlast one.
+	ExpiresIn *int64 `json:"expires_in,omitempty"`
+
 	// State The state that came back with it.
 	State string `json:"state"`
 }
