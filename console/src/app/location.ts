@@ -37,5 +37,5 @@ export function useSearchState(): [Search, (patch: Search) => void] {
     },
     [navigate],
   )
-  return [useMemo(() => ({ ...search, ...left }), [search, left]), change]
+  return [useMemo(() => Object.fromEntries(Object.entries({ ...search, ...left }).filter(([, v]) => v)), [search, left]), change]
 }
