@@ -147,3 +147,60 @@ func TestRenderings(t *testing.T) {
 		t.Error("showing a document changed it")
 	}
 }
+
+// An installation that somebody had root on says what they like: it claims no
+// level, and is enough only where an operator says so in words.
+func TestAttackWhatIsNotIndependentClaimsNothing(t *testing.T) {
+	had := at(1)
+	accepted := []certificate.Override{{Stage: certificate.RootTaint, By: "Grace", Why: "w", ResidualRisk: "r", At: at(3)}}
+	for name, tc := range map[string]struct {
+		change func(d *certificate.Document)
+		right  bool
+	}{
+		"independent": {func(d *certificate.Document) {
+			d.Access = &certificate.Access{Had: certificate.RootAccess, Cause: "sudo", At: &had}
+			d.Installation = &certificate.Installation{Independent: true}
+		}, true},
+		"a level":          {func(d *certificate.Document) { d.Subjects[0].NotIndependent = "root" }, false},
+		"a look":           {func(d *certificate.Document) { d.Validation.NotIndependent = "root" }, false},
+		"a look, accepted": {func(d *certificate.Document) { d.Validation.NotIndependent, d.Overrides = "root", accepted }, true},
+		"an installation":  {func(d *certificate.Document) { d.Installation = &certificate.Installation{} }, false},
+		"an installation, accepted": {func(d *certificate.Document) {
+			d.Installation, d.Overrides = &certificate.Installation{}, accepted
+		}, true},
+		"root without how":  {func(d *certificate.Document) { d.Access = &certificate.Access{Had: certificate.RootAccess, At: &had} }, false},
+		"user without when": {func(d *certificate.Document) { d.Access = &certificate.Access{Had: certificate.UserAccess} }, false},
+		"something else":    {func(d *certificate.Document) { d.Access = &certificate.Access{Had: "all"} }, false},
+	} {
+		d := receipt()
+		tc.change(&d)
+		if err := d.Validate(); (err == nil) != tc.right {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestWhoTestifiesIsShown(t *testing.T) {
+	had, made := at(1), at(2)
+	d := receipt()
+	d.Access = &certificate.Access{Had: certificate.RootAccess, Cause: "physical_console", At: &had}
+	d.Installation = &certificate.Installation{Independent: true, MadeAt: &made, MadeBy: "decommission 7", Generation: 2}
+	d.Subjects = append(d.Subjects, d.Subjects[0])
+	last := &d.Subjects[len(d.Subjects)-1]
+	last.Outcome, last.Level, last.NotIndependent = certificate.Done, certificate.None, "somebody had root on it"
+	s := signed(t, d)
+	if _, err := certificate.Verify(s.Bytes(), keys()); err != nil {
+		t.Fatal(err)
+	}
+	var text, html bytes.Buffer
+	if err := errors.Join(s.Text(&text), s.HTML(&html)); err != nil {
+		t.Fatal(err)
+	}
+	for _, shown := range []string{text.String(), html.String()} {
+		for _, says := range []string{"root (physical console), last at", "by decommission 7", "somebody had root on it"} {
+			if !strings.Contains(shown, says) {
+				t.Errorf("it does not say %q", says)
+			}
+		}
+	}
+}
