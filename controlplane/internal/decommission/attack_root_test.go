@@ -221,7 +221,11 @@ func TestAReimageThatDidNotCleanAgainIsNotCertified(t *testing.T) {
 		return nil
 	}
 	end := y.run(t, d.ID, y.act(t, d.ID, durable.JobRerun, func() {
-		wants(t, y.read(t, d.ID), durable.JobFailedManualIntervention, decommission.StageCertificate, "node_root_tainted")
+		parked := y.read(t, d.ID)
+		wants(t, parked, durable.JobFailedManualIntervention, decommission.StageCertificate, "node_tainted")
+		if decommission.Recommended(parked) != durable.JobRerun {
+			t.Errorf("%s is recommended", decommission.Recommended(parked))
+		}
 	}))
 	wants(t, end, durable.JobCompleted, decommission.StageEnable, "")
 }

@@ -74,7 +74,7 @@ func timely(d Decommission, n node.Node, evidence []Evidence) error {
 		return err
 	}
 	if why := late.notAgain(d, n, evidence); why != "" {
-		return rootTainted(d, why, "rerun cleans and validates it through the new installation")
+		return tainted(d, why)
 	}
 	why := late.why(EvidenceValidation)
 	if n.Tainted() && why == "" {
