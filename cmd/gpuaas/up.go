@@ -149,23 +149,32 @@ gpuaas is ready after %.1f s
 
 Or use the command line, in another terminal:
 
-  bin/gpuaas login --url %s --token-file %s
+%s  bin/gpuaas login --url %s --token-file %s
   bin/gpuaas self-check run --wait
 %s
 Ctrl-C stops everything and keeps the state.
-`, took.Seconds(), url, u.wayIn(admin), url, cfg.Nodes.URL, filepath.Join(u.state, "logs"), url, u.tokenFile(), u.tryLab(laboratory))
+`, took.Seconds(), url, u.wayIn(admin), url, cfg.Nodes.URL, filepath.Join(u.state, "logs"), u.beforeLogin(admin), url, u.tokenFile(), u.tryLab(laboratory))
 }
+
+// beforeLogin is what must come before a token file can be signed in with.
+func (u *up) beforeLogin(admin controlplane.AdminAccess) string {
+	if admin.Works {
+		return ""
+	}
+	return "  " + u.recoverIt() + "\n"
+}
+
+func (u *up) recoverIt() string { return "bin/gpuaas admin recover --state " + u.state }
 
 // wayIn says how to sign in, and never points to a token that does not work.
 func (u *up) wayIn(admin controlplane.AdminAccess) string {
-	recoverIt := "bin/gpuaas admin recover --state " + u.state
 	switch left := time.Until(admin.Ends); {
 	case !admin.Works:
 		return fmt.Sprintf(". The admin token in %s does not work\n  (any more). Sign in as somebody else, or make a new one, in another terminal:\n\n    %s\n",
-			u.tokenFile(), recoverIt)
+			u.tokenFile(), u.recoverIt())
 	case left < announceEnd:
 		return fmt.Sprintf(" and sign in with the admin token, which this shows:\n\n    cat %s\n\n  It ends in %d days, on %s. Make a new one before that:\n\n    %s\n",
-			u.tokenFile(), int(left.Hours()/24), admin.Ends.UTC().Format(time.DateOnly), recoverIt)
+			u.tokenFile(), int(left.Hours()/24), admin.Ends.UTC().Format(time.DateOnly), u.recoverIt())
 	default:
 		return fmt.Sprintf(" and sign in with the admin token, which this shows:\n\n    cat %s\n", u.tokenFile())
 	}
