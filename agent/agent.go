@@ -167,7 +167,7 @@ func (a *Agent) assemble() {
 		node: a.identity.Load().Node, build: a.o.Build, calls: a.client, journal: a.journal, verifiers: a.verifiers,
 		now: time.Now, skew: a.client.Skew, log: log, renewal: a.o.renewal, hook: a.o.hook, results: a.results,
 		slot: make(chan struct{}, 1), running: map[string]*execution{},
-		end: func(err error) { a.end(err) },
+		end: func(err error) { a.end(err) }, amendment: a.amendment,
 	}
 	a.executor.handlers = a.o.handlers(a)
 	a.executor.handlers[agentwire.TypeHeartbeatCheck] = heartbeat{a}
@@ -191,7 +191,7 @@ func (a *Agent) run(ctx context.Context) error {
 		"certificate_not_after", a.identity.Load().NotAfter.UTC().Format(time.RFC3339), "verifier_version", a.verifiers.Version())
 
 	var beside sync.WaitGroup
-	for _, work := range []func(context.Context){a.results.Run, a.keepIdentity, a.keepReported, a.keepWatchdog} {
+	for _, work := range []func(context.Context){a.results.Run, a.keepIdentity, a.keepReported, a.keepBaseline, a.keepWatchdog} {
 		beside.Go(func() { work(ctx) })
 	}
 	trial, err := a.beginTrial(ctx)

@@ -183,8 +183,12 @@ func (r *execution) success(e agentwire.Envelope, output any) agentwire.ResultRe
 	if err != nil {
 		return r.x.ended(e, agentwire.ResultFailed, "output_invalid", "the task was carried out, but its output cannot be sent: "+err.Error(), "report it to the makers of gpuaas")
 	}
+	amends, err := r.x.amendment(context.WithoutCancel(r.ctx), r.x.handlers[r.spec.Type], r.task())
+	if err != nil {
+		r.log.Error("what the task changed of the installation is not told; the next validation will name it", "error", err)
+	}
 	now := r.x.now()
-	return agentwire.ResultRequest{Attempt: e.Attempt, Status: agentwire.ResultSucceeded, Output: raw, FinishedAt: now, Build: r.x.build}
+	return agentwire.ResultRequest{Attempt: e.Attempt, Status: agentwire.ResultSucceeded, Output: raw, FinishedAt: now, Build: r.x.build, Amends: amends}
 }
 
 func (r *execution) failure(e agentwire.Envelope, err error) agentwire.ResultRequest {

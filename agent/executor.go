@@ -55,6 +55,8 @@ type executor struct {
 	hook      func(point string) // nil except in tests
 	end       func(error)
 	results   *outgoing
+	// amendment is what a task that succeeded changed of the installation.
+	amendment func(ctx context.Context, h task.Handler, t *task.Task) (*agentwire.Amendment, error)
 
 	// slot is held by the one task that changes the machine: tasks of the
 	// classes exclusive and user never run beside each other.

@@ -19,6 +19,10 @@ func (a *Agent) compiledIn() map[string]task.Handler {
 	return steps.Registry(steps.Deps{
 		Host: host, GPU: gpuHelper(host), Terminals: a.terminals(host), Verifiers: a.verifiers.Set, Packages: a.client,
 		Updates: a.updates, LastPoll: a.health.lastContact, Clock: time.Now,
+		Baseline: func(ctx context.Context, now agentwire.Inventory) error {
+			_, err := handInventory(ctx, host, a.client, a.identity.Load(), now)
+			return err
+		},
 	})
 }
 

@@ -180,6 +180,9 @@ type ResultRequest struct {
 	StartedAt  time.Time       `json:"started_at"`
 	FinishedAt time.Time       `json:"finished_at"`
 	Build      Build           `json:"build"`
+	// Amends is what the task changed of the installation; nil: nothing that its
+	// baseline speaks of.
+	Amends *Amendment `json:"amends,omitempty"`
 }
 
 // Statuses of a result.

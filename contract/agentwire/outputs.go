@@ -153,11 +153,17 @@ type ValidateCleanOutput struct {
 	Clean    bool           `json:"clean"`
 	Findings []CleanFinding `json:"findings"`
 	Checked  []CheckedKind  `json:"checked"`
+	// Inventory is what the installation is like now, for the control plane to
+	// compare with its baseline; nil: the agent does not say.
+	Inventory *Inventory `json:"inventory,omitempty"`
+	// Baseline is what the control plane compared the inventory with: present or
+	// missing. No agent sets it.
+	Baseline string `json:"baseline,omitempty"`
 }
 
 // CheckedKind says how a kind of residue was looked for.
 type CheckedKind struct {
-	Kind   string `json:"kind"`   // users, processes, mounts, ipc, tmp, disks, gpu_memory, gpu_processes, terminals
+	Kind   string `json:"kind"`   // users, processes, mounts, ipc, tmp, files, disks, gpu_memory, gpu_processes, terminals; what the control plane compared adds baseline
 	Result string `json:"result"` // clean, findings, not_applicable
 	// Detail says how much was looked at, or why there was nothing to look at.
 	Detail string `json:"detail,omitempty"`

@@ -29,6 +29,9 @@ type Options struct {
 	Now          func() time.Time
 	// Progress is told what is being waited for; nil for nobody.
 	Progress func(string)
+	// BeforePoll is what the node does with its identity before it is in service;
+	// nil: nothing. Once it has polled, somebody may be let in.
+	BeforePoll func(ctx context.Context, client *transport.Client, id *Identity)
 }
 
 // Enroll turns a token into an identity. The token is used up by the first
@@ -93,6 +96,9 @@ func (o Options) firstPoll(ctx context.Context, s Store, instance string, verifi
 		Base: o.Config.API, Roots: roots, Certificate: func() *tls.Certificate { return id.Certificate }, Node: id.Node,
 		Version: o.Build.Version, Instance: instance, Session: o.Session, Verifiers: verifiers.Version, Now: o.Now,
 	})
+	if o.BeforePoll != nil {
+		o.BeforePoll(ctx, client, id)
+	}
 	var brought *agentwire.Envelope
 	err = o.insist(ctx, "poll for the first time", func() (err error) {
 		brought, err = client.Wait(ctx, agentwire.MinWaitSeconds*time.Second)

@@ -81,7 +81,7 @@ func (h storageCleanup) cleanLocal(ctx context.Context, t *task.Task, p *agentwi
 			return err
 		}
 	}
-	removed, residue := h.removeShared(tenantUID)
+	removed, residue := h.removeShared(slices.Concat(sharedMemory, spools), tenantUID)
 	out.EntriesRemoved += removed
 	out.Residue = append(out.Residue, residue...)
 	return nil

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -119,12 +120,39 @@ func (h host) removeLeftovers(ctx context.Context, a account) error {
 			return fmt.Errorf("remove %s: %w", path+a.Username, err)
 		}
 	}
+	if err := h.removeNotes(a); err != nil {
+		return err
+	}
 	if err := h.removeIPC(ctx, func(o inspect.IPC) bool { return o.Belongs(a.UID) }); err != nil {
 		return err
 	}
-	_, residue := h.removeShared(func(uid int) bool { return uid == a.UID })
+	_, residue := h.removeShared(slices.Concat(sharedMemory, spools), func(uid int) bool { return uid == a.UID })
 	if len(residue) > 0 {
-		return task.Fail("shared_memory_remains", strings.Join(residue, "; "), "remove it by hand", nil)
+		return task.Fail("leftovers_remain", strings.Join(residue, "; "), "remove it by hand", nil)
+	}
+	return nil
+}
+
+// removeNotes takes away what services keep about a user: the journal, and sudo.
+func (h host) removeNotes(a account) error {
+	uid := strconv.Itoa(a.UID)
+	patterns := []string{
+		"/var/log/journal/*/user-" + uid + ".journal", "/var/log/journal/*/user-" + uid + "@*.journal",
+		"/run/log/journal/*/user-" + uid + ".journal", "/run/log/journal/*/user-" + uid + "@*.journal",
+	}
+	for _, folder := range []string{"/var/lib/sudo/lectured/", "/run/sudo/ts/", "/var/lib/sudo/ts/"} {
+		patterns = append(patterns, folder+a.Username, folder+uid)
+	}
+	for _, pattern := range patterns {
+		found, err := filepath.Glob(h.Host.Path(pattern))
+		if err != nil {
+			return fmt.Errorf("look for %s: %w", pattern, err)
+		}
+		for _, path := range found {
+			if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("remove %s: %w", path, err)
+			}
+		}
 	}
 	return nil
 }
@@ -145,9 +173,13 @@ func (h host) removeIPC(ctx context.Context, of func(inspect.IPC) bool) error {
 // sharedMemory holds the objects of POSIX, which are files.
 var sharedMemory = []string{"/dev/shm", "/dev/mqueue"}
 
-// removeShared removes shared memory and queues of users.
-func (h host) removeShared(of func(uid int) bool) (removed int64, residue []string) {
-	for _, folder := range sharedMemory {
+// spools are folders that users can put files into, or have others do so for
+// them, and that nothing empties.
+var spools = []string{"/run/lock", "/var/crash", "/var/spool/cron/atjobs", "/var/spool/cron/atspool", "/var/spool/at"}
+
+// removeShared removes from folders what belongs to users.
+func (h host) removeShared(folders []string, of func(uid int) bool) (removed int64, residue []string) {
+	for _, folder := range folders {
 		top, err := openFolder(h.Host, folder)
 		if err != nil {
 			continue // there is none

@@ -57,6 +57,9 @@ func (h provision) Apply(ctx context.Context, t *task.Task) (any, error) {
 	if err := h.admit(p, s); err != nil {
 		return nil, err
 	}
+	if err := h.noteIDs(p); err != nil {
+		return nil, err
+	}
 	mark := s.mark
 	if !s.marked {
 		mark = account{AllocationID: p.AllocationID, Username: p.Username, UID: p.UID, GID: p.GID, Home: homeOf(p.Username), CreatedAt: h.Clock()}
@@ -106,7 +109,7 @@ func (h provision) admit(p *agentwire.ProvisionUserParams, s standing) error {
 			return task.Fail("uid_in_use", fmt.Sprintf("uid %d belongs to account %s", p.UID, a.Name), "choose another uid, or remove that account", nil)
 		}
 	}
-	return nil
+	return h.fresh(p)
 }
 
 func (h provision) create(ctx context.Context, p *agentwire.ProvisionUserParams, exists bool) error {

@@ -60,13 +60,15 @@ type Deps struct {
 	Updates   *update.Store
 	// LastPoll is when the control plane was last reached.
 	LastPoll func() time.Time
+	// Baseline hands over what an installation is like that had no tenant yet.
+	Baseline func(ctx context.Context, now agentwire.Inventory) error
 	Clock    func() time.Time
 }
 
 // Registry gives the handlers by task type. Those of heartbeat and verifiers
 // belong to the loop, whose state they are about.
 func Registry(d Deps) map[string]task.Handler {
-	h := host{Deps: d, machine: inspect.Machine{Host: d.Host, GPUs: d.GPU}, kill: killProcess}
+	h := newHost(d)
 	removal := deprovision{h}
 	return map[string]task.Handler{
 		agentwire.TypeDrain:           drain{h},
@@ -91,6 +93,10 @@ type host struct {
 	Deps
 	machine inspect.Machine
 	kill    func(m inspect.Machine, pid, uid int) error
+}
+
+func newHost(d Deps) host {
+	return host{Deps: d, machine: inspect.Machine{Host: d.Host, GPUs: d.GPU}, kill: killProcess}
 }
 
 // params gives the parameters in their type. The loop has decoded them, so

@@ -37,6 +37,7 @@ type bench struct {
 	mintErr   error
 	deps      Deps
 	now       time.Time
+	handed    []agentwire.Inventory // baselines
 }
 
 func newBench(t *testing.T) *bench {
@@ -52,6 +53,10 @@ func newBench(t *testing.T) *bench {
 		Updates:   update.New(b.Host(), "1.0", func() time.Time { return b.now }),
 		LastPoll:  func() time.Time { return b.now.Add(-10 * time.Second) },
 		Clock:     func() time.Time { return b.now },
+		Baseline: func(_ context.Context, now agentwire.Inventory) error {
+			b.handed = append(b.handed, now)
+			return nil
+		},
 	}
 	return b
 }

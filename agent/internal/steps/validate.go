@@ -46,6 +46,9 @@ type inspection struct {
 	uids     []int // of allowed users
 	findings []agentwire.CleanFinding
 	checked  []agentwire.CheckedKind
+	// inventory is what the installation is like; nil: nobody wants to know.
+	inventory *agentwire.Inventory
+	report    func(name, status, message string)
 }
 
 func (i *inspection) found(kind, subject, format string, args ...any) {
@@ -73,7 +76,7 @@ func (h validateClean) Check(ctx context.Context, t *task.Task) (any, bool, erro
 	if err != nil {
 		return nil, false, err
 	}
-	i := &inspection{allowed: p.AllowedUsers, findings: []agentwire.CleanFinding{}}
+	i := &inspection{allowed: p.AllowedUsers, findings: []agentwire.CleanFinding{}, report: t.Reporter.Step}
 	kinds := []struct {
 		name string
 		look func(context.Context, *inspection) (looked, error)
@@ -84,6 +87,7 @@ func (h validateClean) Check(ctx context.Context, t *task.Task) (any, bool, erro
 		{"ipc", h.lookIPC},
 		{"tmp", h.lookTemp},
 		{"disks", h.lookDisks},
+		{"files", h.lookEverywhere},
 		{"gpu_memory", h.lookGPUMemory},
 		{"gpu_processes", h.lookGPUProcesses},
 		{"terminals", h.lookTerminals},
@@ -108,7 +112,7 @@ func (h validateClean) Check(ctx context.Context, t *task.Task) (any, bool, erro
 		i.checked = append(i.checked, result)
 		t.Reporter.Step(k.name, "succeeded", result.Result)
 	}
-	return agentwire.ValidateCleanOutput{Clean: len(i.findings) == 0, Findings: i.findings, Checked: i.checked}, true, nil
+	return agentwire.ValidateCleanOutput{Clean: len(i.findings) == 0, Findings: i.findings, Checked: i.checked, Inventory: i.inventory}, true, nil
 }
 
 // Apply implements task.Handler.

@@ -31,7 +31,7 @@ func TestACleanMachine(t *testing.T) {
 	b.Write("/proc/sysvipc/shm", "key shmid uid cuid\n0 42 101 101\n")
 	b.gpu.report = gpu.Report{Vendor: gpu.NVIDIA, GPUs: []gpu.GPU{{UUID: "GPU-1", MemoryTotal: 1 << 37, MemoryUsed: 600 << 20}}}
 	out := validated(b)
-	if !out.Clean || len(out.Findings) != 0 || len(out.Checked) != 9 {
+	if !out.Clean || len(out.Findings) != 0 || len(out.Checked) != 10 {
 		t.Errorf("output %+v", out)
 	}
 	for _, c := range out.Checked {
@@ -41,7 +41,7 @@ func TestACleanMachine(t *testing.T) {
 	}
 	details := map[string]string{
 		"users": "4 accounts, 0 homes, 0 notes of allocation users", "processes": "2 processes", "mounts": "6 mounts", "ipc": "1 System V objects, 0 entries of shared memory",
-		"tmp": "2 entries in /tmp, /var/tmp, /scratch", "disks": "3 entries in /share1; shared with other machines and not looked at: /share2", "gpu_memory": "1 GPUs", "gpu_processes": "1 GPUs", "terminals": "0 sessions",
+		"tmp": "2 entries in /tmp, /var/tmp, /scratch", "disks": "3 entries in /share1; shared with other machines and not looked at: /share2", "files": "15 files on /, /home, /mnt/site, /run/user/1000, /share1; shared with other machines and not looked at: /share2", "gpu_memory": "1 GPUs", "gpu_processes": "1 GPUs", "terminals": "0 sessions",
 	}
 	for _, c := range out.Checked {
 		if c.Detail != details[c.Kind] {

@@ -25,6 +25,13 @@ type Finisher interface {
 	Finish(ctx context.Context, t *Task) error
 }
 
+// Amender is a Handler whose work changes what a baseline of the installation
+// speaks of. The loop asks it once the task has succeeded, and sends the answer
+// with the result.
+type Amender interface {
+	Amends(ctx context.Context, t *Task) ([]agentwire.Entry, error)
+}
+
 // Task is what a handler works on.
 type Task struct {
 	agentwire.Verified

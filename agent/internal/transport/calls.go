@@ -31,6 +31,13 @@ func (c *Client) Report(ctx context.Context, report agentwire.Report) error {
 	return err
 }
 
+// Baseline hands over what the installation is like.
+func (c *Client) Baseline(ctx context.Context, request agentwire.BaselineRequest) (agentwire.BaselineResponse, error) {
+	var answer agentwire.BaselineResponse
+	_, err := c.do(ctx, call{method: http.MethodPost, path: c.path(agentwire.PathBaseline), timeout: callTimeout, body: request, answer: &answer})
+	return answer, err
+}
+
 // Wait polls for a task; nil when none came up.
 func (c *Client) Wait(ctx context.Context, wait time.Duration) (*agentwire.Envelope, error) {
 	var answer agentwire.Envelope

@@ -1,0 +1,90 @@
+package steps
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"gpuaas/agent/internal/baseline"
+	"gpuaas/agent/internal/inspect"
+	"gpuaas/agent/internal/task"
+	"gpuaas/contract/agentwire"
+)
+
+// lookEverywhere looks at every file of every local file system for what belongs
+// to tenants, and writes down what the installation is like. What that means is
+// for the control plane to say, which has the baseline.
+func (h validateClean) lookEverywhere(ctx context.Context, i *inspection) (looked, error) {
+	taker, err := h.taker()
+	if err != nil {
+		return looked{}, err
+	}
+	given := taker.Given
+	taker.Given = func(id int) bool { return given(id) && !slices.Contains(i.uids, id) }
+	taker.Progress = func(point string) { i.report("files", "started", "looking at "+printable(point)) }
+	taken, err := taker.Take(ctx)
+	if err != nil {
+		return looked{}, err
+	}
+	for _, f := range taken.Owned {
+		if !i.covers(f.Subject) {
+			i.found(f.Kind, f.Subject, "%s", f.Detail)
+		}
+	}
+	for _, u := range taken.Inventory.Unseen {
+		i.found("files", "files", "could not be looked at: %s", u)
+	}
+	// A control plane that never asked for a baseline does not know what this is.
+	state, known, err := baseline.ReadState(h.Host)
+	if err != nil || known {
+		i.inventory = &taken.Inventory
+	}
+	if err == nil && known && !state.Final {
+		err = h.stillFresh(ctx, taken.Inventory)
+	}
+	if err != nil {
+		i.report("baseline", "failed", err.Error())
+	}
+	detail := count("%d files on %s", taken.Files, strings.Join(taken.Points, ", "))
+	if len(taken.Shared) > 0 {
+		detail.detail += "; shared with other machines and not looked at: " + strings.Join(taken.Shared, ", ")
+	}
+	return detail, nil
+}
+
+// stillFresh hands over what an installation is like that is validated before
+// its first tenant: what was set up since its first boot is no finding.
+func (h validateClean) stillFresh(ctx context.Context, now agentwire.Inventory) error {
+	given, err := h.givenIDs()
+	if err != nil || len(given) > 0 {
+		return err
+	}
+	return h.Baseline(ctx, now)
+}
+
+// covers says whether something, or the folder that it lies in, is a finding
+// already.
+func (i *inspection) covers(path string) bool {
+	return slices.ContainsFunc(i.findings, func(f agentwire.CleanFinding) bool {
+		return strings.HasPrefix(f.Subject, "/") && inspect.Within(path, f.Subject)
+	})
+}
+
+// Amends implements task.Amender: another version of the agent has other files.
+func (h selfUpdate) Amends(context.Context, *task.Task) ([]agentwire.Entry, error) {
+	taker, err := h.taker()
+	if err != nil {
+		return nil, err
+	}
+	return taker.AgentFiles(), nil
+}
+
+// Amends implements task.Amender: the timer has settings of ours, and the units
+// are started with the machine.
+func (h hwSync) Amends(context.Context, *task.Task) ([]agentwire.Entry, error) {
+	taker, err := h.taker()
+	if err != nil {
+		return nil, err
+	}
+	return taker.Units(timerSettings, "/etc/systemd/system/timers.target.wants/"+syncTimer, "/etc/systemd/system/multi-user.target.wants/maas-agent.service"), nil
+}
