@@ -73,6 +73,7 @@ func (g *Gateway) routes() http.Handler {
 		{http.MethodPost, agentwire.PathEnroll, "enroll-node", g.asNewcomer(g.enroll)},
 		{http.MethodPost, agentwire.PathRenew, "renew-certificate", g.asMember(g.renew)},
 		{http.MethodPost, agentwire.PathReport, "report-node", g.asMember(g.report)},
+		{http.MethodPost, agentwire.PathBaseline, "node-baseline", g.asMember(g.baseline)},
 		{http.MethodGet, agentwire.PathNodePackage, "node-package", g.asMember(g.serveUpdate)},
 		{http.MethodGet, agentwire.PathWait, operationWait, g.asNode(g.wait)},
 		{http.MethodPost, agentwire.PathResult, "task-result", g.asNode(g.result)},

@@ -107,6 +107,7 @@ func (g *Gateway) result(w http.ResponseWriter, r *http.Request, c caller) error
 	if err := read(w, r, &in); err != nil {
 		return err
 	}
+	in.Amends = g.amendment(r, c, task.String(), in.Amends)
 	if err := g.tasks.Result(r.Context(), c.Node, task, in); err != nil {
 		return err
 	}

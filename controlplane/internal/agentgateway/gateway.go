@@ -24,6 +24,7 @@ type Nodes interface {
 	AcceptedVerifiers(ctx context.Context, n id.Node, version int64) error
 	Polled(ctx context.Context, i node.Identity) error
 	Report(ctx context.Context, n id.Node, r agentwire.Report) error
+	KeepBaseline(ctx context.Context, n id.Node, b node.SignedBaseline) (agentwire.BaselineResponse, error)
 }
 
 // Contacts is told of every sign of life of a node; it writes nothing itself.

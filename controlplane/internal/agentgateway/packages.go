@@ -54,6 +54,7 @@ type agentPackage struct {
 	version string
 	digest  string // sha256:…
 	content []byte
+	files   map[string]string // digests of the programs, sha256:…
 }
 
 // NewPackages makes a store. version is what nodes are bootstrapped with;
@@ -215,13 +216,14 @@ func (p *Packages) compose(version string, extra ...packageFile) (*agentPackage,
 	if made := p.cache[key]; made != nil {
 		return made, nil
 	}
-	files := make([]packageFile, 0, len(extra)+4)
+	files, digests := make([]packageFile, 0, len(extra)+4), map[string]string{}
 	for _, name := range []string{programAgent, programGPU} {
 		content, err := os.ReadFile(filepath.Join(p.folder, version, name)) //nolint:gosec // a version has no separators
 		if err != nil {
 			return nil, unreadable(err, version, name)
 		}
 		files = append(files, packageFile{name, 0o755, content})
+		digests[name] = digestOf(content)
 	}
 	files = append(files, packageFile{agentfiles.UnitName, 0o644, []byte(agentfiles.Unit)})
 	files = append(files, extra...)
@@ -229,14 +231,31 @@ func (p *Packages) compose(version string, extra ...packageFile) (*agentPackage,
 	if err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256(content)
-	made := &agentPackage{version: version, digest: "sha256:" + hex.EncodeToString(sum[:]), content: content}
+	made := &agentPackage{version: version, digest: digestOf(content), content: content, files: digests}
 	if len(p.order) >= keptPackages {
 		delete(p.cache, p.order[0])
 		p.order = p.order[1:]
 	}
 	p.cache[key], p.order = made, append(p.order, key)
 	return made, nil
+}
+
+func digestOf(content []byte) string {
+	sum := sha256.Sum256(content)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// Programs are the digests of the programs of a version, by their names; nil:
+// this control plane does not have it.
+func (p *Packages) Programs(version string) map[string]string {
+	if !versionForm.MatchString(version) {
+		return nil
+	}
+	made, err := p.compose(version)
+	if err != nil {
+		return nil
+	}
+	return made.files
 }
 
 // key says what a package is made of, without reading the programs.

@@ -45,9 +45,23 @@ func (q *Queue) Result(ctx context.Context, node id.Node, task id.NodeTask, r ag
 				return err
 			}
 		}
-		_, err = finish(ctx, tx, t, q.cfg.Clock(), end)
-		return err
+		if t, err = finish(ctx, tx, t, q.cfg.Clock(), end); err != nil {
+			return err
+		}
+		return amend(ctx, tx, t, r.Amends)
 	})
+}
+
+// amend keeps what a task that succeeded changed of the installation of its
+// node. What a task of its type cannot have changed is refused and audited.
+func amend(ctx context.Context, tx pgx.Tx, t Task, a *agentwire.Amendment) error {
+	if a == nil || t.Status != Succeeded {
+		return nil
+	}
+	if err := a.Validate(t.Type); err != nil {
+		return record(ctx, tx, "node_task.amend_baseline", t, audit.Denied, "baseline_amendment_refused", map[string]any{"detail": err.Error()})
+	}
+	return node.AmendBaseline(ctx, tx, t.Node, t.ID, t.Type, a.Serial, *a)
 }
 
 // Progress renews the lease of a task and keeps the steps that its agent

@@ -155,7 +155,9 @@ func (s *Service) BeginEnrolment(
 			return c.noteForeignKey(ctx, n, t, keyFingerprint)
 		}
 		if t.ConsumedAt == nil {
-			n, err = c.enrol(ctx, n, e)
+			if n, err = c.enrol(ctx, n, e); err == nil {
+				err = c.openBaseline(ctx, n, Purpose(t.Purpose))
+			}
 		}
 		return err
 	})

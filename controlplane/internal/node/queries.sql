@@ -299,3 +299,37 @@ ORDER BY n.id LIMIT sqlc.arg(batch) FOR NO KEY UPDATE OF n SKIP LOCKED;
 
 -- name: CountByStatus :many
 SELECT status, count(*) AS nodes FROM nodes WHERE status <> 'deleted' GROUP BY status;
+
+-- name: OpenBaseline :exec
+-- An installation that enrols again before it was taken over by another keeps
+-- what there is of it.
+INSERT INTO node_baselines (node_id, generation) VALUES ($1, $2) ON CONFLICT (node_id, generation) DO NOTHING;
+
+-- name: NewestBaseline :one
+SELECT * FROM node_baselines WHERE node_id = $1 ORDER BY generation DESC LIMIT 1 FOR UPDATE;
+
+-- name: EarlierBaseline :one
+-- Of this installation, by this node or by one that the machine was before.
+SELECT EXISTS (SELECT FROM node_baselines WHERE NOT (node_id = @node_id AND generation = @generation) AND installation = @installation AND content IS NOT NULL);
+
+-- name: SetBaseline :exec
+UPDATE node_baselines SET installation = $3, content = $4, digest = $5, signature = $6, certificate_serial = $7, taken_at = $8, kept_at = clock_timestamp()
+WHERE node_id = $1 AND generation = $2;
+
+-- name: BaselineOf :one
+-- The newest of an installation. One that cannot be told from others counts only
+-- while no other has enrolled.
+SELECT b.* FROM node_baselines b
+WHERE b.node_id = $1 AND b.installation = $2 AND b.content IS NOT NULL
+  AND (b.installation <> '' OR NOT EXISTS (SELECT FROM node_baselines l WHERE l.node_id = b.node_id AND l.generation > b.generation))
+ORDER BY b.generation DESC LIMIT 1;
+
+-- name: Amendments :many
+SELECT entries FROM node_baseline_amendments WHERE node_id = $1 AND generation = $2 ORDER BY amended_at, task_id;
+
+-- name: InsertAmendment :exec
+-- To the newest baseline that has come; there may be none to amend.
+INSERT INTO node_baseline_amendments (task_id, node_id, generation, task_type, entries, signature, certificate_serial)
+SELECT @task_id, b.node_id, b.generation, @task_type, @entries, @signature, @certificate_serial
+FROM node_baselines b WHERE b.node_id = @node_id AND b.content IS NOT NULL ORDER BY b.generation DESC LIMIT 1
+ON CONFLICT (task_id) DO NOTHING;

@@ -73,6 +73,23 @@ type Node struct {
 	InstalledGeneration int64
 }
 
+type NodeBaseline struct {
+	NodeID id.Node
+	// Of the node when it enrolled from this installation for the first time.
+	Generation int64
+	// When it enrolled: a baseline is taken as long as no tenant had access since.
+	OpenedAt     time.Time
+	Installation string
+	// The inventory as it was signed, compressed; absent: none has come.
+	Content []byte
+	// SHA-256 of the inventory as it was signed.
+	Digest            string
+	Signature         []byte
+	CertificateSerial string
+	TakenAt           *time.Time
+	KeptAt            *time.Time
+}
+
 type NodeToken struct {
 	TokenHash  []byte
 	NodeID     id.Node

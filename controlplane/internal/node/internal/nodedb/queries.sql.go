@@ -13,6 +13,67 @@ import (
 	"gpuaas/controlplane/internal/id"
 )
 
+const amendments = `-- name: Amendments :many
+SELECT entries FROM node_baseline_amendments WHERE node_id = $1 AND generation = $2 ORDER BY amended_at, task_id
+`
+
+type AmendmentsParams struct {
+	NodeID     id.Node
+	Generation int64
+}
+
+func (q *Queries) Amendments(ctx context.Context, arg AmendmentsParams) ([]json.RawMessage, error) {
+	rows, err := q.db.Query(ctx, amendments, arg.NodeID, arg.Generation)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []json.RawMessage
+	for rows.Next() {
+		var entries json.RawMessage
+		if err := rows.Scan(&entries); err != nil {
+			return nil, err
+		}
+		items = append(items, entries)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const baselineOf = `-- name: BaselineOf :one
+SELECT b.node_id, b.generation, b.opened_at, b.installation, b.content, b.digest, b.signature, b.certificate_serial, b.taken_at, b.kept_at FROM node_baselines b
+WHERE b.node_id = $1 AND b.installation = $2 AND b.content IS NOT NULL
+  AND (b.installation <> '' OR NOT EXISTS (SELECT FROM node_baselines l WHERE l.node_id = b.node_id AND l.generation > b.generation))
+ORDER BY b.generation DESC LIMIT 1
+`
+
+type BaselineOfParams struct {
+	NodeID       id.Node
+	Installation string
+}
+
+// The newest of an installation. One that cannot be told from others counts only
+// while no other has enrolled.
+func (q *Queries) BaselineOf(ctx context.Context, arg BaselineOfParams) (NodeBaseline, error) {
+	row := q.db.QueryRow(ctx, baselineOf, arg.NodeID, arg.Installation)
+	var i NodeBaseline
+	err := row.Scan(
+		&i.NodeID,
+		&i.Generation,
+		&i.OpenedAt,
+		&i.Installation,
+		&i.Content,
+		&i.Digest,
+		&i.Signature,
+		&i.CertificateSerial,
+		&i.TakenAt,
+		&i.KeptAt,
+	)
+	return i, err
+}
+
 const bindAgent = `-- name: BindAgent :one
 UPDATE nodes SET agent_instance = $2, generation = $3, reported_agent_version = $4, reported_agent_commit = $5,
     capabilities = $6, verifier_version = 0, first_poll_at = NULL,
@@ -153,6 +214,24 @@ DELETE FROM node_contacts WHERE node_id = $1
 func (q *Queries) DeleteContact(ctx context.Context, nodeID id.Node) error {
 	_, err := q.db.Exec(ctx, deleteContact, nodeID)
 	return err
+}
+
+const earlierBaseline = `-- name: EarlierBaseline :one
+SELECT EXISTS (SELECT FROM node_baselines WHERE NOT (node_id = $1 AND generation = $2) AND installation = $3 AND content IS NOT NULL)
+`
+
+type EarlierBaselineParams struct {
+	NodeID       id.Node
+	Generation   int64
+	Installation string
+}
+
+// Of this installation, by this node or by one that the machine was before.
+func (q *Queries) EarlierBaseline(ctx context.Context, arg EarlierBaselineParams) (bool, error) {
+	row := q.db.QueryRow(ctx, earlierBaseline, arg.NodeID, arg.Generation, arg.Installation)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
 }
 
 const endRoot = `-- name: EndRoot :one
@@ -400,6 +479,35 @@ func (q *Queries) Former(ctx context.Context, nodeID id.Node) ([]FormerRow, erro
 		return nil, err
 	}
 	return items, nil
+}
+
+const insertAmendment = `-- name: InsertAmendment :exec
+INSERT INTO node_baseline_amendments (task_id, node_id, generation, task_type, entries, signature, certificate_serial)
+SELECT $1, b.node_id, b.generation, $2, $3, $4, $5
+FROM node_baselines b WHERE b.node_id = $6 AND b.content IS NOT NULL ORDER BY b.generation DESC LIMIT 1
+ON CONFLICT (task_id) DO NOTHING
+`
+
+type InsertAmendmentParams struct {
+	TaskID            id.NodeTask
+	TaskType          string
+	Entries           json.RawMessage
+	Signature         []byte
+	CertificateSerial string
+	NodeID            id.Node
+}
+
+// To the newest baseline that has come; there may be none to amend.
+func (q *Queries) InsertAmendment(ctx context.Context, arg InsertAmendmentParams) error {
+	_, err := q.db.Exec(ctx, insertAmendment,
+		arg.TaskID,
+		arg.TaskType,
+		arg.Entries,
+		arg.Signature,
+		arg.CertificateSerial,
+		arg.NodeID,
+	)
+	return err
 }
 
 const insertCertificate = `-- name: InsertCertificate :exec
@@ -1044,6 +1152,28 @@ func (q *Queries) Many(ctx context.Context, nodes []string) ([]ManyRow, error) {
 	return items, nil
 }
 
+const newestBaseline = `-- name: NewestBaseline :one
+SELECT node_id, generation, opened_at, installation, content, digest, signature, certificate_serial, taken_at, kept_at FROM node_baselines WHERE node_id = $1 ORDER BY generation DESC LIMIT 1 FOR UPDATE
+`
+
+func (q *Queries) NewestBaseline(ctx context.Context, nodeID id.Node) (NodeBaseline, error) {
+	row := q.db.QueryRow(ctx, newestBaseline, nodeID)
+	var i NodeBaseline
+	err := row.Scan(
+		&i.NodeID,
+		&i.Generation,
+		&i.OpenedAt,
+		&i.Installation,
+		&i.Content,
+		&i.Digest,
+		&i.Signature,
+		&i.CertificateSerial,
+		&i.TakenAt,
+		&i.KeptAt,
+	)
+	return i, err
+}
+
 const node = `-- name: Node :one
 SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, n.root_at, n.root_cause, n.root_ended_at, n.root_risk, n.installed_at, n.installed_by, n.installed_generation, c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
 FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id LEFT JOIN verifier_sets v ON true
@@ -1125,6 +1255,22 @@ func (q *Queries) ObservedUntil(ctx context.Context, arg ObservedUntilParams) (j
 	var snapshot json.RawMessage
 	err := row.Scan(&snapshot)
 	return snapshot, err
+}
+
+const openBaseline = `-- name: OpenBaseline :exec
+INSERT INTO node_baselines (node_id, generation) VALUES ($1, $2) ON CONFLICT (node_id, generation) DO NOTHING
+`
+
+type OpenBaselineParams struct {
+	NodeID     id.Node
+	Generation int64
+}
+
+// An installation that enrols again before it was taken over by another keeps
+// what there is of it.
+func (q *Queries) OpenBaseline(ctx context.Context, arg OpenBaselineParams) error {
+	_, err := q.db.Exec(ctx, openBaseline, arg.NodeID, arg.Generation)
+	return err
 }
 
 const presented = `-- name: Presented :one
@@ -1345,6 +1491,36 @@ func (q *Queries) SetAwaited(ctx context.Context, arg SetAwaitedParams) (Node, e
 		&i.InstalledGeneration,
 	)
 	return i, err
+}
+
+const setBaseline = `-- name: SetBaseline :exec
+UPDATE node_baselines SET installation = $3, content = $4, digest = $5, signature = $6, certificate_serial = $7, taken_at = $8, kept_at = clock_timestamp()
+WHERE node_id = $1 AND generation = $2
+`
+
+type SetBaselineParams struct {
+	NodeID            id.Node
+	Generation        int64
+	Installation      string
+	Content           []byte
+	Digest            string
+	Signature         []byte
+	CertificateSerial string
+	TakenAt           *time.Time
+}
+
+func (q *Queries) SetBaseline(ctx context.Context, arg SetBaselineParams) error {
+	_, err := q.db.Exec(ctx, setBaseline,
+		arg.NodeID,
+		arg.Generation,
+		arg.Installation,
+		arg.Content,
+		arg.Digest,
+		arg.Signature,
+		arg.CertificateSerial,
+		arg.TakenAt,
+	)
+	return err
 }
 
 const setCertificateEnd = `-- name: SetCertificateEnd :one

@@ -1,0 +1,203 @@
+package node
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gpuaas/contract/agentwire"
+)
+
+// Baseline is what an installation was like before any tenant was on it, with
+// what tasks of the control plane changed since.
+type Baseline struct {
+	TakenAt time.Time
+	Digest  string
+	Serial  string // of the certificate whose key signed it
+	entries map[string][]string
+	acls    map[string]map[string]int // whom they name and what those may, by path
+}
+
+func newBaseline(lists ...[]agentwire.Entry) Baseline {
+	b := Baseline{entries: map[string][]string{}, acls: map[string]map[string]int{}}
+	for _, list := range lists {
+		for _, e := range list {
+			b.entries[keyOf(e)] = append(b.entries[keyOf(e)], e.Value)
+			if e.Kind == agentwire.EntryACL {
+				b.acls[e.Name] = namedBy(e.Value)
+			}
+		}
+	}
+	return b
+}
+
+func keyOf(e agentwire.Entry) string { return e.Kind + " " + e.Name }
+
+// Comparison is what an installation is compared by, besides its baseline.
+type Comparison struct {
+	// Allowed are accounts that are meant to be there.
+	Allowed []string
+	// Delivered gives the digests of the files of a version of the agent, by
+	// their names; nil: this control plane does not have that version.
+	Delivered func(version string) map[string]string
+}
+
+// maxDifferences bounds what is told; the verdict does not need all of it.
+const maxDifferences = 200
+
+// Compare says what an installation has that its baseline does not have, or has
+// otherwise. What is gone is no finding.
+func (b Baseline) Compare(now agentwire.Inventory, c Comparison) []agentwire.CleanFinding {
+	findings := []agentwire.CleanFinding{}
+	more := 0
+	for _, e := range now.Entries {
+		why := b.differs(e, now, c)
+		switch {
+		case why == "":
+		case len(findings) == maxDifferences:
+			more++
+		default:
+			findings = append(findings, agentwire.CleanFinding{Kind: e.Kind, Subject: e.Name, Detail: why})
+		}
+	}
+	if more > 0 {
+		findings[maxDifferences-1] = agentwire.CleanFinding{Kind: "baseline", Subject: "more", Detail: fmt.Sprintf("%d more differences from the baseline", more+1)}
+	}
+	return findings
+}
+
+// differs says in what an entry is not as the baseline has it; empty: it is.
+func (b Baseline) differs(e agentwire.Entry, now agentwire.Inventory, c Comparison) string {
+	if e.Kind == agentwire.EntryAgent {
+		if why, known := c.delivered(e); known {
+			return why
+		}
+	}
+	before := b.entries[keyOf(e)]
+	if slices.Contains(before, e.Value) || b.explained(e, now, c) {
+		return ""
+	}
+	if len(before) > 0 {
+		return fmt.Sprintf("differs from the baseline of the installation: it is %s and was %s", orNothing(e.Value), orNothing(before[len(before)-1]))
+	}
+	return strings.TrimSuffix("not in the baseline of the installation: "+e.Value, ": ")
+}
+
+func orNothing(s string) string {
+	if s == "" {
+		return "nothing"
+	}
+	return s
+}
+
+// snapMount are units that mount the images of snaps, which change by themselves;
+// they start nothing.
+var snapMount = regexp.MustCompile(`^/etc/systemd/system/([a-z-]+\.target\.wants/)?snap-[^/]+\.mount$`)
+
+// explained says whether something new is none of a tenant.
+func (b Baseline) explained(e agentwire.Entry, now agentwire.Inventory, c Comparison) bool {
+	switch e.Kind {
+	case agentwire.EntryModuleIndex:
+		return true // it speaks for modules only
+	case agentwire.EntryModule:
+		return e.Packaged || e.Value != "" && b.sameModules(now)
+	case agentwire.EntryUnit:
+		return e.Packaged || snapMount.MatchString(e.Name)
+	case agentwire.EntrySetID, agentwire.EntryCron:
+		return e.Packaged
+	case agentwire.EntryAccount:
+		return slices.Contains(c.Allowed, e.Name) || b.closed(e)
+	case agentwire.EntryGroup:
+		return slices.Contains(c.Allowed, e.Name)
+	case agentwire.EntryMember:
+		group, member, _ := strings.Cut(e.Name, ":")
+		return slices.Contains(c.Allowed, member) && group == member
+	case agentwire.EntryACL:
+		return b.inherited(e)
+	}
+	return false
+}
+
+// sameModules says whether the kernel finds the same modules as when the
+// baseline was taken: which of them are in use changes.
+func (b Baseline) sameModules(now agentwire.Inventory) bool {
+	return slices.ContainsFunc(now.Entries, func(e agentwire.Entry) bool {
+		return e.Kind == agentwire.EntryModuleIndex && slices.Contains(b.entries[keyOf(e)], e.Value)
+	})
+}
+
+// closed says whether an account is as it was, but nobody can work in it any
+// more.
+func (b Baseline) closed(e agentwire.Entry) bool {
+	account, shell, _ := strings.Cut(e.Value, " shell ")
+	if base := path.Base(shell); base != "nologin" && base != "false" {
+		return false
+	}
+	return slices.ContainsFunc(b.entries[keyOf(e)], func(before string) bool { return strings.HasPrefix(before, account+" shell ") })
+}
+
+// inherited says whether an ACL allows nobody more than that of a folder above
+// it did before: files get what their folder says.
+func (b Baseline) inherited(e agentwire.Entry) bool {
+	for folder := path.Dir(e.Name); folder != "/" && folder != "."; folder = path.Dir(folder) {
+		if above, ok := b.acls[folder]; ok && within(namedBy(e.Value), above) {
+			return true
+		}
+	}
+	return false
+}
+
+func within(named, above map[string]int) bool {
+	for who, rights := range named {
+		if may, known := above[who]; !known || rights&^may != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// namedBy are the users and groups that an ACL names, with all that they may.
+func namedBy(acl string) map[string]int {
+	named := map[string]int{}
+	for word := range strings.FieldsSeq(acl) {
+		at := strings.LastIndex(word, ":")
+		if at < 0 || !strings.HasPrefix(word, "user:") && !strings.HasPrefix(word, "group:") {
+			continue
+		}
+		rights, err := strconv.Atoi(word[at+1:])
+		if err != nil {
+			rights = -1 // more than anybody may
+		}
+		named[word[:at]] |= rights
+	}
+	return named
+}
+
+// Where an agent has its programs.
+const agentPrograms = "/opt/gpuaas/agent/"
+
+// delivered compares a file of the agent with what the control plane gave it;
+// known is false when that is not known here, and only the baseline is left.
+func (c Comparison) delivered(e agentwire.Entry) (why string, known bool) {
+	rest, ok := strings.CutPrefix(e.Name, agentPrograms)
+	if !ok || c.Delivered == nil {
+		return "", false
+	}
+	version, file, in := strings.Cut(rest, "/")
+	if !in { // current and previous lead to versions, whose files are compared
+		target, link := strings.CutPrefix(e.Value, "-> ")
+		return "", link && !strings.Contains(target, "/")
+	}
+	want, ok := c.Delivered(version)[file]
+	switch {
+	case !ok:
+		return "", false
+	case e.Value == want:
+		return "", true
+	}
+	return fmt.Sprintf("is not what the control plane delivered: it is %s, and %s of version %s is %s", e.Value, file, version, want), true
+}
