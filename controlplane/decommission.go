@@ -8,7 +8,7 @@ import (
 func (p *parts) newDecommission() {
 	cfg := decommission.Config{
 		DB: p.db, Nodes: p.fleet.nodes, Sites: p.sites, Bringup: p.bringup, Tasks: p.fleet.tasks, Terminals: p.fleet.terminals, Secrets: p.secrets,
-		Certificates: p.certificates, Mischief: p.mischief(), Logger: p.logger,
+		Certificates: p.certificates, Delivered: p.fleet.packages.Programs, Mischief: p.mischief(), Logger: p.logger,
 	}
 	if p.opts.HurryRetries {
 		cfg.Backoff, cfg.AgentPatience = hurried, hurriedPatience

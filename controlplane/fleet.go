@@ -35,6 +35,7 @@ type fleet struct {
 	gateway   *agentgateway.Gateway
 	terminals *terminal.Service
 	renderer  *agentgateway.Renderer
+	packages  *agentgateway.Packages
 	// doubt has the machine of a node looked at; it is known once the rest is.
 	doubt func(ctx context.Context, tx pgx.Tx, n id.Node, reason string) error
 }
@@ -56,15 +57,15 @@ func newFleet(
 		},
 	})
 	f.signers = signer.New(signer.Config{DB: db, Keys: engine, Fleet: f.nodes, Distribute: f.distribute})
-	packages := agentgateway.NewPackages(cfg.Nodes.AgentFolder, cfg.Nodes.AgentVersion, trust, f.signers)
-	f.tasks = agenttask.Commands{DB: db, Preparers: map[string]agenttask.Prepare{agentwire.TypeSelfUpdate: packages.Prepare}}
+	f.packages = agentgateway.NewPackages(cfg.Nodes.AgentFolder, cfg.Nodes.AgentVersion, trust, f.signers)
+	f.tasks = agenttask.Commands{DB: db, Preparers: map[string]agenttask.Prepare{agentwire.TypeSelfUpdate: f.packages.Prepare}}
 	f.queue = agenttask.New(agenttask.QueueConfig{DB: db, Signer: f.signers, Logger: logger})
 	f.terminals = terminal.New(terminal.Config{
 		DB: db, Tasks: f.tasks, Logger: logger, Settings: terminal.Settings{GatewayURL: cmp.Or(cfg.Nodes.TerminalURL, cfg.Nodes.URL)},
 	})
 	f.gateway = agentgateway.New(agentgateway.Config{
 		DB: db, Nodes: f.nodes, Contacts: f.nodes.Contacts(), Tasks: f.queue, Signer: f.signers, Terminal: f.terminals,
-		Trust: trust, Renderer: f.renderer, Packages: packages, Backends: backends, Logger: logger,
+		Trust: trust, Renderer: f.renderer, Packages: f.packages, Backends: backends, Logger: logger,
 		Settings: agentgateway.Settings{
 			TrustDomain: cfg.Nodes.TrustDomain, Environment: cfg.Nodes.EnvironmentName,
 			BootstrapRate: float64(cfg.Nodes.NewcomerRate), BootstrapBurst: 10 * cfg.Nodes.NewcomerRate,

@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -48,6 +49,8 @@ type Agent struct {
 	line       *line
 	verifiers  agentwire.VerifierSet
 	generation int64
+	// installation tells what is simulated from what is simulated next on it.
+	installation string
 }
 
 // Enroll makes a key, trades the token for a certificate and reports.
@@ -81,13 +84,31 @@ func (o Options) Enroll(ctx context.Context, token, hostname string) (*Agent, er
 	}
 	identified := config.Clone()
 	identified.Certificates = []tls.Certificate{own}
-	return &Agent{
-		NodeID: answer.NodeID, opts: o, verifiers: answer.Verifiers, generation: answer.Generation,
+	a := &Agent{
+		NodeID: answer.NodeID, installation: instance, opts: o, verifiers: answer.Verifiers, generation: answer.Generation,
 		line: &line{base: base, config: identified, header: http.Header{
 			agentwire.HeaderAgentVersion: {Build.Version}, agentwire.HeaderAgentInstance: {instance}, agentwire.HeaderAgentSession: {random()},
 			agentwire.HeaderVerifierVersion: {strconv.FormatInt(answer.Verifiers.Version, 10)},
 		}},
-	}, nil
+	}
+	return a, a.handBaseline(ctx, key)
+}
+
+// handBaseline says what the machine is like before anybody was on it.
+func (a *Agent) handBaseline(ctx context.Context, key *ecdsa.PrivateKey) error {
+	raw, err := json.Marshal(a.inventory())
+	if err != nil {
+		return fmt.Errorf("encode baseline of %s: %w", a.NodeID, err)
+	}
+	signature, err := agentwire.SignBaseline(key, a.NodeID, raw)
+	if err != nil {
+		return fmt.Errorf("sign baseline of %s: %w", a.NodeID, err)
+	}
+	request := agentwire.BaselineRequest{Inventory: raw, Signature: signature}
+	if _, err := a.line.call(ctx, http.MethodPost, a.path(agentwire.PathBaseline, ""), request, nil, time.Minute); err != nil {
+		a.trouble(err) // a control plane that is busy, or older: the node has no baseline then
+	}
+	return nil
 }
 
 // enroll repeats the request while it is only not accepted now.

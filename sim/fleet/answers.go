@@ -12,8 +12,16 @@ import (
 // evidence of them for evidence.
 const simulated = "simulated"
 
+// inventory is what a simulated installation is like, now and always.
+func (a *Agent) inventory() agentwire.Inventory {
+	return agentwire.Inventory{
+		Installation: a.installation, TakenAt: time.Now().UTC(), Unseen: []string{},
+		Entries: []agentwire.Entry{{Kind: agentwire.EntryAccount, Name: "root", Value: simulated}},
+	}
+}
+
 // kinds are what a validation looks at.
-var kinds = []string{"users", "processes", "mounts", "ipc", "tmp", "disks", "gpu_memory", "gpu_processes", "terminals"}
+var kinds = []string{"users", "processes", "mounts", "ipc", "tmp", "disks", "files", "gpu_memory", "gpu_processes", "terminals"}
 
 // result gives the outcome of a task: what the options say, or else that of a
 // machine where everything went well and nothing was found.
@@ -28,6 +36,11 @@ func (a *Agent) result(v agentwire.Verified) (json.RawMessage, *agentwire.TaskEr
 	}
 	if output == nil {
 		output = Answer(v)
+	}
+	if seen, ok := output.(agentwire.ValidateCleanOutput); ok && seen.Inventory == nil && a.installation != "" {
+		now := a.inventory()
+		seen.Inventory = &now
+		output = seen
 	}
 	raw, err := json.Marshal(output)
 	if err != nil {

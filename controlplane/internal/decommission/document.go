@@ -285,6 +285,7 @@ func (b *builder) validation(s seen, out agentwire.ValidateCleanOutput, ref []ce
 		v.Findings = append(v.Findings, certificate.Finding{Kind: f.Kind, Subject: f.Subject, Detail: f.Detail})
 	}
 	b.doc.Validation = v
+	b.withoutBaseline(out)
 }
 
 // release is what MAAS said, which nobody observed.

@@ -75,6 +75,9 @@ type Config struct {
 	Secrets      Secrets
 	Certificates Certificates
 	Allocations  Allocations // nil: nothing allocates nodes
+	// Delivered gives the digests of the programs of a version of the agent, by
+	// their names; nil: they are not known here.
+	Delivered func(version string) map[string]string
 	// AgentPatience is how long a task may wait for its node to fetch it; zero:
 	// ten minutes.
 	AgentPatience time.Duration
@@ -100,6 +103,7 @@ type Service struct {
 	secrets      Secrets
 	certificates Certificates
 	allocations  Allocations
+	delivered    func(version string) map[string]string
 	patience     time.Duration
 	lingers      time.Duration
 	now          func() time.Time
@@ -112,7 +116,7 @@ type Service struct {
 func New(cfg Config) *Service {
 	s := &Service{
 		db: cfg.DB, rows: rows{cfg.DB}, nodes: cfg.Nodes, sites: cfg.Sites, bringup: cfg.Bringup, tasks: cfg.Tasks, terminals: cfg.Terminals,
-		secrets: cfg.Secrets, certificates: cfg.Certificates, allocations: cfg.Allocations, patience: cfg.AgentPatience, now: cfg.Clock,
+		secrets: cfg.Secrets, certificates: cfg.Certificates, allocations: cfg.Allocations, delivered: cfg.Delivered, patience: cfg.AgentPatience, now: cfg.Clock,
 		logger: cfg.Logger, family: family(),
 	}
 	if s.patience == 0 {

@@ -210,8 +210,16 @@ func (s *Service) validate(ctx context.Context, d Decommission, w *bringup.Work)
 	if err != nil {
 		return bringup.Result{}, err
 	}
-	result := bringup.Result{Evidence: witnessed(EvidenceValidation, t)}
-	if out.Clean && len(out.Checked) == 0 {
+	unfounded := out.Clean && len(out.Checked) == 0
+	if out, err = s.compared(ctx, d, out, params.AllowedUsers); err != nil {
+		return bringup.Result{}, err
+	}
+	evidence, err := witnessedAs(EvidenceValidation, t, out)
+	if err != nil {
+		return bringup.Result{}, err
+	}
+	result := bringup.Result{Evidence: evidence}
+	if unfounded {
 		return result, &bringup.Failure{
 			Class: durable.SanitizationFailure, Code: codeUnfounded, Final: true, Message: fmt.Sprintf("the agent of %s says that it is clean, and not what it looked at", d.Hostname),
 			Remedy: "look at the version of the agent, update it, then retry", Details: map[string]any{"task_id": t.ID},

@@ -167,7 +167,7 @@ var ownStages = []job.Stage{
 	},
 	{
 		Name: StageValidate, Title: "Validate that it is clean", Attempts: 1, Awaits: true, Resume: StageDrain,
-		Looks: "users, processes, mounts, shared memory, files, disks, GPUs, terminals", Does: "nothing; a node that is not clean is quarantined",
+		Looks: "users, processes, mounts, shared memory, files of all local file systems, disks, GPUs, terminals, and what of the installation differs from its baseline", Does: "nothing; a node that is not clean is quarantined",
 		Expects: "nothing of a tenant is found", Again: onlyReads, OnCancel: letGo,
 		Fails: []job.FailureMode{agentSilent, {Class: durable.SanitizationFailure, When: "something of a tenant was found"}, rootHad},
 	},
