@@ -54,11 +54,17 @@ type Limits struct {
 	Burst             int
 	MaxBodyBytes      int64
 	RequestTimeout    time.Duration
+	// StreamsPerCaller and Streams are how many streams and terminals one caller,
+	// and all of them together, may have open in this process.
+	StreamsPerCaller, Streams int
 }
 
 // DefaultLimits suit an interactive caller and ordinary automation.
 func DefaultLimits() Limits {
-	return Limits{RequestsPerSecond: 50, Burst: 100, MaxBodyBytes: 1 << 20, RequestTimeout: 30 * time.Second}
+	return Limits{
+		RequestsPerSecond: 50, Burst: 100, MaxBodyBytes: 1 << 20, RequestTimeout: 30 * time.Second,
+		StreamsPerCaller: 50, Streams: 2000,
+	}
 }
 
 func (l Limits) withDefaults() Limits {
@@ -74,6 +80,12 @@ func (l Limits) withDefaults() Limits {
 	}
 	if l.RequestTimeout <= 0 {
 		l.RequestTimeout = d.RequestTimeout
+	}
+	if l.StreamsPerCaller <= 0 {
+		l.StreamsPerCaller = d.StreamsPerCaller
+	}
+	if l.Streams <= 0 {
+		l.Streams = d.Streams
 	}
 	return l
 }
@@ -98,6 +110,9 @@ type Config struct {
 	TrustedProxies []netip.Prefix
 	// Heartbeat is how often an idle stream shows that it is alive; 15 s by default.
 	Heartbeat time.Duration
+	// Recheck is how often it is looked whether the caller of a stream or a
+	// terminal may still have it; 5 s by default.
+	Recheck time.Duration
 	// Clock is time.Now unless a test says otherwise.
 	Clock func() time.Time
 }
@@ -136,6 +151,9 @@ func New(cfg Config) *API {
 	if cfg.Heartbeat <= 0 {
 		cfg.Heartbeat = 15 * time.Second
 	}
+	if cfg.Recheck <= 0 {
+		cfg.Recheck = recheckEvery
+	}
 	adoptProblems.Do(useProblems)
 	router := chi.NewMux()
 	a := &API{
@@ -147,7 +165,7 @@ func New(cfg Config) *API {
 		callers:     newLimiter(cfg.Limits, cfg.Clock),
 		strangers:   newLimiter(cfg.Limits, cfg.Clock),
 		idempotency: newIdempotency(cfg),
-		streams:     newStreams(),
+		streams:     newStreams(cfg),
 	}
 	router.NotFound(a.routeNotFound)
 	router.MethodNotAllowed(a.methodNotAllowed)
@@ -201,7 +219,7 @@ func (a *API) Schema(name string, enum []string) *huma.Schema {
 	return ref
 }
 
-// CloseStreams ends every open stream, so that a server that is shutting down
+// CloseStreams ends every open stream and terminal, so that a server that is shutting down
 // does not wait for them. Streams asked for later are refused.
 func (a *API) CloseStreams() { a.streams.close() }
 

@@ -32,6 +32,7 @@ var (
 type world struct {
 	mu      sync.Mutex
 	revoked map[string]bool
+	moved   map[string]bool // to another tenant
 	denials []httpapi.Denial
 	down    bool
 }
@@ -55,6 +56,8 @@ func (w *world) Authenticate(_ context.Context, token redact.Secret) (*auth.Prin
 		p.Platform, p.Scopes = auth.PlatformAdmin, []auth.Permission{auth.AuditRead}
 	case name == "tenant-admin":
 		p.Tenants = map[id.Org]auth.Role{orgA: auth.TenantAdmin}
+	case name == "viewer" && w.moved[name]:
+		p.Tenants = map[id.Org]auth.Role{orgB: auth.TenantAdmin}
 	case name == "viewer":
 		p.Projects = map[id.Project]auth.ProjectRole{projectA: {Org: orgA, Role: auth.ProjectViewer}}
 	case strings.HasPrefix(name, "nobody"):
@@ -120,7 +123,7 @@ type frame struct {
 }
 
 func newFrame(_ testing.TB, change ...func(*httpapi.Config)) *frame {
-	w, out := &world{revoked: map[string]bool{}}, &syncBuffer{}
+	w, out := &world{revoked: map[string]bool{}, moved: map[string]bool{}}, &syncBuffer{}
 	cfg := httpapi.Config{
 		Title: "gpuaas", Version: "test", Logger: telemetry.NewLogger("json", slog.LevelDebug, out),
 		Auth: w, Projects: w, Denials: w,

@@ -9,11 +9,13 @@ import (
 	"net/http"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humachi"
 
+	"gpuaas/controlplane/internal/auth"
 	"gpuaas/controlplane/internal/fault"
 )
 
@@ -102,9 +104,6 @@ func (a *API) eventSchema(events map[string]any) *huma.Schema {
 	return out
 }
 
-var errStreamsClosed = fault.New(fault.Unavailable, "server_shutting_down", "the server is shutting down").
-	WithRemedy("connect again with Last-Event-ID")
-
 // stream runs one stream from its opening to its end.
 func (a *API) stream(
 	w http.ResponseWriter, r *http.Request, op Operation, events map[string]any,
@@ -112,7 +111,7 @@ func (a *API) stream(
 ) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	leave, err := a.streams.enter(cancel)
+	ctx, leave, err := a.attendStream(ctx, cancel, r, op)
 	if err != nil {
 		a.fail(w, r, err)
 		return
@@ -122,7 +121,7 @@ func (a *API) stream(
 	_ = out.control.SetWriteDeadline(time.Time{}) // the frame's own would end the stream
 
 	var beating sync.WaitGroup
-	beating.Go(func() { a.beat(ctx, cancel, r, op, out) })
+	beating.Go(func() { a.beat(ctx, cancel, out) })
 	stop := func() { cancel(nil); beating.Wait() }
 	defer stop() // nothing may write once the request is over, even when the handler panicked
 	err = handler(ctx, out.send)
@@ -131,9 +130,36 @@ func (a *API) stream(
 	a.endStream(r, out, err, ended)
 }
 
+// attendStream puts a stream under the eyes of those who check what lasts.
+func (a *API) attendStream(
+	ctx context.Context, cancel context.CancelCauseFunc, r *http.Request, op Operation,
+) (context.Context, func(), error) {
+	var now atomic.Pointer[auth.Principal]
+	now.Store(auth.From(ctx))
+	standing := Standing{
+		Caller: auth.From(ctx), End: func(why error) { cancel(why) },
+		Again: func(context.Context) (*auth.Principal, error) { return auth.Anonymous(), nil },
+		May: func(_ context.Context, caller *auth.Principal) error {
+			now.Store(caller)
+			checking, done := context.WithTimeout(auth.With(context.WithoutCancel(ctx), caller), recheckOne)
+			defer done()
+			return a.decide(r.WithContext(checking), op, caller)
+		},
+	}
+	if op.Access.scope != ScopePublic {
+		token, err := a.credential(r, op)
+		if err != nil {
+			return ctx, nil, err
+		}
+		standing.Again = func(ctx context.Context) (*auth.Principal, error) { return a.cfg.Auth.Authenticate(ctx, token) }
+	}
+	leave, err := a.Attend(standing)
+	return context.WithValue(ctx, callerKey{}, now.Load), leave, err
+}
+
 // beat opens a silent stream, keeps it visibly alive, and ends it when its
-// caller may no longer listen or can no longer be reached.
-func (a *API) beat(ctx context.Context, cancel context.CancelCauseFunc, r *http.Request, op Operation, out *feed) {
+// caller can no longer be reached.
+func (a *API) beat(ctx context.Context, cancel context.CancelCauseFunc, out *feed) {
 	wait := streamOpensAfter
 	for {
 		select {
@@ -141,32 +167,12 @@ func (a *API) beat(ctx context.Context, cancel context.CancelCauseFunc, r *http.
 			return
 		case <-time.After(wait):
 		}
-		if wait != streamOpensAfter {
-			if err := a.stillAdmitted(r, op); err != nil {
-				cancel(err)
-				return
-			}
-		}
 		wait = a.cfg.Heartbeat
 		if err := out.comment("alive"); err != nil {
 			cancel(err)
 			return
 		}
 	}
-}
-
-// stillAdmitted asks again whether the caller may listen: a token can be
-// revoked while a stream lasts. That nobody can tell just now ends nothing.
-func (a *API) stillAdmitted(r *http.Request, op Operation) error {
-	principal, err := a.identify(r, op)
-	if err == nil {
-		err = a.decide(r, op, principal)
-	}
-	switch fault.KindOf(err) { //nolint:exhaustive // only these mean no
-	case fault.Unauthenticated, fault.Forbidden, fault.NotFound:
-		return err
-	}
-	return nil
 }
 
 func (a *API) endStream(r *http.Request, out *feed, err, ended error) {
@@ -247,36 +253,4 @@ func (f *feed) write(b []byte) error {
 		return fmt.Errorf("%w: %w", errUnreachable, err)
 	}
 	return nil
-}
-
-// streams knows all that are open, to end them together.
-type streams struct {
-	mu     sync.Mutex
-	closed bool
-	open   map[*context.CancelCauseFunc]struct{}
-}
-
-func newStreams() *streams { return &streams{open: map[*context.CancelCauseFunc]struct{}{}} }
-
-func (s *streams) enter(cancel context.CancelCauseFunc) (leave func(), err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil, errStreamsClosed
-	}
-	s.open[&cancel] = struct{}{}
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.open, &cancel)
-	}, nil
-}
-
-func (s *streams) close() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closed = true
-	for cancel := range s.open {
-		(*cancel)(errStreamsClosed)
-	}
 }

@@ -192,7 +192,7 @@ func TestSilentStream(t *testing.T) {
 }
 
 func TestStreamEndsWithItsToken(t *testing.T) {
-	f := streamFrame(t, untilDone, func(c *httpapi.Config) { c.Heartbeat = 10 * time.Millisecond })
+	f := streamFrame(t, untilDone, func(c *httpapi.Config) { c.Heartbeat, c.Recheck = 10*time.Millisecond, 10*time.Millisecond })
 	l := listen(t, f, "/watch", "viewer")
 	if got := l.next(); got != ": alive" {
 		t.Fatalf("got %q", got)
