@@ -202,9 +202,10 @@ func (p *parts) notices(ctx context.Context) ([]system.Notice, error) {
 }
 
 func (p *parts) registerSlices(api *httpapi.API) {
+	feed := outbox.NewFeed(p.nats)
 	p.identity.Register(api)
 	audit.Register(api, p.db)
-	outbox.Register(api, outbox.NewDeadLetters(p.db), outbox.NewFeed(p.nats))
+	outbox.Register(api, outbox.NewDeadLetters(p.db), feed)
 	p.selfChecks().RegisterAPI(api)
 	p.sites.Register(api)
 	p.fleet.skus.Register(api)
@@ -213,8 +214,8 @@ func (p *parts) registerSlices(api *httpapi.API) {
 	p.fleet.signers.Register(api)
 	p.fleet.tasks.RegisterAPI(api)
 	p.fleet.terminals.Register(api)
-	p.onboardings.Register(api, outbox.NewFeed(p.nats))
-	p.decommissions.Register(api, outbox.NewFeed(p.nats))
+	p.onboardings.Register(api, feed)
+	p.decommissions.Register(api, feed)
 	p.certificates.Register(api)
 	p.reconciliations.Register(api)
 }

@@ -38,6 +38,7 @@ type Envelope struct {
 	Version       string          `json:"version" doc:"version of the envelope and its payload"`
 	CorrelationID string          `json:"correlation_id" doc:"ties the event to the request that caused it"`
 	OrgID         string          `json:"org_id,omitempty" format:"uuid" doc:"the tenant it concerns; absent for events of the platform"`
+	ProjectID     string          `json:"project_id,omitempty" format:"uuid" doc:"the project of the tenant it concerns; absent for events of the tenant itself, and in events from before there was this field"`
 	Payload       json.RawMessage `json:"payload" doc:"facts of the event"`
 }
 

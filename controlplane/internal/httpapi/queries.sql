@@ -35,3 +35,23 @@ WHERE caller = @caller AND key = @key AND attempt = @attempt;
 
 -- name: SweepKeys :execrows
 DELETE FROM idempotency_keys WHERE created_at < clock_timestamp() - make_interval(secs => @older_than_seconds::double precision);
+
+-- name: LeaseAllowance :one
+-- Takes up to a number of requests from what a caller may ask. The clock is that
+-- of the database, so that replicas need not agree on theirs. Parameters: caller,
+-- burst, requests wanted, rate (sqlc cannot name them here).
+INSERT INTO rate_allowances AS a (caller, tokens, leased, at)
+VALUES ($1, $2::float8 - $3::int, $3, clock_timestamp())
+ON CONFLICT (caller) DO UPDATE SET
+    tokens = least($2::float8, a.tokens + $4::float8 * greatest(0, extract(epoch FROM EXCLUDED.at - a.at)::float8))
+           - least(EXCLUDED.leased, floor(least($2::float8, a.tokens + $4::float8 * greatest(0, extract(epoch FROM EXCLUDED.at - a.at)::float8)))::int),
+    leased = least(EXCLUDED.leased, floor(least($2::float8, a.tokens + $4::float8 * greatest(0, extract(epoch FROM EXCLUDED.at - a.at)::float8)))::int),
+    at     = greatest(a.at, EXCLUDED.at)
+RETURNING leased, tokens;
+
+-- name: ReturnAllowance :exec
+-- Gives back what a replica took and did not use.
+UPDATE rate_allowances SET tokens = least(@burst::float8, tokens + @unused::int) WHERE caller = @caller;
+
+-- name: SweepAllowances :execrows
+DELETE FROM rate_allowances WHERE at < clock_timestamp() - make_interval(secs => @older_than_seconds::double precision);

@@ -109,7 +109,7 @@ func (c change) insertToken(ctx context.Context, now time.Time, plain redact.Sec
 		return Token{}, fmt.Errorf("insert token: %w", err)
 	}
 	token := tokenFrom(row)
-	return token, c.record(ctx, tokenEntry("token.create", target, token), tokenEvent(eventwire.TokenCreated, target.Org, token))
+	return token, c.record(ctx, tokenEntry("token.create", target, token), tokenEvent(eventwire.TokenCreated, target, token))
 }
 
 // parent holds what a token is to be made with, and refuses where that cannot be.
@@ -212,7 +212,7 @@ func (s *Service) revoke(ctx context.Context, c change, user id.User, account id
 		if err != nil {
 			return err
 		}
-		err = c.record(ctx, tokenEntry("token.revoke", target, token), tokenEvent(eventwire.TokenRevoked, target.Org, token))
+		err = c.record(ctx, tokenEntry("token.revoke", target, token), tokenEvent(eventwire.TokenRevoked, target, token))
 		if err != nil {
 			return err
 		}

@@ -16,7 +16,7 @@ func tenantEvent(t eventwire.Type, tenant Tenant) outbox.Event {
 
 func projectEvent(t eventwire.Type, p Project) outbox.Event {
 	return outbox.Event{
-		Type: t, AggregateKind: "project", AggregateID: p.ID.String(), Org: p.Org,
+		Type: t, AggregateKind: "project", AggregateID: p.ID.String(), Org: p.Org, Project: p.ID,
 		Payload: eventwire.Project{
 			ProjectID: p.ID.String(), OrgID: p.Org.String(), Slug: p.Slug, Name: p.Name, Version: p.Version,
 		},
@@ -34,7 +34,7 @@ func userEvent(t eventwire.Type, u User) outbox.Event {
 // membershipEvent belongs to the aggregate of what the membership is in, so
 // that a change and a removal keep their order.
 func membershipEvent(t eventwire.Type, target auth.Target, user id.User, role auth.Role) outbox.Event {
-	e := outbox.Event{Type: t, AggregateKind: "tenant", AggregateID: target.Org.String(), Org: target.Org}
+	e := outbox.Event{Type: t, AggregateKind: "tenant", AggregateID: target.Org.String(), Org: target.Org, Project: target.Project}
 	payload := eventwire.Membership{UserID: user.String(), OrgID: target.Org.String(), Role: string(role)}
 	if !target.Project.IsZero() {
 		e.AggregateKind, e.AggregateID = "project", target.Project.String()
@@ -46,7 +46,7 @@ func membershipEvent(t eventwire.Type, target auth.Target, user id.User, role au
 
 func serviceAccountEvent(t eventwire.Type, org id.Org, a ServiceAccount) outbox.Event {
 	return outbox.Event{
-		Type: t, AggregateKind: "service_account", AggregateID: a.ID.String(), Org: org,
+		Type: t, AggregateKind: "service_account", AggregateID: a.ID.String(), Org: org, Project: a.Project,
 		Payload: eventwire.ServiceAccount{
 			ServiceAccountID: a.ID.String(), ProjectID: a.Project.String(), OrgID: org.String(),
 			Name: a.Name, Role: string(a.Role), Status: string(a.Status), Version: a.Version,
@@ -54,8 +54,8 @@ func serviceAccountEvent(t eventwire.Type, org id.Org, a ServiceAccount) outbox.
 	}
 }
 
-// tokenEvent: org is the tenant of a service account's token, zero for a person's.
-func tokenEvent(t eventwire.Type, org id.Org, token Token) outbox.Event {
+// tokenEvent: target is the project of a service account's token, zero for a person's.
+func tokenEvent(t eventwire.Type, target auth.Target, token Token) outbox.Event {
 	payload := eventwire.Token{
 		TokenID: token.ID.String(), Kind: string(token.Kind), Name: token.Name,
 		Scopes: permissionsColumn(token.Scopes), ExpiresAt: token.ExpiresAt.UTC(),
@@ -65,5 +65,7 @@ func tokenEvent(t eventwire.Type, org id.Org, token Token) outbox.Event {
 	} else {
 		payload.UserID = token.User.String()
 	}
-	return outbox.Event{Type: t, AggregateKind: "token", AggregateID: token.ID.String(), Org: org, Payload: payload}
+	return outbox.Event{
+		Type: t, AggregateKind: "token", AggregateID: token.ID.String(), Org: target.Org, Project: target.Project, Payload: payload,
+	}
 }

@@ -231,6 +231,9 @@ LEFT JOIN service_accounts a ON a.id = t.service_account_id
 LEFT JOIN projects p ON p.id = a.project_id
 WHERE t.hash = sqlc.arg(hash);
 
+-- name: TokenHash :one
+SELECT hash FROM api_tokens WHERE id = $1;
+
 -- name: TouchToken :exec
 UPDATE api_tokens SET last_used_at = sqlc.arg(now)::timestamptz
 WHERE id = $1 AND (last_used_at IS NULL OR last_used_at <= sqlc.arg(before)::timestamptz);

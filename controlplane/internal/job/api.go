@@ -215,7 +215,7 @@ type Following interface {
 func RegisterFeed[I Following](api *httpapi.API, op httpapi.Operation, feed Feed, types string) {
 	httpapi.RegisterStream(api, op, map[string]any{"event": eventwire.Envelope{}, "gap": outbox.Gap{}, "position": outbox.Mark{}},
 		func(ctx context.Context, in *I, send func(httpapi.Event) error) error {
-			request, err := feedRequest((*in).Last(), types, auth.From(ctx))
+			request, err := feedRequest((*in).Last(), types, func() *auth.Principal { return httpapi.Caller(ctx) })
 			if err != nil {
 				return err
 			}
@@ -236,7 +236,7 @@ func RegisterFeed[I Following](api *httpapi.API, op httpapi.Operation, feed Feed
 		})
 }
 
-func feedRequest(last, types string, reader *auth.Principal) (outbox.FeedRequest, error) {
+func feedRequest(last, types string, reader func() *auth.Principal) (outbox.FeedRequest, error) {
 	request := outbox.FeedRequest{Type: types, Reader: reader}
 	if last == "" {
 		return request, nil

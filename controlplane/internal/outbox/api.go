@@ -15,17 +15,18 @@ import (
 
 // outboxEvent is a message of the outbox, as OutboxEvent in the contract.
 type outboxEvent struct {
-	EventID       id.Event  `json:"event_id"`
-	Destination   string    `json:"destination" enum:"nats,temporal" doc:"where it is to be delivered"`
-	EventType     string    `json:"event_type" doc:"event type, or workflow type of a workflow start"`
-	AggregateKind string    `json:"aggregate_kind"`
-	AggregateID   string    `json:"aggregate_id"`
-	OrgID         *id.Org   `json:"org_id,omitempty"`
-	CorrelationID string    `json:"correlation_id"`
-	Status        string    `json:"status" enum:"pending,published,failed,discarded"`
-	Attempts      int       `json:"attempts" doc:"how often delivery was tried"`
-	LastError     string    `json:"last_error,omitempty"`
-	CreatedAt     time.Time `json:"created_at"`
+	EventID       id.Event    `json:"event_id"`
+	Destination   string      `json:"destination" enum:"nats,temporal" doc:"where it is to be delivered"`
+	EventType     string      `json:"event_type" doc:"event type, or workflow type of a workflow start"`
+	AggregateKind string      `json:"aggregate_kind"`
+	AggregateID   string      `json:"aggregate_id"`
+	OrgID         *id.Org     `json:"org_id,omitempty"`
+	ProjectID     *id.Project `json:"project_id,omitempty"`
+	CorrelationID string      `json:"correlation_id"`
+	Status        string      `json:"status" enum:"pending,published,failed,discarded"`
+	Attempts      int         `json:"attempts" doc:"how often delivery was tried"`
+	LastError     string      `json:"last_error,omitempty"`
+	CreatedAt     time.Time   `json:"created_at"`
 }
 
 func wire(e Entry) outboxEvent {
@@ -35,6 +36,9 @@ func wire(e Entry) outboxEvent {
 	}
 	if !e.Org.IsZero() {
 		out.OrgID = &e.Org
+	}
+	if !e.Project.IsZero() {
+		out.ProjectID = &e.Project
 	}
 	return out
 }
@@ -93,7 +97,9 @@ func Register(api *httpapi.API, letters *DeadLetters, feed *Feed) {
 	httpapi.RegisterStream(api, httpapi.Operation{
 		ID: "stream-events", Method: http.MethodGet, Path: "/api/v1/events", Tag: tag,
 		Summary: "Follow what happens, as server-sent events",
-		Description: "Holders of a role on the platform see every event; others see those of their tenants. " +
+		Description: "Holders of a role on the platform see every event; administrators of a tenant those of the tenant and its projects; " +
+			"members of a project those of the project, and changes of the tenant and of its members. " +
+			"The stream ends, with an event problem that says why, within 15 seconds of its caller losing token or permission. " +
 			"Resume with Last-Event-ID: nothing is missed or repeated as long as the stream still holds it, which it does for days; " +
 			"otherwise the first event is gap. An event position tells how far the stream has come when there was nothing to show. " +
 			"The server ends the stream from time to time; resume then.",
@@ -135,7 +141,7 @@ func (d *DeadLetters) discard(ctx context.Context, in *discardInput) (*entryOutp
 }
 
 func (f *Feed) stream(ctx context.Context, in *eventsInput, send func(httpapi.Event) error) error {
-	request := FeedRequest{Type: in.Type, Reader: auth.From(ctx)}
+	request := FeedRequest{Type: in.Type, Reader: func() *auth.Principal { return httpapi.Caller(ctx) }}
 	if last := in.Last(); last != "" {
 		after, err := strconv.ParseUint(last, 10, 63)
 		if err != nil {

@@ -33,7 +33,7 @@ func Append(ctx context.Context, tx pgx.Tx, events ...Event) error {
 		}
 		rows[i] = outboxdb.InsertParams{
 			ID: eventID, Destination: DestinationNATS, AggregateKind: e.AggregateKind, AggregateID: e.AggregateID,
-			EventType: string(e.Type), Envelope: body, OrgID: e.Org, CorrelationID: correlation,
+			EventType: string(e.Type), Envelope: body, OrgID: e.Org, ProjectID: e.Project, CorrelationID: correlation,
 		}
 	}
 	return insert(ctx, tx, DestinationNATS, rows)

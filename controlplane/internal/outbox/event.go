@@ -29,7 +29,9 @@ type Event struct {
 	AggregateKind string
 	AggregateID   string
 	Org           id.Org // zero for events of the platform
-	Payload       any    // the payload struct that eventwire.Events lists for the type
+	// Project is whose event it is within the tenant; zero: the tenant's own.
+	Project id.Project
+	Payload any // the payload struct that eventwire.Events lists for the type
 }
 
 // WorkflowStart is a workflow to be started. The id makes the start idempotent;
@@ -142,6 +144,8 @@ func (e Event) validate() error {
 		return fault.New(fault.Internal, "event_payload_mismatch", "event %s carries %T, its contract says %s", e.Type, e.Payload, want)
 	case e.AggregateKind == "" || e.AggregateID == "":
 		return fault.New(fault.Internal, "event_aggregate_missing", "event %s names no aggregate", e.Type)
+	case e.Org.IsZero() && !e.Project.IsZero():
+		return fault.New(fault.Internal, "event_tenant_missing", "event %s names a project without its tenant", e.Type)
 	}
 	return nil
 }
@@ -157,6 +161,9 @@ func (e Event) envelope(eventID id.Event, correlationID string, now time.Time) (
 	}
 	if !e.Org.IsZero() {
 		envelope.OrgID = e.Org.String()
+	}
+	if !e.Project.IsZero() {
+		envelope.ProjectID = e.Project.String()
 	}
 	body, err := json.Marshal(envelope)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,26 +13,35 @@ import (
 	"gpuaas/contract/eventwire"
 	"gpuaas/controlplane/internal/auth"
 	"gpuaas/controlplane/internal/fault"
+	"gpuaas/controlplane/internal/id"
 )
 
 // Feed reads the event stream for a caller, live and from where the caller
 // left off.
 type Feed struct {
 	nats *NATS
-	// longest is how long one reading lasts. What a caller may see is decided
-	// when it begins, so it must not last for ever.
+	// longest is how long one reading lasts, so that connections are made anew.
 	longest time.Duration
+	turns   *turns
 }
 
+// What one reading of the past may cost for a reader who may not see all of it:
+// so many events that it is not shown, and so long. Then it ends with a mark.
+const (
+	replayScan = 5000
+	replayLast = 10 * time.Second
+)
+
 // NewFeed reads the stream that a NATS publishes to.
-func NewFeed(n *NATS) *Feed { return &Feed{nats: n, longest: 15 * time.Minute} }
+func NewFeed(n *NATS) *Feed { return &Feed{nats: n, longest: 15 * time.Minute, turns: newTurns()} }
 
 // FeedRequest is what a caller wants to read.
 type FeedRequest struct {
 	Resume bool   // continue after a position; otherwise only what is new
 	After  uint64 // the position
 	Type   string // beginning of the event types wanted; empty for all
-	Reader *auth.Principal
+	// Reader is who reads, as it is known at the moment of asking.
+	Reader func() *auth.Principal
 }
 
 // Gap says that events were lost to the reader: the stream no longer holds what
@@ -67,9 +77,18 @@ func (f *Feed) Read(ctx context.Context, r FeedRequest, tell func(FeedItem) erro
 	if err != nil {
 		return err
 	}
-	messages, err := f.open(ctx, subjects, start)
+	consumer, err := f.open(ctx, subjects, start)
 	if err != nil {
 		return err
+	}
+	past, err := f.past(ctx, r.Reader(), consumer)
+	if err != nil {
+		return nil //nolint:nilerr // the reader left
+	}
+	defer past.over()
+	messages, err := consumer.Messages()
+	if err != nil {
+		return unreachable(fmt.Errorf("read event stream: %w", err))
 	}
 	defer messages.Stop()
 	if gap != nil {
@@ -82,7 +101,7 @@ func (f *Feed) Read(ctx context.Context, r FeedRequest, tell func(FeedItem) erro
 	}
 	long, cancel := context.WithTimeout(ctx, f.longest)
 	defer cancel()
-	last, err := f.follow(long, messages, sees(r.Reader), tell)
+	last, err := f.follow(long, messages, r.Reader, past, tell)
 	if err == nil && ctx.Err() == nil && last >= start {
 		// A reader who may see little must not fall behind the stream.
 		err = tell(FeedItem{Position: last, Mark: &Mark{Position: last}})
@@ -90,9 +109,12 @@ func (f *Feed) Read(ctx context.Context, r FeedRequest, tell func(FeedItem) erro
 	return err
 }
 
-// follow reads until the context ends and returns the last position it saw.
-func (f *Feed) follow(ctx context.Context, messages jetstream.MessagesContext, visible func(eventwire.Envelope) bool, tell func(FeedItem) error) (last uint64, _ error) {
-	for {
+// follow reads until the context ends, or the past has cost enough, and returns
+// the last position it saw.
+func (f *Feed) follow(
+	ctx context.Context, messages jetstream.MessagesContext, reader func() *auth.Principal, past *replay, tell func(FeedItem) error,
+) (last uint64, _ error) {
+	for !past.spent() {
 		msg, err := messages.Next(jetstream.NextContext(ctx))
 		if ctx.Err() != nil {
 			return last, nil //nolint:nilerr // the reader left, or has read long enough
@@ -105,18 +127,21 @@ func (f *Feed) follow(ctx context.Context, messages jetstream.MessagesContext, v
 			return last, fmt.Errorf("read position of event: %w", err)
 		}
 		last = meta.Sequence.Stream
+		past.behind = meta.NumPending
 		var envelope eventwire.Envelope
 		if err := json.Unmarshal(msg.Data(), &envelope); err != nil {
 			f.nats.log.WarnContext(ctx, "event stream holds something that is no event", "position", last, "error", err)
 			continue
 		}
-		if !visible(envelope) {
+		if !sees(reader(), envelope) {
+			past.hidden++
 			continue
 		}
 		if err := tell(FeedItem{Position: last, Event: &envelope}); err != nil {
 			return last, err
 		}
 	}
+	return last, nil
 }
 
 // subjects turns the beginning of a type into the subjects of all types that
@@ -157,7 +182,7 @@ func (f *Feed) start(ctx context.Context, r FeedRequest) (uint64, *Gap, error) {
 	}
 }
 
-func (f *Feed) open(ctx context.Context, subjects []string, start uint64) (jetstream.MessagesContext, error) {
+func (f *Feed) open(ctx context.Context, subjects []string, start uint64) (jetstream.Consumer, error) {
 	opening, cancel := context.WithTimeout(ctx, apiPatience)
 	defer cancel()
 	consumer, err := f.nats.js.OrderedConsumer(opening, StreamName, jetstream.OrderedConsumerConfig{
@@ -167,22 +192,60 @@ func (f *Feed) open(ctx context.Context, subjects []string, start uint64) (jetst
 	if err != nil {
 		return nil, unreachable(fmt.Errorf("open event stream: %w", err))
 	}
-	messages, err := consumer.Messages()
-	if err != nil {
-		return nil, unreachable(fmt.Errorf("read event stream: %w", err))
-	}
-	return messages, nil
+	return consumer, nil
 }
 
-// sees is the rule who may see an event: the platform's own people all, others
-// those of their tenants.
-func sees(reader *auth.Principal) func(eventwire.Envelope) bool {
+// past is what a reading owes for what lies before it: nothing when nothing
+// does, or when the reader sees all of it. Each reader reads the past in one
+// stream at a time.
+func (f *Feed) past(ctx context.Context, reader *auth.Principal, consumer jetstream.Consumer) (*replay, error) {
+	if reader.SeesEverything() || consumer.CachedInfo().NumPending == 0 {
+		return &replay{}, nil
+	}
+	leave, err := f.turns.wait(ctx, reader.ID)
+	return &replay{leave: leave, until: time.Now().Add(replayLast), behind: 1}, err
+}
+
+// tenantWide are the events without a project that members of a project see of
+// its tenant: what they could also read of it through the API. All others are
+// for administrators of the tenant.
+var tenantWide = []eventwire.Type{
+	eventwire.TenantCreated, eventwire.TenantUpdated, eventwire.MembershipChanged, eventwire.MembershipRemoved,
+}
+
+// sees is the rule who may see an event: the platform's own people all,
+// administrators of a tenant those of the tenant and its projects, members of a
+// project those of the project and what is tenantWide.
+func sees(reader *auth.Principal, e eventwire.Envelope) bool {
 	if reader.SeesEverything() {
-		return func(eventwire.Envelope) bool { return true }
+		return true
 	}
-	mine := map[string]bool{}
-	for _, org := range reader.OrgsWith(auth.EventRead) {
-		mine[org.String()] = true
+	org, err := id.Parse[id.Org](e.OrgID)
+	if err != nil || reader.Decide(auth.EventRead, auth.Target{Org: org}) != auth.Allowed {
+		return false
 	}
-	return func(e eventwire.Envelope) bool { return e.OrgID != "" && mine[e.OrgID] }
+	if _, whole := reader.Tenants[org]; whole {
+		return true
+	}
+	of := projectOf(e)
+	if of == "" {
+		return slices.Contains(tenantWide, e.EventType)
+	}
+	project, err := id.Parse[id.Project](of)
+	return err == nil && reader.Decide(auth.EventRead, auth.Target{Org: org, Project: project}) == auth.Allowed
+}
+
+// projectOf is the project of an event. Events from before envelopes named it
+// name it in their payload, or belong to those who see all of the tenant.
+func projectOf(e eventwire.Envelope) string {
+	if e.ProjectID != "" {
+		return e.ProjectID
+	}
+	var old struct {
+		ProjectID string `json:"project_id"`
+	}
+	if json.Unmarshal(e.Payload, &old) != nil {
+		return ""
+	}
+	return old.ProjectID
 }

@@ -5,8 +5,8 @@ SELECT count(pg_advisory_xact_lock(key)) FROM unnest(sqlc.arg(keys)::bigint[]) A
 
 -- name: Insert :exec
 INSERT INTO outbox_events (id, destination, partition, aggregate_kind, aggregate_id, event_type, envelope,
-                           org_id, correlation_id, trace_parent)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
+                           org_id, project_id, correlation_id, trace_parent)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11);
 
 -- name: ClaimPartition :one
 SELECT p.partition FROM outbox_partitions p

@@ -16,6 +16,7 @@ type Entry struct {
 	AggregateKind string
 	AggregateID   string
 	Org           id.Org
+	Project       id.Project
 	CorrelationID string
 	Status        Status
 	Attempts      int
@@ -26,7 +27,7 @@ type Entry struct {
 func entryOf(r outboxdb.OutboxEvent) Entry {
 	return Entry{
 		Seq: r.Seq, ID: r.ID, Destination: r.Destination, Type: r.EventType, AggregateKind: r.AggregateKind,
-		AggregateID: r.AggregateID, Org: r.OrgID, CorrelationID: r.CorrelationID, Status: Status(r.Status),
+		AggregateID: r.AggregateID, Org: r.OrgID, Project: r.ProjectID, CorrelationID: r.CorrelationID, Status: Status(r.Status),
 		Attempts: int(r.AttemptCount), LastError: r.LastError, CreatedAt: r.CreatedAt,
 	}
 }

@@ -8,8 +8,8 @@ SELECT count(*) FROM terminal_sessions WHERE requested_by = sqlc.arg(requested_b
 
 -- name: Insert :one
 INSERT INTO terminal_sessions (id, node_id, username, token_hash, token_expires_at, requested_by, requester_kind, requester_name,
-                               window_columns, window_rows, correlation_id, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+                               window_columns, window_rows, correlation_id, created_at, requester_token)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 RETURNING *;
 
 -- name: Get :one
@@ -17,6 +17,12 @@ SELECT * FROM terminal_sessions WHERE id = $1;
 
 -- name: Lock :one
 SELECT * FROM terminal_sessions WHERE id = $1 FOR UPDATE;
+
+-- name: Presented :one
+-- The session that a token opens, if it still does.
+SELECT * FROM terminal_sessions
+WHERE id = sqlc.arg(id) AND token_hash = sqlc.arg(token_hash) AND token_used_at IS NULL
+  AND token_expires_at > sqlc.arg(now)::timestamptz AND status = 'issued';
 
 -- name: Use :one
 -- Spends a token: whoever comes second finds nothing.

@@ -76,6 +76,44 @@ func (q *Queries) KeyState(ctx context.Context, arg KeyStateParams) (KeyStateRow
 	return i, err
 }
 
+const leaseAllowance = `-- name: LeaseAllowance :one
+INSERT INTO rate_allowances AS a (caller, tokens, leased, at)
+VALUES ($1, $2::float8 - $3::int, $3, clock_timestamp())
+ON CONFLICT (caller) DO UPDATE SET
+    tokens = least($2::float8, a.tokens + $4::float8 * greatest(0, extract(epoch FROM EXCLUDED.at - a.at)::float8))
+           - least(EXCLUDED.leased, floor(least($2::float8, a.tokens + $4::float8 * greatest(0, extract(epoch FROM EXCLUDED.at - a.at)::float8)))::int),
+    leased = least(EXCLUDED.leased, floor(least($2::float8, a.tokens + $4::float8 * greatest(0, extract(epoch FROM EXCLUDED.at - a.at)::float8)))::int),
+    at     = greatest(a.at, EXCLUDED.at)
+RETURNING leased, tokens
+`
+
+type LeaseAllowanceParams struct {
+	Caller  string
+	Column2 float64
+	Leased  int32
+	Column4 float64
+}
+
+type LeaseAllowanceRow struct {
+	Leased int32
+	Tokens float64
+}
+
+// Takes up to a number of requests from what a caller may ask. The clock is that
+// of the database, so that replicas need not agree on theirs. Parameters: caller,
+// burst, requests wanted, rate (sqlc cannot name them here).
+func (q *Queries) LeaseAllowance(ctx context.Context, arg LeaseAllowanceParams) (LeaseAllowanceRow, error) {
+	row := q.db.QueryRow(ctx, leaseAllowance,
+		arg.Caller,
+		arg.Column2,
+		arg.Leased,
+		arg.Column4,
+	)
+	var i LeaseAllowanceRow
+	err := row.Scan(&i.Leased, &i.Tokens)
+	return i, err
+}
+
 const markEffect = `-- name: MarkEffect :execrows
 UPDATE idempotency_keys SET effect_committed = true
 WHERE caller = $1 AND key = $2 AND attempt = $3 AND status IS NULL
@@ -116,6 +154,22 @@ func (q *Queries) ReleaseKey(ctx context.Context, arg ReleaseKeyParams) (int64, 
 	return result.RowsAffected(), nil
 }
 
+const returnAllowance = `-- name: ReturnAllowance :exec
+UPDATE rate_allowances SET tokens = least($1::float8, tokens + $2::int) WHERE caller = $3
+`
+
+type ReturnAllowanceParams struct {
+	Burst  float64
+	Unused int32
+	Caller string
+}
+
+// Gives back what a replica took and did not use.
+func (q *Queries) ReturnAllowance(ctx context.Context, arg ReturnAllowanceParams) error {
+	_, err := q.db.Exec(ctx, returnAllowance, arg.Burst, arg.Unused, arg.Caller)
+	return err
+}
+
 const storeAnswer = `-- name: StoreAnswer :execrows
 UPDATE idempotency_keys
 SET status = $1, headers = $2, body = $3, body_withheld = $4, locked_until = clock_timestamp()
@@ -142,6 +196,18 @@ func (q *Queries) StoreAnswer(ctx context.Context, arg StoreAnswerParams) (int64
 		arg.Key,
 		arg.Attempt,
 	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const sweepAllowances = `-- name: SweepAllowances :execrows
+DELETE FROM rate_allowances WHERE at < clock_timestamp() - make_interval(secs => $1::double precision)
+`
+
+func (q *Queries) SweepAllowances(ctx context.Context, olderThanSeconds float64) (int64, error) {
+	result, err := q.db.Exec(ctx, sweepAllowances, olderThanSeconds)
 	if err != nil {
 		return 0, err
 	}

@@ -1216,6 +1216,17 @@ func (q *Queries) TenantMember(ctx context.Context, arg TenantMemberParams) (Ten
 	return i, err
 }
 
+const tokenHash = `-- name: TokenHash :one
+SELECT hash FROM api_tokens WHERE id = $1
+`
+
+func (q *Queries) TokenHash(ctx context.Context, argID id.Token) ([]byte, error) {
+	row := q.db.QueryRow(ctx, tokenHash, argID)
+	var hash []byte
+	err := row.Scan(&hash)
+	return hash, err
+}
+
 const tokenLine = `-- name: TokenLine :one
 WITH RECURSIVE line AS (
     SELECT t.id, t.made_from, coalesce(t.service_account_id = $1, false) AS own

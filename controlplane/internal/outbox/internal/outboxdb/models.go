@@ -29,4 +29,5 @@ type OutboxEvent struct {
 	LastError     string
 	CreatedAt     time.Time
 	FinishedAt    *time.Time
+	ProjectID     id.Project
 }

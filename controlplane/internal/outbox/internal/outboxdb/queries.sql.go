@@ -63,7 +63,7 @@ const discard = `-- name: Discard :one
 UPDATE outbox_events
 SET status = $1, finished_at = clock_timestamp()
 WHERE seq = $2
-RETURNING seq, id, destination, partition, aggregate_kind, aggregate_id, event_type, envelope, org_id, correlation_id, trace_parent, status, attempt_count, next_attempt_at, last_error, created_at, finished_at
+RETURNING seq, id, destination, partition, aggregate_kind, aggregate_id, event_type, envelope, org_id, correlation_id, trace_parent, status, attempt_count, next_attempt_at, last_error, created_at, finished_at, project_id
 `
 
 type DiscardParams struct {
@@ -92,12 +92,13 @@ func (q *Queries) Discard(ctx context.Context, arg DiscardParams) (OutboxEvent, 
 		&i.LastError,
 		&i.CreatedAt,
 		&i.FinishedAt,
+		&i.ProjectID,
 	)
 	return i, err
 }
 
 const dueEvents = `-- name: DueEvents :many
-SELECT e.seq, e.id, e.destination, e.partition, e.aggregate_kind, e.aggregate_id, e.event_type, e.envelope, e.org_id, e.correlation_id, e.trace_parent, e.status, e.attempt_count, e.next_attempt_at, e.last_error, e.created_at, e.finished_at FROM outbox_events e
+SELECT e.seq, e.id, e.destination, e.partition, e.aggregate_kind, e.aggregate_id, e.event_type, e.envelope, e.org_id, e.correlation_id, e.trace_parent, e.status, e.attempt_count, e.next_attempt_at, e.last_error, e.created_at, e.finished_at, e.project_id FROM outbox_events e
 WHERE e.destination = $1 AND e.partition = $2 AND e.status = 'pending'
   AND e.next_attempt_at <= statement_timestamp()
   AND NOT EXISTS (
@@ -144,6 +145,7 @@ func (q *Queries) DueEvents(ctx context.Context, arg DueEventsParams) ([]OutboxE
 			&i.LastError,
 			&i.CreatedAt,
 			&i.FinishedAt,
+			&i.ProjectID,
 		); err != nil {
 			return nil, err
 		}
@@ -157,8 +159,8 @@ func (q *Queries) DueEvents(ctx context.Context, arg DueEventsParams) ([]OutboxE
 
 const insert = `-- name: Insert :exec
 INSERT INTO outbox_events (id, destination, partition, aggregate_kind, aggregate_id, event_type, envelope,
-                           org_id, correlation_id, trace_parent)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+                           org_id, project_id, correlation_id, trace_parent)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 `
 
 type InsertParams struct {
@@ -170,6 +172,7 @@ type InsertParams struct {
 	EventType     string
 	Envelope      json.RawMessage
 	OrgID         id.Org
+	ProjectID     id.Project
 	CorrelationID string
 	TraceParent   string
 }
@@ -184,6 +187,7 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) error {
 		arg.EventType,
 		arg.Envelope,
 		arg.OrgID,
+		arg.ProjectID,
 		arg.CorrelationID,
 		arg.TraceParent,
 	)
@@ -191,7 +195,7 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) error {
 }
 
 const listFailed = `-- name: ListFailed :many
-SELECT seq, id, destination, partition, aggregate_kind, aggregate_id, event_type, envelope, org_id, correlation_id, trace_parent, status, attempt_count, next_attempt_at, last_error, created_at, finished_at FROM outbox_events
+SELECT seq, id, destination, partition, aggregate_kind, aggregate_id, event_type, envelope, org_id, correlation_id, trace_parent, status, attempt_count, next_attempt_at, last_error, created_at, finished_at, project_id FROM outbox_events
 WHERE status = 'failed' AND ($1::bigint IS NULL OR seq < $1)
 ORDER BY seq DESC
 LIMIT $2
@@ -229,6 +233,7 @@ func (q *Queries) ListFailed(ctx context.Context, arg ListFailedParams) ([]Outbo
 			&i.LastError,
 			&i.CreatedAt,
 			&i.FinishedAt,
+			&i.ProjectID,
 		); err != nil {
 			return nil, err
 		}
@@ -252,7 +257,7 @@ func (q *Queries) Lock(ctx context.Context, keys []int64) error {
 }
 
 const lockEvent = `-- name: LockEvent :one
-SELECT seq, id, destination, partition, aggregate_kind, aggregate_id, event_type, envelope, org_id, correlation_id, trace_parent, status, attempt_count, next_attempt_at, last_error, created_at, finished_at FROM outbox_events WHERE id = $1 FOR UPDATE
+SELECT seq, id, destination, partition, aggregate_kind, aggregate_id, event_type, envelope, org_id, correlation_id, trace_parent, status, attempt_count, next_attempt_at, last_error, created_at, finished_at, project_id FROM outbox_events WHERE id = $1 FOR UPDATE
 `
 
 func (q *Queries) LockEvent(ctx context.Context, argID id.Event) (OutboxEvent, error) {
@@ -276,6 +281,7 @@ func (q *Queries) LockEvent(ctx context.Context, argID id.Event) (OutboxEvent, e
 		&i.LastError,
 		&i.CreatedAt,
 		&i.FinishedAt,
+		&i.ProjectID,
 	)
 	return i, err
 }
@@ -348,7 +354,7 @@ const requeue = `-- name: Requeue :one
 UPDATE outbox_events
 SET status = $1, attempt_count = 0, next_attempt_at = clock_timestamp()
 WHERE seq = $2
-RETURNING seq, id, destination, partition, aggregate_kind, aggregate_id, event_type, envelope, org_id, correlation_id, trace_parent, status, attempt_count, next_attempt_at, last_error, created_at, finished_at
+RETURNING seq, id, destination, partition, aggregate_kind, aggregate_id, event_type, envelope, org_id, correlation_id, trace_parent, status, attempt_count, next_attempt_at, last_error, created_at, finished_at, project_id
 `
 
 type RequeueParams struct {
@@ -377,6 +383,7 @@ func (q *Queries) Requeue(ctx context.Context, arg RequeueParams) (OutboxEvent, 
 		&i.LastError,
 		&i.CreatedAt,
 		&i.FinishedAt,
+		&i.ProjectID,
 	)
 	return i, err
 }

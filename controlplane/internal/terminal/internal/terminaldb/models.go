@@ -34,4 +34,6 @@ type TerminalSession struct {
 	CreatedAt   time.Time
 	OpenedAt    *time.Time
 	ClosedAt    *time.Time
+	// The API token by which the session was asked for; it is looked at for as long as the session lasts.
+	RequesterToken id.Token
 }

@@ -13,7 +13,7 @@ import (
 )
 
 const abandoned = `-- name: Abandoned :many
-SELECT id, node_id, username, status, token_hash, token_expires_at, token_used_at, requested_by, requester_kind, requester_name, window_columns, window_rows, correlation_id, gateway, seen_at, close_reason, bytes_in, bytes_out, created_at, opened_at, closed_at FROM terminal_sessions
+SELECT id, node_id, username, status, token_hash, token_expires_at, token_used_at, requested_by, requester_kind, requester_name, window_columns, window_rows, correlation_id, gateway, seen_at, close_reason, bytes_in, bytes_out, created_at, opened_at, closed_at, requester_token FROM terminal_sessions
 WHERE status IN ('issued', 'opening', 'open')
   AND ((status = 'issued' AND token_expires_at <= $1::timestamptz)
        OR (status IN ('opening', 'open') AND seen_at < $2::timestamptz))
@@ -59,6 +59,7 @@ func (q *Queries) Abandoned(ctx context.Context, arg AbandonedParams) ([]Termina
 			&i.CreatedAt,
 			&i.OpenedAt,
 			&i.ClosedAt,
+			&i.RequesterToken,
 		); err != nil {
 			return nil, err
 		}
@@ -132,7 +133,7 @@ UPDATE terminal_sessions
 SET status = $1, closed_at = $2::timestamptz, close_reason = $3,
     bytes_in = greatest(bytes_in, $4), bytes_out = greatest(bytes_out, $5)
 WHERE id = $6
-RETURNING id, node_id, username, status, token_hash, token_expires_at, token_used_at, requested_by, requester_kind, requester_name, window_columns, window_rows, correlation_id, gateway, seen_at, close_reason, bytes_in, bytes_out, created_at, opened_at, closed_at
+RETURNING id, node_id, username, status, token_hash, token_expires_at, token_used_at, requested_by, requester_kind, requester_name, window_columns, window_rows, correlation_id, gateway, seen_at, close_reason, bytes_in, bytes_out, created_at, opened_at, closed_at, requester_token
 `
 
 type EndedParams struct {
@@ -176,12 +177,13 @@ func (q *Queries) Ended(ctx context.Context, arg EndedParams) (TerminalSession, 
 		&i.CreatedAt,
 		&i.OpenedAt,
 		&i.ClosedAt,
+		&i.RequesterToken,
 	)
 	return i, err
 }
 
 const get = `-- name: Get :one
-SELECT id, node_id, username, status, token_hash, token_expires_at, token_used_at, requested_by, requester_kind, requester_name, window_columns, window_rows, correlation_id, gateway, seen_at, close_reason, bytes_in, bytes_out, created_at, opened_at, closed_at FROM terminal_sessions WHERE id = $1
+SELECT id, node_id, username, status, token_hash, token_expires_at, token_used_at, requested_by, requester_kind, requester_name, window_columns, window_rows, correlation_id, gateway, seen_at, close_reason, bytes_in, bytes_out, created_at, opened_at, closed_at, requester_token FROM terminal_sessions WHERE id = $1
 `
 
 func (q *Queries) Get(ctx context.Context, argID id.TerminalSession) (TerminalSession, error) {
@@ -209,15 +211,16 @@ func (q *Queries) Get(ctx context.Context, argID id.TerminalSession) (TerminalSe
 		&i.CreatedAt,
 		&i.OpenedAt,
 		&i.ClosedAt,
+		&i.RequesterToken,
 	)
 	return i, err
 }
 
 const insert = `-- name: Insert :one
 INSERT INTO terminal_sessions (id, node_id, username, token_hash, token_expires_at, requested_by, requester_kind, requester_name,
-                               window_columns, window_rows, correlation_id, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
-RETURNING id, node_id, username, status, token_hash, token_expires_at, token_used_at, requested_by, requester_kind, requester_name, window_columns, window_rows, correlation_id, gateway, seen_at, close_reason, bytes_in, bytes_out, created_at, opened_at, closed_at
+                               window_columns, window_rows, correlation_id, created_at, requester_token)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+RETURNING id, node_id, username, status, token_hash, token_expires_at, token_used_at, requested_by, requester_kind, requester_name, window_columns, window_rows, correlation_id, gateway, seen_at, close_reason, bytes_in, bytes_out, created_at, opened_at, closed_at, requester_token
 `
 
 type InsertParams struct {
@@ -233,6 +236,7 @@ type InsertParams struct {
 	WindowRows     int32
 	CorrelationID  string
 	CreatedAt      time.Time
+	RequesterToken id.Token
 }
 
 func (q *Queries) Insert(ctx context.Context, arg InsertParams) (TerminalSession, error) {
@@ -249,6 +253,7 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) (TerminalSession
 		arg.WindowRows,
 		arg.CorrelationID,
 		arg.CreatedAt,
+		arg.RequesterToken,
 	)
 	var i TerminalSession
 	err := row.Scan(
@@ -273,12 +278,13 @@ func (q *Queries) Insert(ctx context.Context, arg InsertParams) (TerminalSession
 		&i.CreatedAt,
 		&i.OpenedAt,
 		&i.ClosedAt,
+		&i.RequesterToken,
 	)
 	return i, err
 }
 
 const list = `-- name: List :many
-SELECT id, node_id, username, status, token_hash, token_expires_at, token_used_at, requested_by, requester_kind, requester_name, window_columns, window_rows, correlation_id, gateway, seen_at, close_reason, bytes_in, bytes_out, created_at, opened_at, closed_at FROM terminal_sessions
+SELECT id, node_id, username, status, token_hash, token_expires_at, token_used_at, requested_by, requester_kind, requester_name, window_columns, window_rows, correlation_id, gateway, seen_at, close_reason, bytes_in, bytes_out, created_at, opened_at, closed_at, requester_token FROM terminal_sessions
 WHERE ($1::timestamptz IS NULL
        OR (created_at, id) < ($1::timestamptz, $2::uuid))
   AND ($3::uuid IS NULL OR node_id = $3::uuid)
@@ -332,6 +338,7 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]TerminalSession, 
 			&i.CreatedAt,
 			&i.OpenedAt,
 			&i.ClosedAt,
+			&i.RequesterToken,
 		); err != nil {
 			return nil, err
 		}
@@ -344,7 +351,7 @@ func (q *Queries) List(ctx context.Context, arg ListParams) ([]TerminalSession, 
 }
 
 const lock = `-- name: Lock :one
-SELECT id, node_id, username, status, token_hash, token_expires_at, token_used_at, requested_by, requester_kind, requester_name, window_columns, window_rows, correlation_id, gateway, seen_at, close_reason, bytes_in, bytes_out, created_at, opened_at, closed_at FROM terminal_sessions WHERE id = $1 FOR UPDATE
+SELECT id, node_id, username, status, token_hash, token_expires_at, token_used_at, requested_by, requester_kind, requester_name, window_columns, window_rows, correlation_id, gateway, seen_at, close_reason, bytes_in, bytes_out, created_at, opened_at, closed_at, requester_token FROM terminal_sessions WHERE id = $1 FOR UPDATE
 `
 
 func (q *Queries) Lock(ctx context.Context, argID id.TerminalSession) (TerminalSession, error) {
@@ -372,6 +379,7 @@ func (q *Queries) Lock(ctx context.Context, argID id.TerminalSession) (TerminalS
 		&i.CreatedAt,
 		&i.OpenedAt,
 		&i.ClosedAt,
+		&i.RequesterToken,
 	)
 	return i, err
 }
@@ -390,7 +398,7 @@ func (q *Queries) LockMinter(ctx context.Context, requestedBy string) error {
 const opened = `-- name: Opened :one
 UPDATE terminal_sessions SET status = $1, opened_at = $2::timestamptz, seen_at = $2::timestamptz
 WHERE id = $3
-RETURNING id, node_id, username, status, token_hash, token_expires_at, token_used_at, requested_by, requester_kind, requester_name, window_columns, window_rows, correlation_id, gateway, seen_at, close_reason, bytes_in, bytes_out, created_at, opened_at, closed_at
+RETURNING id, node_id, username, status, token_hash, token_expires_at, token_used_at, requested_by, requester_kind, requester_name, window_columns, window_rows, correlation_id, gateway, seen_at, close_reason, bytes_in, bytes_out, created_at, opened_at, closed_at, requester_token
 `
 
 type OpenedParams struct {
@@ -424,6 +432,50 @@ func (q *Queries) Opened(ctx context.Context, arg OpenedParams) (TerminalSession
 		&i.CreatedAt,
 		&i.OpenedAt,
 		&i.ClosedAt,
+		&i.RequesterToken,
+	)
+	return i, err
+}
+
+const presented = `-- name: Presented :one
+SELECT id, node_id, username, status, token_hash, token_expires_at, token_used_at, requested_by, requester_kind, requester_name, window_columns, window_rows, correlation_id, gateway, seen_at, close_reason, bytes_in, bytes_out, created_at, opened_at, closed_at, requester_token FROM terminal_sessions
+WHERE id = $1 AND token_hash = $2 AND token_used_at IS NULL
+  AND token_expires_at > $3::timestamptz AND status = 'issued'
+`
+
+type PresentedParams struct {
+	ID        id.TerminalSession
+	TokenHash []byte
+	Now       time.Time
+}
+
+// The session that a token opens, if it still does.
+func (q *Queries) Presented(ctx context.Context, arg PresentedParams) (TerminalSession, error) {
+	row := q.db.QueryRow(ctx, presented, arg.ID, arg.TokenHash, arg.Now)
+	var i TerminalSession
+	err := row.Scan(
+		&i.ID,
+		&i.NodeID,
+		&i.Username,
+		&i.Status,
+		&i.TokenHash,
+		&i.TokenExpiresAt,
+		&i.TokenUsedAt,
+		&i.RequestedBy,
+		&i.RequesterKind,
+		&i.RequesterName,
+		&i.WindowColumns,
+		&i.WindowRows,
+		&i.CorrelationID,
+		&i.Gateway,
+		&i.SeenAt,
+		&i.CloseReason,
+		&i.BytesIn,
+		&i.BytesOut,
+		&i.CreatedAt,
+		&i.OpenedAt,
+		&i.ClosedAt,
+		&i.RequesterToken,
 	)
 	return i, err
 }
@@ -433,7 +485,7 @@ UPDATE terminal_sessions
 SET token_used_at = $1::timestamptz, status = $2, gateway = $3, seen_at = $1::timestamptz
 WHERE id = $4 AND token_hash = $5 AND token_used_at IS NULL
   AND token_expires_at > $1::timestamptz AND status = 'issued'
-RETURNING id, node_id, username, status, token_hash, token_expires_at, token_used_at, requested_by, requester_kind, requester_name, window_columns, window_rows, correlation_id, gateway, seen_at, close_reason, bytes_in, bytes_out, created_at, opened_at, closed_at
+RETURNING id, node_id, username, status, token_hash, token_expires_at, token_used_at, requested_by, requester_kind, requester_name, window_columns, window_rows, correlation_id, gateway, seen_at, close_reason, bytes_in, bytes_out, created_at, opened_at, closed_at, requester_token
 `
 
 type UseParams struct {
@@ -476,6 +528,7 @@ func (q *Queries) Use(ctx context.Context, arg UseParams) (TerminalSession, erro
 		&i.CreatedAt,
 		&i.OpenedAt,
 		&i.ClosedAt,
+		&i.RequesterToken,
 	)
 	return i, err
 }
