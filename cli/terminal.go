@@ -282,6 +282,8 @@ func closedTerminal(f agentwire.TerminalFrame) error {
 		return fail(exitUnsuccessful, f.Reason, "work that takes long is safe in a terminal multiplexer, such as tmux", "the terminal was closed: nothing was typed or shown for too long")
 	case agentwire.ClosedTotal:
 		return fail(exitUnsuccessful, f.Reason, "open a new one", "the terminal was closed: it was open for as long as it may")
+	case agentwire.ClosedAccessLost:
+		return fail(exitUnsuccessful, f.Reason, f.Remedy, "the terminal was closed: you may no longer have it (%s: %s)", f.Code, f.Message)
 	case agentwire.ClosedGateway, agentwire.ClosedNodeLost, agentwire.ClosedStalled:
 		return fail(exitUnavailable, f.Reason, "open a new one", "the terminal was closed: %s", f.Reason)
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"gpuaas/controlplane/internal/httpapi"
 	"gpuaas/controlplane/internal/identity"
 	"gpuaas/controlplane/internal/redact"
 )
@@ -36,22 +37,24 @@ const (
 // Config is everything the control plane can be told. Its values come from
 // defaults, a YAML file, GPUAAS_* variables and flags, later ones winning.
 type Config struct {
-	Roles    []Role         `koanf:"roles" doc:"what this process does: api, worker, relay"`
-	Listen   string         `koanf:"listen" doc:"address of the API"`
-	Insecure []string       `koanf:"insecure" doc:"what may do without TLS although it leaves this machine: listen, postgres, temporal, nats, secrets; nothing unless it is named"`
-	Proxies  []string       `koanf:"trusted_proxies" doc:"networks of proxies that are believed about the address of a caller (X-Forwarded-For) and its connection (X-Forwarded-Proto)"`
-	TLS      TLSConfig      `koanf:"tls"`
-	Log      LogConfig      `koanf:"log"`
-	OTLP     OTLPConfig     `koanf:"otlp"`
-	Postgres PostgresConfig `koanf:"postgres"`
-	Temporal TemporalConfig `koanf:"temporal"`
-	NATS     NATSConfig     `koanf:"nats"`
-	Secrets  SecretsConfig  `koanf:"secrets"`
-	OIDC     OIDCConfig     `koanf:"oidc"`
-	Limits   LimitsConfig   `koanf:"limits"`
-	Nodes    NodesConfig    `koanf:"nodes"`
-	Sites    SitesConfig    `koanf:"sites"`
+	Roles       []Role         `koanf:"roles" doc:"what this process does: api, worker, relay"`
+	Listen      string         `koanf:"listen" doc:"address of the API"`
+	Insecure    []string       `koanf:"insecure" doc:"what may do without TLS although it leaves this machine: listen, postgres, temporal, nats, secrets; nothing unless it is named"`
+	Proxies     []string       `koanf:"trusted_proxies" doc:"networks of proxies that are believed about the address of a caller (proxy_header) and its connection (X-Forwarded-Proto)"`
+	ProxyHeader string         `koanf:"proxy_header" doc:"where these proxies write the address of a caller: X-Forwarded-For or Forwarded (RFC 7239); the other header is ignored"`
+	TLS         TLSConfig      `koanf:"tls"`
+	Log         LogConfig      `koanf:"log"`
+	OTLP        OTLPConfig     `koanf:"otlp"`
+	Postgres    PostgresConfig `koanf:"postgres"`
+	Temporal    TemporalConfig `koanf:"temporal"`
+	NATS        NATSConfig     `koanf:"nats"`
+	Secrets     SecretsConfig  `koanf:"secrets"`
+	OIDC        OIDCConfig     `koanf:"oidc"`
+	Limits      LimitsConfig   `koanf:"limits"`
+	Nodes       NodesConfig    `koanf:"nodes"`
+	Sites       SitesConfig    `koanf:"sites"`
 
+	Terminals      TerminalsConfig      `koanf:"terminals"`
 	Reconciliation ReconciliationConfig `koanf:"reconciliation"`
 	Console        ConsoleConfig        `koanf:"console"`
 }
@@ -115,29 +118,33 @@ type OIDCConfig struct {
 
 // LimitsConfig protects the API from its callers.
 type LimitsConfig struct {
-	RequestsPerSecond float64       `koanf:"requests_per_second" doc:"steady rate allowed to one caller, per API replica"`
+	RequestsPerSecond float64       `koanf:"requests_per_second" doc:"steady rate allowed to one caller over all API replicas, and to one address (of IPv6: a /64) of callers who are not known, per replica"`
 	Burst             int           `koanf:"burst" doc:"requests one caller may send at once"`
 	MaxBodyBytes      int64         `koanf:"max_body_bytes" doc:"largest request body"`
 	RequestTimeout    time.Duration `koanf:"request_timeout" doc:"longest time for one request"`
+	StreamsPerCaller  int           `koanf:"streams_per_caller" doc:"streams of events and terminals that one caller may have open, per API replica"`
+	Streams           int           `koanf:"streams" doc:"streams of events and terminals of all callers together, per API replica"`
 	ShutdownTimeout   time.Duration `koanf:"shutdown_timeout" doc:"longest time to finish what is in flight when stopping"`
 }
 
 // Defaults is the configuration before anybody says anything.
 func Defaults() Config {
 	return Config{
-		Roles:    []Role{RoleAPI, RoleWorker, RoleRelay},
-		Listen:   "127.0.0.1:8080",
-		Log:      LogConfig{Format: "json", Level: slog.LevelInfo},
-		Postgres: PostgresConfig{MaxConns: 20},
-		Temporal: TemporalConfig{Namespace: "gpuaas"},
-		NATS:     NATSConfig{SubjectPrefix: "gpuaas", Replicas: 1},
-		Secrets:  SecretsConfig{KVMount: "gpuaas-kv"},
-		OIDC:     OIDCConfig{SessionTTL: 12 * time.Hour},
+		Roles:       []Role{RoleAPI, RoleWorker, RoleRelay},
+		Listen:      "127.0.0.1:8080",
+		ProxyHeader: httpapi.ForwardedFor,
+		Log:         LogConfig{Format: "json", Level: slog.LevelInfo},
+		Postgres:    PostgresConfig{MaxConns: 20},
+		Temporal:    TemporalConfig{Namespace: "gpuaas"},
+		NATS:        NATSConfig{SubjectPrefix: "gpuaas", Replicas: 1},
+		Secrets:     SecretsConfig{KVMount: "gpuaas-kv"},
+		OIDC:        OIDCConfig{SessionTTL: 12 * time.Hour},
 		Limits: LimitsConfig{
 			RequestsPerSecond: 300, Burst: 600, MaxBodyBytes: 1 << 20,
 			RequestTimeout: 30 * time.Second, ShutdownTimeout: 20 * time.Second,
+			StreamsPerCaller: 50, Streams: 2000,
 		},
-		Nodes: defaultNodes(), Reconciliation: defaultReconciliation(),
+		Nodes: defaultNodes(), Terminals: defaultTerminals(), Reconciliation: defaultReconciliation(),
 	}
 }
 
@@ -180,6 +187,9 @@ func (c Config) Validate() []error {
 	if _, err := c.proxies(); err != nil {
 		bad("trusted_proxies", "%v", err)
 	}
+	if c.ProxyHeader != httpapi.ForwardedFor && c.ProxyHeader != httpapi.Forwarded {
+		bad("proxy_header", "%q is not %s or %s", c.ProxyHeader, httpapi.ForwardedFor, httpapi.Forwarded)
+	}
 	if c.OTLP.Endpoint != "" {
 		badURL(bad, "otlp.endpoint", c.OTLP.Endpoint, "http", "https")
 	}
@@ -188,6 +198,7 @@ func (c Config) Validate() []error {
 	c.Secrets.check(c.identities(), bad)
 	c.checkPostgres(bad)
 	c.checkExposures(bad)
+	c.Terminals.check(bad)
 	c.Reconciliation.check(bad)
 	c.Console.check(bad)
 	return append(errs, append(c.badFiles(), c.badNumbers()...)...)
@@ -268,6 +279,8 @@ func (c Config) badNumbers() []error {
 		{"limits.burst", float64(c.Limits.Burst)},
 		{"limits.max_body_bytes", float64(c.Limits.MaxBodyBytes)},
 		{"limits.request_timeout", c.Limits.RequestTimeout.Seconds()},
+		{"limits.streams_per_caller", float64(c.Limits.StreamsPerCaller)},
+		{"limits.streams", float64(c.Limits.Streams)},
 		{"limits.shutdown_timeout", c.Limits.ShutdownTimeout.Seconds()},
 		{"oidc.session_ttl", c.OIDC.SessionTTL.Seconds()},
 	} {

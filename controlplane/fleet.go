@@ -41,7 +41,7 @@ type fleet struct {
 }
 
 func newFleet(
-	cfg Config, db *postgres.DB, engine identities, backends map[string]agentgateway.Backend, logger *slog.Logger,
+	cfg Config, db *postgres.DB, engine identities, holders terminal.Holders, backends map[string]agentgateway.Backend, logger *slog.Logger,
 ) *fleet {
 	f := &fleet{cfg: cfg.Nodes, logger: logger, skus: sku.New(db)}
 	trust := agentgateway.NewTrust(agentgateway.TrustConfig{
@@ -61,7 +61,10 @@ func newFleet(
 	f.tasks = agenttask.Commands{DB: db, Preparers: map[string]agenttask.Prepare{agentwire.TypeSelfUpdate: f.packages.Prepare}}
 	f.queue = agenttask.New(agenttask.QueueConfig{DB: db, Signer: f.signers, Logger: logger})
 	f.terminals = terminal.New(terminal.Config{
-		DB: db, Tasks: f.tasks, Logger: logger, Settings: terminal.Settings{GatewayURL: cmp.Or(cfg.Nodes.TerminalURL, cfg.Nodes.URL)},
+		DB: db, Tasks: f.tasks, Holders: holders, Logger: logger,
+		Settings: terminal.Settings{
+			GatewayURL: cmp.Or(cfg.Nodes.TerminalURL, cfg.Nodes.URL), IdleLimit: cfg.Terminals.IdleLimit, TotalLimit: cfg.Terminals.TotalLimit,
+		},
 	})
 	f.gateway = agentgateway.New(agentgateway.Config{
 		DB: db, Nodes: f.nodes, Contacts: f.nodes.Contacts(), Tasks: f.queue, Signer: f.signers, Terminal: f.terminals,

@@ -86,7 +86,7 @@ func newParts(cfg Config, opts Options, tel *telemetry.Telemetry) (*parts, error
 	p.identity = identity.New(identity.Config{DB: p.db, Logger: p.logger, OIDC: cfg.OIDC.identity(oidcSecret)})
 	p.regions = &site.MAAS{DB: p.db, Loopback: cfg.Sites.onLoopback}
 	p.sites = site.New(site.Config{DB: p.db, Secrets: p.secrets, Regions: p.regions})
-	p.fleet = newFleet(cfg, p.db, p.secrets, p.backends(), p.logger)
+	p.fleet = newFleet(cfg, p.db, p.secrets, p.identity, p.backends(), p.logger)
 	p.certificates = certificate.New(certificate.Config{DB: p.db, Engine: p.secrets, Issuer: cfg.Nodes.EnvironmentName, Logger: p.logger})
 	if err := p.newOnboarding(); err != nil {
 		return nil, err
@@ -154,9 +154,11 @@ func (p *parts) newAPI(proxies []netip.Prefix) *httpapi.API {
 	api := httpapi.New(httpapi.Config{
 		Title: "gpuaas", Version: apiVersion, Description: description, Logger: p.logger, DB: p.db,
 		Auth: p.identity, Projects: p.identity, Denials: audit.Denials{DB: p.db}, Gate: p.gate, TrustedProxies: proxies,
+		ProxyHeader: p.cfg.ProxyHeader,
 		Limits: httpapi.Limits{
 			RequestsPerSecond: p.cfg.Limits.RequestsPerSecond, Burst: p.cfg.Limits.Burst,
 			MaxBodyBytes: p.cfg.Limits.MaxBodyBytes, RequestTimeout: p.cfg.Limits.RequestTimeout,
+			StreamsPerCaller: p.cfg.Limits.StreamsPerCaller, Streams: p.cfg.Limits.Streams,
 		},
 	})
 	p.registerSystem(api)

@@ -17,7 +17,7 @@ const TerminalBearer = "bearer."
 
 // Close codes of a session, beside those of the websocket protocol.
 const (
-	CloseUnauthenticated = 4401 // the token is unknown, used or expired
+	CloseUnauthenticated = 4401 // the token is unknown, used or expired; or its owner may no longer have a terminal
 	CloseLimit           = 4408 // idle for too long, or open for too long
 	CloseUnavailable     = 4503 // the node did not open the session, or was lost
 )
@@ -42,7 +42,7 @@ const (
 type TerminalFrame struct {
 	Type      string `json:"type"`
 	SessionID string `json:"session_id,omitempty"` // session_ready
-	Code      string `json:"code,omitempty"`       // session_error
+	Code      string `json:"code,omitempty"`       // session_error; session_closed: why access was lost
 	Message   string `json:"message,omitempty"`
 	Remedy    string `json:"remedy,omitempty"`
 	Retryable bool   `json:"retryable,omitempty"`   // session_error: a new token may succeed
@@ -66,6 +66,7 @@ const (
 	ClosedRemoved    = "user_removed"
 	ClosedOnRequest  = "closed_by_operator"
 	ClosedDrained    = "node_emptied"
+	ClosedAccessLost = "access_lost"
 )
 
 // Encode writes a frame.

@@ -6543,6 +6543,9 @@ type EventwireEnvelope struct {
 	// Payload facts of the event
 	Payload interface{} `json:"payload"`
 
+	// ProjectId the project of the tenant it concerns; absent for events of the tenant itself, and in events from before there was this field
+	ProjectId *openapi_types.UUID `json:"project_id,omitempty"`
+
 	// Version version of the envelope and its payload
 	Version string `json:"version"`
 }
@@ -8692,8 +8695,11 @@ type OutboxEvent struct {
 	LastError *string `json:"last_error,omitempty"`
 
 	// OrgId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
-	OrgId  *openapi_types.UUID `json:"org_id,omitempty"`
-	Status OutboxEventStatus   `json:"status"`
+	OrgId *openapi_types.UUID `json:"org_id,omitempty"`
+
+	// ProjectId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
+	ProjectId *openapi_types.UUID `json:"project_id,omitempty"`
+	Status    OutboxEventStatus   `json:"status"`
 }
 
 // OutboxEventDestination where it is to be delivered
@@ -12813,7 +12819,7 @@ type ClientInterface interface {
 
 	// CreateTerminalTokenWithBody Issue a token that opens one terminal session on a node
 	//
-	// Connect to `websocket_path` with a websocket and offer the subprotocols `gpuaas.terminal.v1` and `bearer.<token>`, or send the token as `Authorization: Bearer`. A token in the query is refused; a refused token closes with 4401. Binary messages are the bytes of the terminal; text messages are JSON: `session_ready`, `session_error` and `session_closed` to the user, `resize` with `cols` and `rows`, and `close`, from the user.
+	// Connect to `websocket_path` with a websocket and offer the subprotocols `gpuaas.terminal.v1` and `bearer.<token>`, or send the token as `Authorization: Bearer`. A token in the query is refused; a refused token closes with 4401. So does a session whose requester loses token, account or permission, within 15 seconds. Binary messages are the bytes of the terminal; text messages are JSON: `session_ready`, `session_error` and `session_closed` to the user, `resize` with `cols` and `rows`, and `close`, from the user.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -12822,7 +12828,7 @@ type ClientInterface interface {
 
 	// CreateTerminalToken Issue a token that opens one terminal session on a node
 	//
-	// Connect to `websocket_path` with a websocket and offer the subprotocols `gpuaas.terminal.v1` and `bearer.<token>`, or send the token as `Authorization: Bearer`. A token in the query is refused; a refused token closes with 4401. Binary messages are the bytes of the terminal; text messages are JSON: `session_ready`, `session_error` and `session_closed` to the user, `resize` with `cols` and `rows`, and `close`, from the user.
+	// Connect to `websocket_path` with a websocket and offer the subprotocols `gpuaas.terminal.v1` and `bearer.<token>`, or send the token as `Authorization: Bearer`. A token in the query is refused; a refused token closes with 4401. So does a session whose requester loses token, account or permission, within 15 seconds. Binary messages are the bytes of the terminal; text messages are JSON: `session_ready`, `session_error` and `session_closed` to the user, `resize` with `cols` and `rows`, and `close`, from the user.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -13531,7 +13537,7 @@ type ClientInterface interface {
 
 	// StreamEvents Follow what happens, as server-sent events
 	//
-	// Holders of a role on the platform see every event; others see those of their tenants. Resume with Last-Event-ID: nothing is missed or repeated as long as the stream still holds it, which it does for days; otherwise the first event is gap. An event position tells how far the stream has come when there was nothing to show. The server ends the stream from time to time; resume then.
+	// Holders of a role on the platform see every event; administrators of a tenant those of the tenant and its projects; members of a project those of the project, and changes of the tenant and of its members. The stream ends, with an event problem that says why, within 15 seconds of its caller losing token or permission. Resume with Last-Event-ID: nothing is missed or repeated as long as the stream still holds it, which it does for days; otherwise the first event is gap. An event position tells how far the stream has come when there was nothing to show. The server ends the stream from time to time; resume then.
 	//
 	// Corresponds with GET /api/v1/events (the `StreamEvents` operationId).
 	StreamEvents(ctx context.Context, params *StreamEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -15655,7 +15661,7 @@ func (c *Client) CreateNodeTask(ctx context.Context, nodeId openapi_types.UUID, 
 
 // CreateTerminalTokenWithBody Issue a token that opens one terminal session on a node
 //
-// Connect to `websocket_path` with a websocket and offer the subprotocols `gpuaas.terminal.v1` and `bearer.<token>`, or send the token as `Authorization: Bearer`. A token in the query is refused; a refused token closes with 4401. Binary messages are the bytes of the terminal; text messages are JSON: `session_ready`, `session_error` and `session_closed` to the user, `resize` with `cols` and `rows`, and `close`, from the user.
+// Connect to `websocket_path` with a websocket and offer the subprotocols `gpuaas.terminal.v1` and `bearer.<token>`, or send the token as `Authorization: Bearer`. A token in the query is refused; a refused token closes with 4401. So does a session whose requester loses token, account or permission, within 15 seconds. Binary messages are the bytes of the terminal; text messages are JSON: `session_ready`, `session_error` and `session_closed` to the user, `resize` with `cols` and `rows`, and `close`, from the user.
 //
 // Takes any type of body and a specified content type.
 //
@@ -15674,7 +15680,7 @@ func (c *Client) CreateTerminalTokenWithBody(ctx context.Context, nodeId openapi
 
 // CreateTerminalToken Issue a token that opens one terminal session on a node
 //
-// Connect to `websocket_path` with a websocket and offer the subprotocols `gpuaas.terminal.v1` and `bearer.<token>`, or send the token as `Authorization: Bearer`. A token in the query is refused; a refused token closes with 4401. Binary messages are the bytes of the terminal; text messages are JSON: `session_ready`, `session_error` and `session_closed` to the user, `resize` with `cols` and `rows`, and `close`, from the user.
+// Connect to `websocket_path` with a websocket and offer the subprotocols `gpuaas.terminal.v1` and `bearer.<token>`, or send the token as `Authorization: Bearer`. A token in the query is refused; a refused token closes with 4401. So does a session whose requester loses token, account or permission, within 15 seconds. Binary messages are the bytes of the terminal; text messages are JSON: `session_ready`, `session_error` and `session_closed` to the user, `resize` with `cols` and `rows`, and `close`, from the user.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -17313,7 +17319,7 @@ func (c *Client) ListCertificateKeys(ctx context.Context, reqEditors ...RequestE
 
 // StreamEvents Follow what happens, as server-sent events
 //
-// Holders of a role on the platform see every event; others see those of their tenants. Resume with Last-Event-ID: nothing is missed or repeated as long as the stream still holds it, which it does for days; otherwise the first event is gap. An event position tells how far the stream has come when there was nothing to show. The server ends the stream from time to time; resume then.
+// Holders of a role on the platform see every event; administrators of a tenant those of the tenant and its projects; members of a project those of the project, and changes of the tenant and of its members. The stream ends, with an event problem that says why, within 15 seconds of its caller losing token or permission. Resume with Last-Event-ID: nothing is missed or repeated as long as the stream still holds it, which it does for days; otherwise the first event is gap. An event position tells how far the stream has come when there was nothing to show. The server ends the stream from time to time; resume then.
 //
 // Corresponds with GET /api/v1/events (the `StreamEvents` operationId).
 func (c *Client) StreamEvents(ctx context.Context, params *StreamEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -28937,7 +28943,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateTerminalTokenWithBodyWithResponse Issue a token that opens one terminal session on a node
 	//
-	// Connect to `websocket_path` with a websocket and offer the subprotocols `gpuaas.terminal.v1` and `bearer.<token>`, or send the token as `Authorization: Bearer`. A token in the query is refused; a refused token closes with 4401. Binary messages are the bytes of the terminal; text messages are JSON: `session_ready`, `session_error` and `session_closed` to the user, `resize` with `cols` and `rows`, and `close`, from the user.
+	// Connect to `websocket_path` with a websocket and offer the subprotocols `gpuaas.terminal.v1` and `bearer.<token>`, or send the token as `Authorization: Bearer`. A token in the query is refused; a refused token closes with 4401. So does a session whose requester loses token, account or permission, within 15 seconds. Binary messages are the bytes of the terminal; text messages are JSON: `session_ready`, `session_error` and `session_closed` to the user, `resize` with `cols` and `rows`, and `close`, from the user.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -28946,7 +28952,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateTerminalTokenWithResponse Issue a token that opens one terminal session on a node
 	//
-	// Connect to `websocket_path` with a websocket and offer the subprotocols `gpuaas.terminal.v1` and `bearer.<token>`, or send the token as `Authorization: Bearer`. A token in the query is refused; a refused token closes with 4401. Binary messages are the bytes of the terminal; text messages are JSON: `session_ready`, `session_error` and `session_closed` to the user, `resize` with `cols` and `rows`, and `close`, from the user.
+	// Connect to `websocket_path` with a websocket and offer the subprotocols `gpuaas.terminal.v1` and `bearer.<token>`, or send the token as `Authorization: Bearer`. A token in the query is refused; a refused token closes with 4401. So does a session whose requester loses token, account or permission, within 15 seconds. Binary messages are the bytes of the terminal; text messages are JSON: `session_ready`, `session_error` and `session_closed` to the user, `resize` with `cols` and `rows`, and `close`, from the user.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -29715,7 +29721,7 @@ type ClientWithResponsesInterface interface {
 
 	// StreamEventsWithResponse Follow what happens, as server-sent events
 	//
-	// Holders of a role on the platform see every event; others see those of their tenants. Resume with Last-Event-ID: nothing is missed or repeated as long as the stream still holds it, which it does for days; otherwise the first event is gap. An event position tells how far the stream has come when there was nothing to show. The server ends the stream from time to time; resume then.
+	// Holders of a role on the platform see every event; administrators of a tenant those of the tenant and its projects; members of a project those of the project, and changes of the tenant and of its members. The stream ends, with an event problem that says why, within 15 seconds of its caller losing token or permission. Resume with Last-Event-ID: nothing is missed or repeated as long as the stream still holds it, which it does for days; otherwise the first event is gap. An event position tells how far the stream has come when there was nothing to show. The server ends the stream from time to time; resume then.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -49949,7 +49955,7 @@ func (c *ClientWithResponses) CreateNodeTaskWithResponse(ctx context.Context, no
 
 // CreateTerminalTokenWithBodyWithResponse Issue a token that opens one terminal session on a node
 //
-// Connect to `websocket_path` with a websocket and offer the subprotocols `gpuaas.terminal.v1` and `bearer.<token>`, or send the token as `Authorization: Bearer`. A token in the query is refused; a refused token closes with 4401. Binary messages are the bytes of the terminal; text messages are JSON: `session_ready`, `session_error` and `session_closed` to the user, `resize` with `cols` and `rows`, and `close`, from the user.
+// Connect to `websocket_path` with a websocket and offer the subprotocols `gpuaas.terminal.v1` and `bearer.<token>`, or send the token as `Authorization: Bearer`. A token in the query is refused; a refused token closes with 4401. So does a session whose requester loses token, account or permission, within 15 seconds. Binary messages are the bytes of the terminal; text messages are JSON: `session_ready`, `session_error` and `session_closed` to the user, `resize` with `cols` and `rows`, and `close`, from the user.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -49964,7 +49970,7 @@ func (c *ClientWithResponses) CreateTerminalTokenWithBodyWithResponse(ctx contex
 
 // CreateTerminalTokenWithResponse Issue a token that opens one terminal session on a node
 //
-// Connect to `websocket_path` with a websocket and offer the subprotocols `gpuaas.terminal.v1` and `bearer.<token>`, or send the token as `Authorization: Bearer`. A token in the query is refused; a refused token closes with 4401. Binary messages are the bytes of the terminal; text messages are JSON: `session_ready`, `session_error` and `session_closed` to the user, `resize` with `cols` and `rows`, and `close`, from the user.
+// Connect to `websocket_path` with a websocket and offer the subprotocols `gpuaas.terminal.v1` and `bearer.<token>`, or send the token as `Authorization: Bearer`. A token in the query is refused; a refused token closes with 4401. So does a session whose requester loses token, account or permission, within 15 seconds. Binary messages are the bytes of the terminal; text messages are JSON: `session_ready`, `session_error` and `session_closed` to the user, `resize` with `cols` and `rows`, and `close`, from the user.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -51291,7 +51297,7 @@ func (c *ClientWithResponses) ListCertificateKeysWithResponse(ctx context.Contex
 
 // StreamEventsWithResponse Follow what happens, as server-sent events
 //
-// Holders of a role on the platform see every event; others see those of their tenants. Resume with Last-Event-ID: nothing is missed or repeated as long as the stream still holds it, which it does for days; otherwise the first event is gap. An event position tells how far the stream has come when there was nothing to show. The server ends the stream from time to time; resume then.
+// Holders of a role on the platform see every event; administrators of a tenant those of the tenant and its projects; members of a project those of the project, and changes of the tenant and of its members. The stream ends, with an event problem that says why, within 15 seconds of its caller losing token or permission. Resume with Last-Event-ID: nothing is missed or repeated as long as the stream still holds it, which it does for days; otherwise the first event is gap. An event position tells how far the stream has come when there was nothing to show. The server ends the stream from time to time; resume then.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -79,11 +79,13 @@ const root = "/api/v1/admin/terminal-sessions"
 
 // Register adds the operations of terminals, and the way in for users.
 func (s *Service) Register(api *httpapi.API) {
+	s.attend = api.Attend
 	httpapi.Register(api, httpapi.Operation{
 		ID: "create-terminal-token", Method: http.MethodPost, Path: "/api/v1/admin/nodes/{node_id}/terminal-token", Tag: "Terminals",
 		Status: http.StatusCreated, Summary: "Issue a token that opens one terminal session on a node",
 		Description: "Connect to `websocket_path` with a websocket and offer the subprotocols `gpuaas.terminal.v1` and `bearer.<token>`, " +
 			"or send the token as `Authorization: Bearer`. A token in the query is refused; a refused token closes with 4401. " +
+			"So does a session whose requester loses token, account or permission, within 15 seconds. " +
 			"Binary messages are the bytes of the terminal; text messages are JSON: `session_ready`, `session_error` and `session_closed` " +
 			"to the user, `resize` with `cols` and `rows`, and `close`, from the user.",
 		Access: httpapi.Platform(auth.TerminalOpen), SecretResponse: true,

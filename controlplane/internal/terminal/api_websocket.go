@@ -9,6 +9,7 @@ import (
 	"github.com/coder/websocket"
 
 	"gpuaas/contract/agentwire"
+	"gpuaas/controlplane/internal/auth"
 	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/httpapi"
 	"gpuaas/controlplane/internal/id"
@@ -17,6 +18,9 @@ import (
 
 // PathUser is where a user's end of a session comes in, on the public listener.
 const PathUser = "/ws/terminal/{session_id}"
+
+// attendance has something that lasts watched.
+type attendance func(httpapi.Standing) (leave func(), err error)
 
 // ServeUser takes the user's end of a session over, until the session is over.
 // What is wrong with the request is a problem document; what is wrong with the
@@ -34,11 +38,12 @@ func (s *Service) ServeUser(w http.ResponseWriter, r *http.Request) {
 	defer conn.CloseNow() //nolint:errcheck // closed with a code where it matters
 	conn.SetReadLimit(agentwire.MaxTerminalMessage)
 	h := newHeld(conn)
-	task, err := s.admit(r, h)
+	task, leave, err := s.admit(r, h)
 	if err != nil {
 		s.dismiss(r.Context(), conn, err)
 		return
 	}
+	defer leave()
 	h.stands.Store(true)
 	s.hold(r.Context(), h, task)
 }
@@ -65,31 +70,78 @@ func (s *Service) acceptable(r *http.Request) error {
 	return nil
 }
 
-// admit spends the token that a user brings.
-func (s *Service) admit(r *http.Request, h *held) (id.NodeTask, error) {
+// admit spends the token that a user brings, if whoever asked for it may still
+// have a terminal. From then on that is watched.
+func (s *Service) admit(r *http.Request, h *held) (task id.NodeTask, leave func(), err error) {
 	ctx := r.Context()
 	if r.URL.RawQuery != "" { // tokens end up in logs there; there is nothing else to put there
-		return id.NodeTask{}, errTokenInQuery
+		return task, nil, errTokenInQuery
 	}
 	session, err := id.Parse[id.TerminalSession](r.PathValue("session_id"))
 	if err != nil {
-		return id.NodeTask{}, errToken
+		return task, nil, errToken
 	}
 	token := tokenOf(r.Header)
 	if token.IsZero() {
-		return id.NodeTask{}, errToken
+		return task, nil, errToken
 	}
-	_, task, err := s.use(ctx, session, token, func(now Session) { s.broker.add(h, now) })
-	if err == nil {
-		return task, nil
+	if leave, err = s.watched(ctx, session, token, h); err == nil {
+		if _, task, err = s.use(ctx, session, token, func(now Session) { s.broker.add(h, now) }); err == nil {
+			return task, leave, nil
+		}
+		leave()
 	}
 	if !h.ID.IsZero() {
 		s.broker.remove(h)
 	}
-	if fault.KindOf(err) == fault.Unauthenticated {
-		s.refused(ctx, session, "terminal_session.connect", "token unknown, used or expired")
+	if kind := fault.KindOf(err); kind == fault.Unauthenticated || kind == fault.Forbidden {
+		s.refused(ctx, session, "terminal_session.connect", fault.CodeOf(err))
 	}
-	return id.NodeTask{}, err
+	return task, nil, err
+}
+
+// watched looks whether the session of a token may be opened, and has it ended
+// as soon as it no longer may.
+func (s *Service) watched(ctx context.Context, session id.TerminalSession, token redact.Secret, h *held) (leave func(), err error) {
+	asked, err := s.presented(ctx, session, token)
+	if err != nil {
+		return nil, err
+	}
+	standing := httpapi.Standing{
+		Caller: asked.requester(), End: func(why error) { h.end(lost(why)) },
+		Again: func(ctx context.Context) (*auth.Principal, error) {
+			return s.holders.Reauthenticate(ctx, asked.requesterToken)
+		},
+		May: func(_ context.Context, now *auth.Principal) error {
+			if now.Decide(auth.TerminalOpen, auth.Target{}) != auth.Allowed {
+				return errForbidden
+			}
+			return nil
+		},
+	}
+	now, err := standing.Again(ctx)
+	if err == nil {
+		err = standing.May(ctx, now)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.attend(standing)
+}
+
+// lost is the end of a session whose requester may no longer have it, or whose
+// replica is shutting down.
+func lost(why error) ending {
+	f, ok := fault.As(why)
+	switch {
+	case !ok:
+		return ending{reason: agentwire.ClosedAccessLost}
+	case f.Kind == fault.Unavailable && f.Code == errShutdown.Code:
+		return ending{reason: agentwire.ClosedGateway}
+	}
+	return ending{reason: agentwire.ClosedAccessLost, told: &agentwire.TerminalFrame{
+		Type: agentwire.FrameError, Code: f.Code, Message: f.Message, Remedy: f.Remedy,
+	}}
 }
 
 // tokenOf finds the token among the subprotocols, where browsers can put it, or
@@ -118,9 +170,9 @@ func (s *Service) dismiss(ctx context.Context, conn *websocket.Conn, err error) 
 		frame.Code, frame.Message, frame.Remedy = f.Code, f.Message, f.Remedy
 	}
 	code := websocket.StatusCode(agentwire.CloseUnavailable)
-	if fault.KindOf(err) == fault.Unauthenticated {
+	if kind := fault.KindOf(err); kind == fault.Unauthenticated || kind == fault.Forbidden {
 		code, frame.Retryable = agentwire.CloseUnauthenticated, false
-	} else {
+	} else if kind != fault.RateLimited {
 		s.logger.ErrorContext(ctx, "terminal session could not be begun", "code", frame.Code, "error", err)
 	}
 	writing, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)

@@ -292,6 +292,9 @@ func (s *Service) letGo(ctx context.Context, h *held, node *websocket.Conn, open
 		s.logger.ErrorContext(ctx, "end of terminal session not recorded; a sweep will", "session", h.ID, "error", err)
 	}
 	told := agentwire.TerminalFrame{Type: agentwire.FrameClosed, SessionID: h.ID.String(), Reason: why.reason, Exit: why.exit}
+	if opened && why.told != nil {
+		told.Code, told.Message, told.Remedy = why.told.Code, why.told.Message, why.told.Remedy
+	}
 	if !opened {
 		told = agentwire.TerminalFrame{Type: agentwire.FrameError, Code: why.reason, Message: "the session ended before it began", Retryable: true}
 		if why.told != nil {
@@ -312,6 +315,8 @@ func closeCode(reason string) websocket.StatusCode {
 		return websocket.StatusNormalClosure
 	case agentwire.ClosedIdle, agentwire.ClosedTotal:
 		return agentwire.CloseLimit
+	case agentwire.ClosedAccessLost:
+		return agentwire.CloseUnauthenticated
 	case agentwire.ClosedGateway, reasonGatewayLost:
 		return websocket.StatusServiceRestart
 	case agentwire.ClosedProtocol:

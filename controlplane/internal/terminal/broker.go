@@ -45,7 +45,7 @@ type held struct {
 // ending is why a session ends.
 type ending struct {
 	reason string
-	// told is what the user hears when the session never opened.
+	// told is what the user hears when the session never opened, or lost its right to be.
 	told *agentwire.TerminalFrame
 	exit *int
 }

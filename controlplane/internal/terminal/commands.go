@@ -50,7 +50,7 @@ func (s *Service) Mint(ctx context.Context, w Wish) (Session, redact.Secret, err
 			ID: id.New[id.TerminalSession](), NodeID: w.Node, Username: w.Username, TokenHash: digest(token),
 			TokenExpiresAt: now.Add(s.settings.TokenLife), RequestedBy: who.ID, RequesterKind: string(who.Kind), RequesterName: who.Name,
 			WindowColumns: int32(w.Columns), WindowRows: int32(w.Rows), //nolint:gosec // at most 1000, checked above
-			CorrelationID: telemetry.Correlation(ctx), CreatedAt: now,
+			CorrelationID: telemetry.Correlation(ctx), CreatedAt: now, RequesterToken: who.Token,
 		})
 		if err != nil {
 			return fmt.Errorf("insert terminal session: %w", err)
@@ -185,6 +185,19 @@ func (s *Service) heldHere(session id.TerminalSession) *held {
 		}
 	}
 	return nil
+}
+
+// presented is the session that a token would open. One that was asked for
+// without an API token that could be looked at is not opened.
+func (s *Service) presented(ctx context.Context, session id.TerminalSession, token redact.Secret) (Session, error) {
+	row, err := terminaldb.New(s.db).Presented(ctx, terminaldb.PresentedParams{ID: session, TokenHash: digest(token), Now: s.clock()})
+	if errors.Is(err, pgx.ErrNoRows) || err == nil && row.RequesterToken.IsZero() {
+		return Session{}, errToken
+	}
+	if err != nil {
+		return Session{}, fmt.Errorf("read terminal session %s: %w", session, err)
+	}
+	return fromRow(row), nil
 }
 
 // use spends the token of a session and asks the node for its end. held is told

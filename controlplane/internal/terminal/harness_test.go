@@ -22,7 +22,6 @@ import (
 	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/agenttask"
 	"gpuaas/controlplane/internal/auth"
-	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/httpapi"
 	"gpuaas/controlplane/internal/id"
 	"gpuaas/controlplane/internal/postgres"
@@ -45,12 +44,17 @@ type world struct {
 	public  *httptest.Server
 	nodes   *httptest.Server
 	node    id.Node
+	people  *people
+	recheck time.Duration
+	limits  httpapi.Limits
 	log     *logged
 }
 
 func newWorld(tb testing.TB, change func(*terminal.Settings)) *world {
 	tb.Helper()
 	w := &world{db: postgrestest.New(tb), clock: &clock{at: time.Now().Truncate(time.Millisecond)}, log: &logged{}}
+	w.limits = httpapi.Limits{RequestsPerSecond: 10_000, Burst: 10_000}
+	w.people, w.recheck = &people{tokens: map[id.Token]string{}, gone: map[string]bool{}, roles: map[string]auth.Role{}}, 10*time.Millisecond
 	w.queue = agenttask.New(agenttask.QueueConfig{DB: w.db, Signer: newSigner(tb)})
 	w.nodes = httptest.NewTLSServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		n, err := id.Parse[id.Node](r.Header.Get(nodeHeader))
@@ -75,15 +79,16 @@ func (w *world) replica(change func(*terminal.Settings)) *terminal.Service {
 		change(&settings)
 	}
 	return terminal.New(terminal.Config{
-		DB: w.db, Tasks: agenttask.Commands{DB: w.db}, Settings: settings, Clock: w.clock.now, Logger: slog.New(slog.NewTextHandler(w.log, nil)),
+		DB: w.db, Tasks: agenttask.Commands{DB: w.db}, Holders: w.people, Settings: settings, Clock: w.clock.now, Logger: slog.New(slog.NewTextHandler(w.log, nil)),
 	})
 }
 
 func (w *world) serve(tb testing.TB, s *terminal.Service) *httptest.Server {
 	tb.Helper()
 	api := httpapi.New(httpapi.Config{
-		Title: "t", Version: "1", DB: w.db, Auth: people{}, Limits: httpapi.Limits{RequestsPerSecond: 10_000, Burst: 10_000},
-		Logger: slog.New(slog.NewTextHandler(w.log, nil)),
+		Title: "t", Version: "1", DB: w.db, Auth: w.people, Limits: w.limits,
+		Recheck: w.recheck,
+		Logger:  slog.New(slog.NewTextHandler(w.log, nil)),
 	})
 	s.Register(api)
 	server := httptest.NewServer(api.Handler())
@@ -92,19 +97,46 @@ func (w *world) serve(tb testing.TB, s *terminal.Service) *httptest.Server {
 }
 
 // people are known by the name they bring as a token.
-type people struct{}
+type people struct {
+	mu     sync.Mutex
+	tokens map[id.Token]string
+	gone   map[string]bool // who is no longer let in
+	roles  map[string]auth.Role
+}
 
-func (people) Authenticate(_ context.Context, token redact.Secret) (*auth.Principal, error) {
-	p := &auth.Principal{Kind: auth.KindUser, ID: "id-of-" + token.Reveal(), Name: token.Reveal()}
+func (p *people) Authenticate(_ context.Context, token redact.Secret) (*auth.Principal, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	name := token.Reveal()
+	who := &auth.Principal{Kind: auth.KindUser, ID: "id-of-" + name, Name: name, Token: id.New[id.Token]()}
 	switch {
-	case strings.HasPrefix(p.Name, "admin"):
-		p.Platform = auth.PlatformAdmin
-	case p.Name == "auditor":
-		p.Platform = auth.Auditor
+	case p.gone[name]:
+		return nil, errGone
+	case p.roles[name] != "":
+		who.Platform = p.roles[name]
+	case strings.HasPrefix(name, "admin"):
+		who.Platform = auth.PlatformAdmin
+	case name == "auditor":
+		who.Platform = auth.Auditor
 	default:
-		return nil, fault.New(fault.Unauthenticated, "token_invalid", "the token is not valid")
+		return nil, errGone
 	}
-	return p, nil
+	p.tokens[who.Token] = name
+	return who, nil
+}
+
+func (p *people) Reauthenticate(ctx context.Context, token id.Token) (*auth.Principal, error) {
+	p.mu.Lock()
+	name := p.tokens[token]
+	p.mu.Unlock()
+	return p.Authenticate(ctx, redact.New(name))
+}
+
+// lose has somebody no longer let in.
+func (p *people) lose(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.gone[name] = true
 }
 
 func (w *world) addNode(tb testing.TB, status string) id.Node {

@@ -19,10 +19,17 @@ type Tasks interface {
 	Enqueue(ctx context.Context, tx pgx.Tx, r agenttask.Request) (agenttask.Task, error)
 }
 
+// Holders says who stands behind a token at this moment, and fails as
+// httpapi.Authenticator does.
+type Holders interface {
+	Reauthenticate(ctx context.Context, token id.Token) (*auth.Principal, error)
+}
+
 // Config is what terminals need.
 type Config struct {
 	DB       *postgres.DB
 	Tasks    Tasks
+	Holders  Holders
 	Settings Settings
 	Logger   *slog.Logger
 	// Clock is time.Now unless a test says otherwise.
@@ -31,8 +38,11 @@ type Config struct {
 
 // Service issues tokens and holds the sessions of this replica.
 type Service struct {
-	db       *postgres.DB
-	tasks    Tasks
+	db      *postgres.DB
+	tasks   Tasks
+	holders Holders
+	// attend has a session watched like any stream; Register sets it.
+	attend   attendance
 	settings Settings
 	logger   *slog.Logger
 	clock    func() time.Time
@@ -44,7 +54,7 @@ type Service struct {
 // New makes the service of a replica that holds no sessions yet.
 func New(cfg Config) *Service {
 	s := &Service{
-		db: cfg.DB, tasks: cfg.Tasks, settings: cfg.Settings.withDefaults(), logger: cfg.Logger, clock: cfg.Clock, broker: newBroker(),
+		db: cfg.DB, tasks: cfg.Tasks, holders: cfg.Holders, settings: cfg.Settings.withDefaults(), logger: cfg.Logger, clock: cfg.Clock, broker: newBroker(),
 	}
 	if s.logger == nil {
 		s.logger = slog.Default()

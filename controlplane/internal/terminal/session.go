@@ -89,14 +89,15 @@ type Session struct {
 	OpenedAt       *time.Time
 	ClosedAt       *time.Time
 
-	requesterKind auth.Kind
-	requesterName string
+	requesterToken id.Token // what it was asked for with
+	requesterKind  auth.Kind
+	requesterName  string
 }
 
 // requester is who asked for the session, for what is recorded later, when
 // only a connection speaks for them.
 func (s Session) requester() *auth.Principal {
-	return &auth.Principal{Kind: s.requesterKind, ID: s.RequestedBy, Name: s.requesterName}
+	return &auth.Principal{Kind: s.requesterKind, ID: s.RequestedBy, Name: s.requesterName, Token: s.requesterToken}
 }
 
 // Wish is what a session is asked to be.
@@ -158,6 +159,8 @@ var (
 			WithRemedy("set nodes.listen and nodes.url, or nodes.terminal_url, and restart")
 	errToken = fault.New(fault.Unauthenticated, "terminal_token_invalid", "the token is unknown, was used before, or has expired").
 			WithRemedy("ask for a new one: a token opens one session, within minutes")
+	errForbidden = fault.New(fault.Forbidden, "insufficient_permissions", "whoever asked for the session may no longer open terminals").
+			WithRemedy("ask an administrator for a role that includes %s", auth.TerminalOpen)
 	errTokenInQuery = fault.New(fault.Unauthenticated, "terminal_token_in_query", "a token must not be in an address").
 			WithRemedy("send it in Sec-WebSocket-Protocol or Authorization")
 	errNotFound  = fault.New(fault.NotFound, "terminal_session_not_found", "there is no such session for this node")

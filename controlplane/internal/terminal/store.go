@@ -21,7 +21,7 @@ func fromRow(r terminaldb.TerminalSession) Session {
 		RequestedBy: r.RequestedBy, Columns: int(r.WindowColumns), Rows: int(r.WindowRows), Correlation: r.CorrelationID,
 		Gateway: r.Gateway, CloseReason: r.CloseReason, BytesIn: r.BytesIn, BytesOut: r.BytesOut,
 		CreatedAt: r.CreatedAt, OpenedAt: r.OpenedAt, ClosedAt: r.ClosedAt,
-		requesterKind: auth.Kind(r.RequesterKind), requesterName: r.RequesterName,
+		requesterToken: r.RequesterToken, requesterKind: auth.Kind(r.RequesterKind), requesterName: r.RequesterName,
 	}
 }
 
