@@ -31,30 +31,6 @@ const (
 	packageTimeout = 15 * time.Minute // for a slow line
 )
 
-type limiter interface{ Take(key string) error }
-
-func newLimiter(s Settings, clock func() time.Time) limiter {
-	limits := httpapi.Limits{RequestsPerSecond: s.BootstrapRate, Burst: s.BootstrapBurst}
-	if limits.RequestsPerSecond <= 0 {
-		limits.RequestsPerSecond = 50
-	}
-	if limits.Burst <= 0 {
-		limits.Burst = 500
-	}
-	return httpapi.NewLimiter(limits, clock)
-}
-
-// What one node may post: far more than an agent that runs and reports tasks
-// does, and far less than what holds others up.
-const (
-	memberRate  = 20
-	memberBurst = 100
-)
-
-func newMemberLimiter(clock func() time.Time) limiter {
-	return httpapi.NewLimiter(httpapi.Limits{RequestsPerSecond: memberRate, Burst: memberBurst}, clock)
-}
-
 // handler answers a request itself or returns why not.
 type handler func(w http.ResponseWriter, r *http.Request) error
 
@@ -75,9 +51,9 @@ func (g *Gateway) routes() http.Handler {
 		{http.MethodPost, agentwire.PathReport, "report-node", g.asMember(g.report)},
 		{http.MethodPost, agentwire.PathBaseline, "node-baseline", g.asMember(g.baseline)},
 		{http.MethodGet, agentwire.PathNodePackage, "node-package", g.asMember(g.serveUpdate)},
-		{http.MethodGet, agentwire.PathWait, operationWait, g.asNode(g.wait)},
-		{http.MethodPost, agentwire.PathResult, "task-result", g.asNode(g.result)},
-		{http.MethodPost, agentwire.PathProgress, "task-progress", g.asNode(g.progress)},
+		{http.MethodGet, agentwire.PathWait, operationWait, g.asNode(g.meter.polls, g.wait)},
+		{http.MethodPost, agentwire.PathResult, "task-result", g.asNode(g.meter.calls, g.result)},
+		{http.MethodPost, agentwire.PathProgress, "task-progress", g.asNode(g.meter.calls, g.progress)},
 		{http.MethodPost, agentwire.PathRegistry, "registry-credential", g.asMember(g.registryCredential)},
 		{http.MethodPost, agentwire.PathMint, "mint-credential", g.asMember(g.mintCredential)},
 		{http.MethodGet, agentwire.PathTerminal, operationTerminal, g.asMember(g.terminalSession)},
@@ -196,7 +172,7 @@ type caller struct {
 // where they come from.
 func (g *Gateway) asNewcomer(next handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		if err := g.newcomers.Take(telemetry.ClientAddr(r.Context())); err != nil {
+		if err := g.meter.newcomers.Take(httpapi.AddressKey(telemetry.ClientAddr(r.Context()))); err != nil {
 			return err
 		}
 		return next(w, r)
@@ -206,7 +182,7 @@ func (g *Gateway) asNewcomer(next handler) handler {
 // asNode lets in whoever the certificate says is the node of the path, as long
 // as certificate, machine and state of the node allow it, and as often as one
 // node may come.
-func (g *Gateway) asNode(next nodeHandler) handler {
+func (g *Gateway) asNode(allowance limiter, next nodeHandler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		ctx := r.Context()
 		cert, err := g.identify(ctx, r.TLS)
@@ -215,6 +191,11 @@ func (g *Gateway) asNode(next nodeHandler) handler {
 		}
 		if path := r.PathValue("node_id"); path != "" && path != cert.node.String() {
 			return mismatch("the certificate is not that of the node in the path")
+		}
+		// The database is not asked for more than this. By address, because a copy
+		// of the certificate elsewhere must not use up what the node may.
+		if err := g.meter.arrivals.Take(cert.serial + " " + httpapi.AddressKey(telemetry.ClientAddr(ctx))); err != nil {
+			return err
 		}
 		presented := node.Presented{
 			Node: cert.node, Serial: cert.serial,
@@ -230,10 +211,8 @@ func (g *Gateway) asNode(next nodeHandler) handler {
 		}
 		g.contacts.Note(cert.node)
 		// Counted only now: who is not let in must not use up what the node may.
-		if r.Method == http.MethodPost {
-			if err := g.members.Take(cert.node.String()); err != nil {
-				return err
-			}
+		if err := allowance.Take(cert.node.String()); err != nil {
+			return err
 		}
 		return next(w, r.WithContext(ctx), caller{Identity: identity, presented: presented})
 	}
@@ -242,7 +221,7 @@ func (g *Gateway) asNode(next nodeHandler) handler {
 // asMember is asNode for what a node that is being removed has no business
 // with any more: of that one only the end of its uninstallation is expected.
 func (g *Gateway) asMember(next nodeHandler) handler {
-	return g.asNode(func(w http.ResponseWriter, r *http.Request, c caller) error {
+	return g.asNode(g.meter.calls, func(w http.ResponseWriter, r *http.Request, c caller) error {
 		if c.Status == node.Removing {
 			return fault.New(fault.Forbidden, agentwire.CodeNodeFenced, "the node is being removed").
 				WithRemedy("let its uninstallation end; an operator can bring the node back")

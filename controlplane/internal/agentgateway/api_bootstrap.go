@@ -63,9 +63,15 @@ func sendText(w http.ResponseWriter, media, text string) {
 
 // servePackage gives the agent package to the holder of a token.
 func (g *Gateway) servePackage(w http.ResponseWriter, r *http.Request) error {
-	if _, _, err := g.nodeTokenGrant(r); err != nil {
+	_, grant, err := g.nodeTokenGrant(r)
+	if err != nil {
 		return err
 	}
+	leave, err := g.meter.download(grant.Node)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	p, err := g.packages.bootstrapOf(r.Context(), r.URL.Query().Get("digest"))
 	if err != nil {
 		return err
@@ -76,7 +82,12 @@ func (g *Gateway) servePackage(w http.ResponseWriter, r *http.Request) error {
 
 // serveUpdate gives the programs of one version to a node that was told to
 // install it.
-func (g *Gateway) serveUpdate(w http.ResponseWriter, r *http.Request, _ caller) error {
+func (g *Gateway) serveUpdate(w http.ResponseWriter, r *http.Request, c caller) error {
+	leave, err := g.meter.download(c.Node)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	p, err := g.packages.update(r.Context(), r.PathValue("version"))
 	if err != nil {
 		return err

@@ -99,10 +99,9 @@ type Gateway struct {
 	logger   *slog.Logger
 	clock    func() time.Time
 
-	newcomers limiter
-	members   limiter
-	metrics   metrics
-	handler   http.Handler
+	meter   meter
+	metrics metrics
+	handler http.Handler
 	// leaving ends held polls when the listener shuts down.
 	leaving context.Context //nolint:containedctx // it is the life of the listener, not of a call
 	leave   context.CancelFunc
@@ -125,7 +124,7 @@ func New(cfg Config) *Gateway {
 		g.settings.ShutdownTimeout = 20 * time.Second
 	}
 	g.leaving, g.leave = context.WithCancel(context.Background())
-	g.newcomers, g.members = newLimiter(g.settings, g.clock), newMemberLimiter(g.clock)
+	g.meter = newMeter(g.settings, g.clock)
 	g.handler = g.routes()
 	return g
 }

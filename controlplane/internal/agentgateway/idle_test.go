@@ -49,29 +49,25 @@ func pollers(spec string) error {
 	if err != nil {
 		return err
 	}
-	cert, err := tls.LoadX509KeyPair(filepath.Join(fields[2], "cert.pem"), filepath.Join(fields[2], "key.pem"))
+	certs, err := readCertificates(fields[2])
 	if err != nil {
 		return err
 	}
-	node := cert.Leaf.URIs[0].Path[len("/node/"):]
-	request := "GET " + strings.Replace(agentwire.PathWait, "{node_id}", node, 1) + "?wait_seconds=55 HTTP/1.1\r\nHost: x\r\n" +
-		agentwire.HeaderAgentInstance + ": 0123456789abcdef0123456789abcdef\r\n" + agentwire.HeaderAgentSession + ": ABCDEFGHIJKLMNOPQRSTUVWXYZ\r\n" +
-		"User-Agent: gpuaas-agent/1.2.3\r\nAccept-Encoding: gzip\r\n\r\n"
 	conns := make(chan net.Conn, count)
 	failed := make(chan error, 4)
-	todo := make(chan struct{}, count)
-	for range count {
-		todo <- struct{}{}
+	todo := make(chan tls.Certificate, count)
+	for _, cert := range certs {
+		todo <- cert
 	}
 	close(todo)
 	var dialling sync.WaitGroup
 	for range 4 {
 		dialling.Go(func() {
-			for range todo {
+			for cert := range todo {
 				// The certificate of the server is not what is measured here.
 				conn, err := tls.Dial("tcp", fields[0], &tls.Config{Certificates: []tls.Certificate{cert}, InsecureSkipVerify: true})
 				if err == nil {
-					_, err = conn.Write([]byte(request))
+					_, err = conn.Write([]byte(pollOf(cert)))
 				}
 				if err != nil {
 					failed <- err
@@ -90,6 +86,40 @@ func pollers(spec string) error {
 	_, err = io.Copy(io.Discard, os.Stdin)
 	runtime.KeepAlive(conns)
 	return err
+}
+
+func pollOf(cert tls.Certificate) string {
+	node := cert.Leaf.URIs[0].Path[len("/node/"):]
+	return "GET " + strings.Replace(agentwire.PathWait, "{node_id}", node, 1) + "?wait_seconds=55 HTTP/1.1\r\nHost: x\r\n" +
+		agentwire.HeaderAgentInstance + ": 0123456789abcdef0123456789abcdef\r\n" + agentwire.HeaderAgentSession + ": ABCDEFGHIJKLMNOPQRSTUVWXYZ\r\n" +
+		"User-Agent: gpuaas-agent/1.2.3\r\nAccept-Encoding: gzip\r\n\r\n"
+}
+
+// readCertificates reads what writeCertificates wrote.
+func readCertificates(folder string) ([]tls.Certificate, error) {
+	var blocks []*pem.Block
+	for _, name := range []string{"key.pem", "certs.pem"} {
+		text, err := os.ReadFile(filepath.Join(folder, name))
+		if err != nil {
+			return nil, err
+		}
+		for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+			blocks = append(blocks, block)
+		}
+	}
+	key, err := x509.ParsePKCS8PrivateKey(blocks[0].Bytes)
+	if err != nil {
+		return nil, err
+	}
+	certs := make([]tls.Certificate, 0, len(blocks)-1)
+	for _, block := range blocks[1:] {
+		leaf, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, err
+		}
+		certs = append(certs, tls.Certificate{Certificate: [][]byte{block.Bytes}, PrivateKey: key, Leaf: leaf})
+	}
+	return certs, nil
 }
 
 // crowd is a control plane that holds every poll.
@@ -120,16 +150,24 @@ func (c *crowd) Wait(ctx context.Context, _ id.Node, _ int64, hold time.Duration
 	return nil, nil
 }
 
-func writeCertificate(tb testing.TB, e *engine) string {
+// writeCertificates writes certificates of so many nodes: what one may poll is
+// bounded.
+func writeCertificates(tb testing.TB, e *engine, count int) string {
 	tb.Helper()
 	key, folder := newKey(tb), tb.TempDir()
-	der := e.nodes.sign(tb, key.Public(), clientTemplate("spiffe://"+domain+"/node/"+id.New[id.Node]().String()))
 	private, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	for name, block := range map[string]*pem.Block{"cert.pem": {Type: "CERTIFICATE", Bytes: der}, "key.pem": {Type: "PRIVATE KEY", Bytes: private}} {
-		if err := os.WriteFile(filepath.Join(folder, name), pem.EncodeToMemory(block), 0o600); err != nil {
+	var certs []byte
+	for range count {
+		der := e.nodes.sign(tb, key.Public(), clientTemplate("spiffe://"+domain+"/node/"+id.New[id.Node]().String()))
+		certs = append(certs, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
+	}
+	for name, text := range map[string][]byte{
+		"certs.pem": certs, "key.pem": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name), text, 0o600); err != nil {
 			tb.Fatal(err)
 		}
 	}
@@ -182,7 +220,7 @@ func costOfPolls(tb testing.TB, count int) (grown, size int64) {
 	before := inUse()
 
 	agents := exec.CommandContext(ctx, os.Args[0])
-	agents.Env = append(os.Environ(), pollersVariable+"="+fmt.Sprintf("%s %d %s", listener.Addr(), count, writeCertificate(tb, e)))
+	agents.Env = append(os.Environ(), pollersVariable+"="+fmt.Sprintf("%s %d %s", listener.Addr(), count, writeCertificates(tb, e, count)))
 	agents.Stderr = os.Stderr
 	leave, err := agents.StdinPipe()
 	if err != nil {

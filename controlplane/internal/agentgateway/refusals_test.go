@@ -253,8 +253,8 @@ func TestOnlyModernTLSIsSpoken(t *testing.T) {
 	}
 }
 
-// A node that posts without end is slowed down, alone and for a while; what it
-// reads is not counted.
+// A node that posts without end is slowed down, alone and for a while; its polls
+// have an allowance of their own.
 func TestANodeThatPostsTooMuchIsHeldBack(t *testing.T) {
 	t.Parallel()
 	p := newPlane(t, newEngine(t))
