@@ -105,9 +105,11 @@ type Config struct {
 	// Gate holds all operations back while it returns an error, such as before
 	// the database has been prepared. Nil: always open.
 	Gate func() error
-	// TrustedProxies are believed about the address of the client
-	// (X-Forwarded-For) and its connection (X-Forwarded-Proto). Nobody else is.
+	// TrustedProxies are believed about the address of the client (ProxyHeader)
+	// and its connection (X-Forwarded-Proto). Nobody else is.
 	TrustedProxies []netip.Prefix
+	// ProxyHeader is ForwardedFor, the default, or Forwarded.
+	ProxyHeader string
 	// Heartbeat is how often an idle stream shows that it is alive; 15 s by default.
 	Heartbeat time.Duration
 	// Recheck is how often it is looked whether the caller of a stream or a
@@ -126,8 +128,9 @@ type API struct {
 	operations  []Operation
 	known       map[string]bool
 	ids         map[string]bool // parameters that are ids: "query site_id"
-	callers     *limiter
+	callers     *sharedLimiter
 	strangers   *limiter
+	familiar    *familiar
 	idempotency *idempotency
 	streams     *streams
 }
@@ -151,6 +154,9 @@ func New(cfg Config) *API {
 	if cfg.Heartbeat <= 0 {
 		cfg.Heartbeat = 15 * time.Second
 	}
+	if cfg.ProxyHeader == "" {
+		cfg.ProxyHeader = ForwardedFor
+	}
 	if cfg.Recheck <= 0 {
 		cfg.Recheck = recheckEvery
 	}
@@ -162,8 +168,9 @@ func New(cfg Config) *API {
 		huma:        humachi.New(router, framework(cfg)),
 		known:       map[string]bool{},
 		ids:         map[string]bool{},
-		callers:     newLimiter(cfg.Limits, cfg.Clock),
+		callers:     newSharedLimiter(cfg),
 		strangers:   newLimiter(cfg.Limits, cfg.Clock),
+		familiar:    newFamiliar(cfg.Clock),
 		idempotency: newIdempotency(cfg),
 		streams:     newStreams(cfg),
 	}
@@ -223,5 +230,11 @@ func (a *API) Schema(name string, enum []string) *huma.Schema {
 // does not wait for them. Streams asked for later are refused.
 func (a *API) CloseStreams() { a.streams.close() }
 
-// Sweep forgets Idempotency-Keys older than a day and says how many.
-func (a *API) Sweep(ctx context.Context) (int64, error) { return a.idempotency.sweep(ctx) }
+// Sweep forgets Idempotency-Keys older than a day and says how many, and what
+// rate limits no longer need.
+func (a *API) Sweep(ctx context.Context) (int64, error) {
+	if err := a.callers.sweep(ctx); err != nil {
+		return 0, err
+	}
+	return a.idempotency.sweep(ctx)
+}

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
-	"net/netip"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -189,36 +187,6 @@ func isPlain(s string, most int) bool {
 		}
 	}
 	return true
-}
-
-// clientAddr is the peer, or whom the nearest trusted proxies say they speak for.
-func (a *API) clientAddr(r *http.Request) string {
-	addr := hostOf(r.RemoteAddr)
-	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
-	for i := len(hops) - 1; i >= 0 && a.trusted(addr); i-- {
-		hop, err := netip.ParseAddr(strings.TrimSpace(hops[i]))
-		if err != nil {
-			break
-		}
-		addr = hop.Unmap().String()
-	}
-	return addr
-}
-
-func (a *API) trusted(addr string) bool {
-	ip, err := netip.ParseAddr(addr)
-	return err == nil && slices.ContainsFunc(a.cfg.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(ip) })
-}
-
-func hostOf(remote string) string {
-	host, _, err := net.SplitHostPort(remote)
-	if err != nil {
-		return remote
-	}
-	if ip, err := netip.ParseAddr(host); err == nil {
-		return ip.Unmap().String()
-	}
-	return host
 }
 
 func (a *API) routeNotFound(w http.ResponseWriter, r *http.Request) {

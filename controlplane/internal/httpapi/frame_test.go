@@ -34,12 +34,14 @@ type world struct {
 	revoked map[string]bool
 	moved   map[string]bool // to another tenant
 	denials []httpapi.Denial
+	lookups int
 	down    bool
 }
 
 func (w *world) Authenticate(_ context.Context, token redact.Secret) (*auth.Principal, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.lookups++
 	if w.down {
 		return nil, fault.New(fault.Unavailable, "postgres_unavailable", "the database cannot be reached")
 	}
@@ -89,6 +91,13 @@ func (w *world) set(change func(*world)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	change(w)
+}
+
+// asked is how often somebody asked whose a token is.
+func (w *world) asked() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.lookups
 }
 
 func (w *world) recorded() []httpapi.Denial {

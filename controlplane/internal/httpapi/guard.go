@@ -77,21 +77,14 @@ func (a *API) admit(r *http.Request, op Operation) (context.Context, error) {
 	}
 	principal, err := a.identify(r, op)
 	if err != nil {
-		// Whoever cannot say who they are is counted by where they come from.
-		if kind := fault.KindOf(err); kind == fault.Unauthenticated || kind == fault.Forbidden {
-			err = cmp.Or(a.strangers.take(ClientAddr(r.Context())), err)
-		}
 		return nil, err
 	}
 	ctx := auth.With(r.Context(), principal)
 	exchangeFrom(ctx).principal = principal.ID
-	if principal.Kind == auth.KindAnonymous {
-		err = a.strangers.take(ClientAddr(ctx))
-	} else {
-		err = a.callers.take(principal.ID)
-	}
-	if err != nil {
-		return nil, err
+	if principal.Kind != auth.KindAnonymous {
+		if err := a.callers.take(ctx, principal.ID); err != nil {
+			return nil, err
+		}
 	}
 	if err := a.readableURL(r.URL); err != nil {
 		return nil, err
@@ -99,18 +92,42 @@ func (a *API) admit(r *http.Request, op Operation) (context.Context, error) {
 	return ctx, a.decide(r.WithContext(ctx), op, principal)
 }
 
+// identify finds out who is calling. Whoever cannot say so is counted by where
+// they come from, before anybody is asked about their token.
 func (a *API) identify(r *http.Request, op Operation) (*auth.Principal, error) {
+	ctx := r.Context()
+	from := AddressKey(ClientAddr(ctx))
 	if op.Access.scope == ScopePublic {
+		if err := a.strangers.take(from); err != nil {
+			return nil, err
+		}
 		return auth.Anonymous(), a.mayOpenSession(r, op)
 	}
 	token, err := a.credential(r, op)
 	if err != nil {
-		return nil, err
+		return nil, cmp.Or(a.strangers.take(from), err)
 	}
 	if a.cfg.Auth == nil {
 		return nil, fault.New(fault.Unavailable, "authentication_unavailable", "tokens cannot be checked here")
 	}
-	return a.cfg.Auth.Authenticate(r.Context(), token)
+	known := a.familiar.knows(token)
+	if !known {
+		if err := a.strangers.take(from); err != nil {
+			return nil, err
+		}
+	}
+	principal, err := a.cfg.Auth.Authenticate(ctx, token)
+	refused := fault.KindOf(err) == fault.Unauthenticated && err != nil
+	switch {
+	case refused && known:
+		err = cmp.Or(a.strangers.take(from), err)
+	case !refused && !known:
+		a.strangers.give(from)
+	}
+	if err == nil && !known || refused {
+		a.familiar.note(token, !refused)
+	}
+	return principal, err
 }
 
 // credential is the token that a request comes with: in its header, or else in

@@ -2,10 +2,9 @@ package httpapi
 
 import (
 	"container/list"
+	"net/netip"
 	"sync"
 	"time"
-
-	"golang.org/x/time/rate"
 
 	"gpuaas/controlplane/internal/fault"
 )
@@ -14,10 +13,10 @@ import (
 // is forgotten first and then starts with a full burst again.
 const maxTracked = 20_000
 
-// limiter gives each caller a rate of its own.
+// limiter gives each caller a rate of its own, in this process.
 type limiter struct {
-	rate  rate.Limit
-	burst int
+	rate  float64
+	burst float64
 	clock func() time.Time
 
 	mu     sync.Mutex
@@ -28,42 +27,81 @@ type limiter struct {
 
 type allowance struct {
 	key    string
-	bucket *rate.Limiter
+	tokens float64
+	at     time.Time
 }
 
 func newLimiter(l Limits, clock func() time.Time) *limiter {
 	return &limiter{
-		rate: rate.Limit(l.RequestsPerSecond), burst: l.Burst, clock: clock,
+		rate: l.RequestsPerSecond, burst: float64(l.Burst), clock: clock,
 		most: maxTracked, bykey: map[string]*list.Element{}, recent: list.New(),
 	}
 }
 
+// enough forgives what fractions of a second lose in a float.
+const enough = 1 - 1e-9
+
 // take counts one request of a caller, or fails saying when to come back.
 func (l *limiter) take(key string) error {
-	now := l.clock()
-	reservation := l.bucket(key).ReserveN(now, 1)
-	wait := reservation.DelayFrom(now)
-	if wait == 0 {
-		return nil
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.allowance(key)
+	if a.tokens < enough {
+		return tooMany(l.rate, l.missing(a.tokens))
 	}
-	reservation.CancelAt(now)
-	return &retryLaterError{after: wait, fault: fault.New(fault.RateLimited, "rate_limit_exceeded",
-		"more than %.4g requests a second from this caller", float64(l.rate)).
+	a.tokens--
+	return nil
+}
+
+// give takes back that a request was counted.
+func (l *limiter) give(key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.allowance(key)
+	a.tokens = min(l.burst, a.tokens+1)
+}
+
+// missing is how long it takes until there is a whole token.
+func (l *limiter) missing(tokens float64) time.Duration {
+	return time.Duration((1 - tokens) / l.rate * float64(time.Second))
+}
+
+func tooMany(rate float64, wait time.Duration) error {
+	return &retryLaterError{after: max(wait, time.Millisecond), fault: fault.New(fault.RateLimited, "rate_limit_exceeded",
+		"more than %.4g requests a second from this caller", rate).
 		WithRemedy("wait as long as Retry-After says, and spread requests out")}
 }
 
-func (l *limiter) bucket(key string) *rate.Limiter {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// allowance is that of a caller at this moment; the lock is held.
+func (l *limiter) allowance(key string) *allowance {
+	now := l.clock()
 	if e, ok := l.bykey[key]; ok {
 		l.recent.MoveToFront(e)
-		return e.Value.(*allowance).bucket //nolint:forcetypeassert // the list holds nothing else
+		a := e.Value.(*allowance) //nolint:forcetypeassert // the list holds nothing else
+		if passed := now.Sub(a.at); passed > 0 {
+			a.tokens, a.at = min(l.burst, a.tokens+l.rate*passed.Seconds()), now
+		}
+		return a
 	}
-	a := &allowance{key: key, bucket: rate.NewLimiter(l.rate, l.burst)}
+	a := &allowance{key: key, tokens: l.burst, at: now}
 	l.bykey[key] = l.recent.PushFront(a)
 	if len(l.bykey) > l.most {
 		oldest := l.recent.Remove(l.recent.Back()).(*allowance) //nolint:forcetypeassert // as above
 		delete(l.bykey, oldest.key)
 	}
-	return a.bucket
+	return a
+}
+
+// AddressKey is what an address counts as in a limit. Whoever has an address of
+// IPv6 has a whole network of 64 bits, and counts as one.
+func AddressKey(addr string) string {
+	ip, err := netip.ParseAddr(addr)
+	if err != nil {
+		return addr
+	}
+	ip = ip.Unmap().WithZone("")
+	if ip.Is6() {
+		return netip.PrefixFrom(ip, 64).Masked().String()
+	}
+	return ip.String()
 }

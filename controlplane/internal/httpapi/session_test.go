@@ -234,7 +234,9 @@ func TestAForeignPageLearnsNothingAboutTheSession(t *testing.T) {
 }
 
 func TestForeignPagesAreCountedAsStrangers(t *testing.T) {
-	f := sessionFrame(t, func(c *httpapi.Config) { c.Limits = httpapi.Limits{RequestsPerSecond: 0.001, Burst: 1} })
+	f := sessionFrame(t, func(c *httpapi.Config) { c.Limits = httpapi.Limits{RequestsPerSecond: 0.001, Burst: 2} })
+	f.call(t, http.MethodPost, "/change", "", "", session("viewer"), header("Sec-Fetch-Site", "same-origin")).expect(t, 204, "")
+	f.call(t, http.MethodPost, "/change", "", "", session("viewer")).expect(t, 403, "cross_origin_request")
 	f.call(t, http.MethodPost, "/change", "", "", session("viewer")).expect(t, 403, "cross_origin_request")
 	f.call(t, http.MethodPost, "/change", "", "", session("viewer")).expect(t, 429, "rate_limit_exceeded")
 	f.call(t, http.MethodPost, "/change", "", "", session("viewer"), header("Sec-Fetch-Site", "same-origin")).expect(t, 204, "")

@@ -18,7 +18,7 @@ func (a *API) Socket(id, path string, handler http.Handler) {
 		exchangeFrom(r.Context()).operation = id
 		err := a.cfg.Gate()
 		if err == nil {
-			err = a.strangers.take(ClientAddr(r.Context()))
+			err = a.strangers.take(AddressKey(ClientAddr(r.Context())))
 		}
 		if err != nil {
 			a.fail(w, r, err)

@@ -74,7 +74,7 @@ func (s *Service) AnnounceEndOfAccess(ctx context.Context) error {
 		}
 		s.logger.WarnContext(ctx, "nobody can administer the platform once this token ends; make a new one with gpuaas admin recover",
 			"token_id", end.Token.ID.String(), "name", end.Token.Name, "expires_at", end.At.UTC())
-		return c.record(ctx, tokenEntry("token.expiring", auth.Target{}, end.Token), tokenEvent(eventwire.TokenExpiring, id.Org{}, end.Token))
+		return c.record(ctx, tokenEntry("token.expiring", auth.Target{}, end.Token), tokenEvent(eventwire.TokenExpiring, auth.Target{}, end.Token))
 	})
 }
 
