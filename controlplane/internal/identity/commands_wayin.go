@@ -7,7 +7,6 @@ import (
 
 	"gpuaas/contract/eventwire"
 	"gpuaas/controlplane/internal/auth"
-	"gpuaas/controlplane/internal/id"
 	"gpuaas/controlplane/internal/identity/internal/identitydb"
 	"gpuaas/controlplane/internal/redact"
 )
