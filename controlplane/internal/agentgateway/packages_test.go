@@ -147,7 +147,8 @@ func TestAnUpdateIsPreparedSignedAndServed(t *testing.T) {
 		t.Errorf("an update must not touch what a node trusts: %s", names(files))
 	}
 	a.get(strings.Replace(agentwire.PathNodePackage, "{version}", "9.9.9", 1), "").want(http.StatusNotFound, "agent_package_missing")
-	a.get(strings.Replace(agentwire.PathNodePackage, "{version}", "..%2f..%2fetc", 1), "").want(http.StatusUnprocessableEntity, "agent_version_invalid")
+	a.get(strings.Replace(agentwire.PathNodePackage, "{version}", "-x", 1), "").want(http.StatusUnprocessableEntity, "agent_version_invalid")
+	a.get(strings.Replace(agentwire.PathNodePackage, "{version}", "..%2f..%2fetc", 1), "").want(http.StatusNotFound, "not_found")
 }
 
 func TestPreparingAnUpdate(t *testing.T) {
