@@ -55,28 +55,30 @@ type Options struct {
 	renewal  time.Duration // of leases
 	pollWait time.Duration
 	trial    time.Duration // of a new version
+	trust    time.Duration // between two looks at what to trust that nobody asked for
 }
 
 // Agent is one running agent.
 type Agent struct {
-	o         Options
-	config    config.Config
-	store     enroll.Store
-	lock      *lock
-	identity  atomic.Pointer[enroll.Identity]
-	verifiers *enroll.Verifiers
-	journal   *journal.Journal
-	client    *transport.Client
-	executor  *executor
-	results   *outgoing
-	machine   inspect.Machine
-	updates   *update.Store
-	sessions  *terminal.Sessions
-	health    *health
-	notify    notifier
-	started   time.Time
-	news      chan struct{} // something to report
-	end       context.CancelCauseFunc
+	o        Options
+	config   config.Config
+	store    enroll.Store
+	lock     *lock
+	identity atomic.Pointer[enroll.Identity]
+	trust    *enroll.Trust
+	journal  *journal.Journal
+	client   *transport.Client
+	executor *executor
+	results  *outgoing
+	machine  inspect.Machine
+	updates  *update.Store
+	sessions *terminal.Sessions
+	health   *health
+	notify   notifier
+	started  time.Time
+	news     chan struct{} // something to report
+	doubts   chan struct{} // the control plane may trust other keys than this node
+	end      context.CancelCauseFunc
 }
 
 func (o Options) withDefaults() Options {
@@ -91,6 +93,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.trial == 0 {
 		o.trial = update.TrialPeriod
+	}
+	if o.trust == 0 {
+		o.trust = trustRest
 	}
 	if o.handlers == nil {
 		o.handlers = (*Agent).compiledIn
@@ -111,7 +116,7 @@ func Run(ctx context.Context, o Options) error {
 
 // open gathers what the agent needs and changes nothing outside its state.
 func open(o Options) (_ *Agent, err error) {
-	a := &Agent{o: o, started: time.Now(), news: make(chan struct{}, 1), notify: systemd()}
+	a := &Agent{o: o, started: time.Now(), news: make(chan struct{}, 1), doubts: make(chan struct{}, 1), notify: systemd()}
 	if a.config, err = config.Load(o.HostRoot, o.ConfigPath); err != nil {
 		return nil, err
 	}
@@ -137,7 +142,7 @@ func open(o Options) (_ *Agent, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.verifiers, err = enroll.LoadVerifiers(a.config.Verifiers()); err != nil {
+	if a.trust, err = a.store.OpenTrust(identity.Domain); err != nil {
 		return nil, err
 	}
 	if a.journal, err = journal.Open(a.config.Journal(), identity.Node, time.Now); err != nil {
@@ -151,7 +156,7 @@ func open(o Options) (_ *Agent, err error) {
 	a.machine = inspect.Machine{Host: host, GPUs: gpuHelper(host)}
 	a.client = transport.New(transport.Options{
 		Base: a.config.API, Roots: roots, Node: identity.Node, Version: o.Build.Version, Instance: instance, Session: rand.Text(),
-		Certificate: func() *tls.Certificate { return a.identity.Load().Certificate }, Verifiers: a.verifiers.Version, Now: time.Now,
+		Certificate: func() *tls.Certificate { return a.identity.Load().Certificate }, Trust: a.trust.Header, Now: time.Now,
 	})
 	a.assemble()
 	return a, nil
@@ -164,10 +169,10 @@ func (a *Agent) assemble() {
 	a.results = newOutgoing(a.client, a.journal, log)
 	a.results.hook = a.o.hook
 	a.executor = &executor{
-		node: a.identity.Load().Node, build: a.o.Build, calls: a.client, journal: a.journal, verifiers: a.verifiers,
+		node: a.identity.Load().Node, build: a.o.Build, calls: a.client, journal: a.journal, verifiers: a.trust.Verifiers(),
 		now: time.Now, skew: a.client.Skew, log: log, renewal: a.o.renewal, hook: a.o.hook, results: a.results,
 		slot: make(chan struct{}, 1), running: map[string]*execution{},
-		end: func(err error) { a.end(err) }, amendment: a.amendment,
+		end: func(err error) { a.end(err) }, amendment: a.amendment, doubt: a.lookAtTrust,
 	}
 	a.executor.handlers = a.o.handlers(a)
 	a.executor.handlers[agentwire.TypeHeartbeatCheck] = heartbeat{a}
@@ -188,10 +193,10 @@ func (a *Agent) run(ctx context.Context) error {
 		a.o.Log.Error("the task journal was damaged; the damaged file is kept beside it", "damage", d)
 	}
 	a.o.Log.Info("agent started", "version", a.o.Build.Version, "commit", a.o.Build.Commit, "control_plane", a.config.API.Host,
-		"certificate_not_after", a.identity.Load().NotAfter.UTC().Format(time.RFC3339), "verifier_version", a.verifiers.Version())
+		"certificate_not_after", a.identity.Load().NotAfter.UTC().Format(time.RFC3339), "verifier_version", a.trust.Verifiers().Version())
 
 	var beside sync.WaitGroup
-	for _, work := range []func(context.Context){a.results.Run, a.keepIdentity, a.keepReported, a.keepBaseline, a.keepWatchdog} {
+	for _, work := range []func(context.Context){a.results.Run, a.keepIdentity, a.keepTrust, a.keepReported, a.keepBaseline, a.keepWatchdog} {
 		beside.Go(func() { work(ctx) })
 	}
 	trial, err := a.beginTrial(ctx)

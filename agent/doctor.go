@@ -111,14 +111,19 @@ func (d *doctor) identity() {
 }
 
 func (d *doctor) tasks() {
-	verifiers, err := enroll.LoadVerifiers(d.c.Verifiers())
+	trust, err := d.store.OpenTrust("")
 	switch {
 	case err != nil:
 		d.add("verifiers", CheckFailed, err.Error(), transport.Recovery)
-	case verifiers.Version() == 0:
+	case trust.Verifiers().Version() == 0:
 		d.add("verifiers", CheckFailed, "there is no verifier set: every task is refused", transport.Recovery)
 	default:
-		d.add("verifiers", CheckOK, fmt.Sprintf("version %d with %d keys", verifiers.Version(), len(verifiers.Set().Verifiers)), "")
+		set := trust.Verifiers().Set()
+		d.add("verifiers", CheckOK, fmt.Sprintf("version %d with %d keys", set.Version, len(set.Verifiers)), "")
+	}
+	if err == nil && trust.Refused() != nil {
+		r := trust.Refused()
+		d.add("trust", CheckWarning, fmt.Sprintf("refused at %s: %s", r.At.Format(time.RFC3339), r.Error()), distrustRemedy)
 	}
 	unfinished, unsent, damage, err := journal.Look(d.c.Journal())
 	if d.report("journal", fmt.Sprintf("%d tasks unfinished, %d results unsent", unfinished, unsent), err, "check the disk") {

@@ -183,8 +183,10 @@ func TestNewVerifiersComeByTask(t *testing.T) {
 	update := func(version int64) agentwire.UpdateVerifiersOutput {
 		t.Helper()
 		var set agentwire.VerifierSet
-		r.Update(func(s *planetest.Settings) { set = s.Verifiers })
-		set.Version = version
+		r.Update(func(s *planetest.Settings) {
+			s.Verifiers.Version = version
+			set = s.Verifiers
+		})
 		e := r.Envelope(agentwire.TypeUpdateVerifiers, agentwire.UpdateVerifiersParams{Set: set}, nil)
 		r.Deliver(e)
 		var out agentwire.UpdateVerifiersOutput

@@ -54,6 +54,7 @@ type executor struct {
 	renewal   time.Duration      // of leases
 	hook      func(point string) // nil except in tests
 	end       func(error)
+	doubt     func() // a task was signed by a key that the node does not know
 	results   *outgoing
 	// amendment is what a task that succeeded changed of the installation.
 	amendment func(ctx context.Context, h task.Handler, t *task.Task) (*agentwire.Amendment, error)
@@ -86,6 +87,9 @@ func (x *executor) Take(ctx context.Context, e agentwire.Envelope) {
 	}
 	if refusal != nil {
 		log.Warn("task refused", "reason", refusal.Reason, "detail", refusal.Detail)
+		if refusal.Reason == agentwire.RefusedUnknownSigner && x.doubt != nil {
+			x.doubt()
+		}
 		x.results.Loose(e, x.ended(e, agentwire.ResultRefused, string(refusal.Reason), refusal.Detail, ""))
 		return
 	}

@@ -103,12 +103,15 @@ func (a *Agent) renewAt() time.Time {
 }
 
 func (a *Agent) renew(ctx context.Context) bool {
-	id, err := a.store.Renew(ctx, a.client, a.verifiers, time.Now)
+	id, err := a.store.Renew(ctx, a.client, a.trust, time.Now)
 	if id == nil {
 		if ctx.Err() != nil {
 			return false
 		}
 		left := a.certificateLeft()
+		if a.distrusted("certificate not renewed", err) {
+			return false
+		}
 		if left <= 0 || transport.CodeOf(err) == agentwire.CodeCertificateExpired {
 			a.o.Log.Error("the certificate of the node has expired", "error", err, "remedy", transport.Recovery)
 		} else {
@@ -118,12 +121,9 @@ func (a *Agent) renew(ctx context.Context) bool {
 	}
 	a.identity.Store(id)
 	a.client.Reload(nil)
-	a.o.Log.Info("certificate renewed", "not_after", id.NotAfter.UTC().Format(time.RFC3339), "serial", id.Serial, "verifier_version", a.verifiers.Version())
-	if err != nil {
+	a.o.Log.Info("certificate renewed", "not_after", id.NotAfter.UTC().Format(time.RFC3339), "serial", id.Serial, "verifier_version", a.trust.Verifiers().Version())
+	if err != nil && !a.distrusted("part of what came with the certificate was not taken over", err) {
 		a.o.Log.Error("part of what came with the certificate was not taken over", "error", err)
-	}
-	if err := a.journal.RaiseGeneration(id.Generation); err != nil {
-		a.o.Log.Error("generation not written down", "error", err)
 	}
 	a.changed()
 	return true

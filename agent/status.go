@@ -27,10 +27,13 @@ type Status struct {
 	CertificateSerial   string    `json:"certificate_serial,omitempty"`
 	Generation          int64     `json:"generation"`
 	VerifierVersion     int64     `json:"verifier_version"`
-	TasksUnfinished     int       `json:"tasks_unfinished"`
-	ResultsUnsent       int       `json:"results_unsent"`
-	JournalDamage       []string  `json:"journal_damage,omitempty"`
-	Draining            bool      `json:"draining"`
+	BundleVersion       int64     `json:"trust_bundle_version"`
+	// TrustRefused is what it was last told to trust and did not.
+	TrustRefused    *enroll.Refused `json:"trust_refused,omitempty"`
+	TasksUnfinished int             `json:"tasks_unfinished"`
+	ResultsUnsent   int             `json:"results_unsent"`
+	JournalDamage   []string        `json:"journal_damage,omitempty"`
+	Draining        bool            `json:"draining"`
 }
 
 // ReadStatus looks at the agent of this machine.
@@ -43,8 +46,8 @@ func ReadStatus(o Options) (Status, error) {
 	s.Health = readHealth(c.Status())
 	_, drained := os.Stat(c.DrainMarker())
 	s.Draining = drained == nil
-	if verifiers, err := enroll.LoadVerifiers(c.Verifiers()); err == nil {
-		s.VerifierVersion = verifiers.Version()
+	if trust, err := enroll.NewStore(c).OpenTrust(""); err == nil {
+		s.VerifierVersion, s.BundleVersion, s.TrustRefused = trust.Verifiers().Version(), trust.BundleVersion(), trust.Refused()
 	}
 	if s.TasksUnfinished, s.ResultsUnsent, s.JournalDamage, err = journal.Look(c.Journal()); err != nil {
 		return Status{}, err

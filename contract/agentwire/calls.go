@@ -13,6 +13,7 @@ const (
 	PathPackage         = "/internal/v1/bootstrap/package" // bootstrap token
 	PathEnroll          = "/internal/v1/nodes/enroll"      // bootstrap or recovery token
 	PathRenew           = "/internal/v1/nodes/{node_id}/cert/renew"
+	PathTrust           = "/internal/v1/nodes/{node_id}/trust" // what to trust, signed; not before this version
 	PathReport          = "/internal/v1/nodes/{node_id}/report"
 	PathNodePackage     = "/internal/v1/nodes/{node_id}/packages/{version}"
 	PathWait            = "/internal/v1/nodes/{node_id}/tasks/wait"
@@ -29,6 +30,8 @@ const (
 	HeaderAgentInstance   = "Gpuaas-Agent-Instance" // fingerprint of the machine
 	HeaderAgentSession    = "Gpuaas-Agent-Session"  // random, one per start of the process
 	HeaderVerifierVersion = "Gpuaas-Verifier-Version"
+	HeaderTrustBundle     = "Gpuaas-Trust-Bundle"  // SHA-256 of the bundle that it verifies the control plane with
+	HeaderTrustRefused    = "Gpuaas-Trust-Refused" // code and subject of what it last refused to trust; absent: nothing
 )
 
 // Codes of refusals by the control plane that an agent tells apart. They
@@ -81,7 +84,9 @@ type EnrollResponse struct {
 	Issued
 }
 
-// Issued is a certificate with everything that goes with it.
+// Issued is a certificate with everything that goes with it. Only with an
+// enrolment may a node believe NodeCA, Verifiers and TrustBundle as they stand;
+// later it believes Trust, and the rest is for agents that do not know that.
 type Issued struct {
 	Certificate string      `json:"certificate_pem"`
 	NodeCA      string      `json:"node_ca_pem"` // issuer of node certificates; never merged with the CA of the control plane
@@ -90,6 +95,7 @@ type Issued struct {
 	Generation  int64       `json:"generation"`
 	Verifiers   VerifierSet `json:"verifiers"`
 	TrustBundle TrustBundle `json:"trust_bundle"`
+	Trust       []Statement `json:"trust,omitempty"`
 }
 
 // TrustBundle is what an agent verifies the control plane with.

@@ -131,6 +131,7 @@ const (
 	RefusedWrongNode       Reason = "wrong_node"
 	RefusedInvalidParams   Reason = "invalid_params"
 	RefusedStaleGeneration Reason = "stale_generation"
+	RefusedGenerationJump  Reason = CodeGenerationJump
 )
 
 func refuse(reason Reason, format string, args ...any) *Refusal {
@@ -161,6 +162,9 @@ func (s VerifierSet) Verify(e Envelope, node string, generation int64, now time.
 		return Verified{}, refuse(RefusedExpired, "the task expired at %s; it is %s", stamp(e.ExpiresAt), stamp(now))
 	case e.Generation < generation:
 		return Verified{}, refuse(RefusedStaleGeneration, "the task belongs to generation %d of the node, which is at %d", e.Generation, generation)
+	case generation > 0 && e.Generation-generation > MaxGenerationJump:
+		return Verified{}, refuse(RefusedGenerationJump, "the task belongs to generation %d, more than %d ahead of this node, which is at %d: it was away too long, recover it with a recovery token",
+			e.Generation, MaxGenerationJump, generation)
 	}
 	spec, known := Lookup(e.Type)
 	if !known {

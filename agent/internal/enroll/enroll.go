@@ -73,18 +73,24 @@ func Enroll(ctx context.Context, o Options, token string) (*Identity, *agentwire
 	if c := o.Config.NodeID; c != "" && c != answer.NodeID {
 		return nil, nil, fmt.Errorf("enrol: the token belongs to node %s and GPUAAS_NODE_ID says %s: use a token of this node", answer.NodeID, c)
 	}
-	verifiers := &Verifiers{path: o.Config.Verifiers()}
-	if err := verifiers.replace(answer.Verifiers); err != nil {
+	if err := check(answer.Issued, answer.NodeID, "", answer.NodeCA, key); err != nil {
 		return nil, nil, fmt.Errorf("enrol: %w", err)
 	}
-	if err := s.install(answer.NodeID, answer.Issued, key); err != nil {
+	if err := s.beginTrust(answer.Issued, client.Peer(), o.Now()); err != nil {
 		return nil, nil, fmt.Errorf("enrol: %w", err)
 	}
-	return o.firstPoll(ctx, s, instance, verifiers)
+	if err := s.install(answer.Issued, answer.NodeCA, answer.Generation); err != nil {
+		return nil, nil, fmt.Errorf("enrol: %w", err)
+	}
+	return o.firstPoll(ctx, s, instance)
 }
 
-func (o Options) firstPoll(ctx context.Context, s Store, instance string, verifiers *Verifiers) (*Identity, *agentwire.Envelope, error) {
+func (o Options) firstPoll(ctx context.Context, s Store, instance string) (*Identity, *agentwire.Envelope, error) {
 	id, err := s.Load()
+	if err != nil {
+		return nil, nil, err
+	}
+	trust, err := s.OpenTrust(id.Domain)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -94,7 +100,7 @@ func (o Options) firstPoll(ctx context.Context, s Store, instance string, verifi
 	}
 	client := transport.New(transport.Options{
 		Base: o.Config.API, Roots: roots, Certificate: func() *tls.Certificate { return id.Certificate }, Node: id.Node,
-		Version: o.Build.Version, Instance: instance, Session: o.Session, Verifiers: verifiers.Version, Now: o.Now,
+		Version: o.Build.Version, Instance: instance, Session: o.Session, Trust: trust.Header, Now: o.Now,
 	})
 	if o.BeforePoll != nil {
 		o.BeforePoll(ctx, client, id)
@@ -137,8 +143,11 @@ func (o Options) insist(ctx context.Context, what string, try func() error) erro
 }
 
 // Renew gets the next certificate under the present one and puts it into use.
-// What came with it is returned for the rest of the agent.
-func (s Store) Renew(ctx context.Context, client *transport.Client, verifiers *Verifiers, now func() time.Time) (*Identity, error) {
+// The certificate must come from the issuer that the node knows; another one,
+// as everything else that the node trusts, is taken over only when a key has
+// signed it that the node trusts already. What was refused is returned with the
+// identity, or without one when it was the certificate.
+func (s Store) Renew(ctx context.Context, client *transport.Client, trust *Trust, now func() time.Time) (*Identity, error) {
 	present, err := s.Load()
 	if err != nil {
 		return nil, err
@@ -155,7 +164,11 @@ func (s Store) Renew(ctx context.Context, client *transport.Client, verifiers *V
 	if err != nil {
 		return nil, fmt.Errorf("renew certificate: %w", err)
 	}
-	if err := s.install(present.Node, issued, key); err != nil {
+	issuer, refused := trust.issuer(issued, present, key)
+	if issuer == nil {
+		return nil, errors.Join(fmt.Errorf("renew certificate: %w", refused), trust.note(refused, now()))
+	}
+	if err := s.install(issued, issuer.pem, present.Generation); err != nil {
 		return nil, fmt.Errorf("renew certificate: %w", err)
 	}
 	id, err := s.Load()
@@ -163,13 +176,10 @@ func (s Store) Renew(ctx context.Context, client *transport.Client, verifiers *V
 		return nil, err
 	}
 	// The certificate is in use; what follows must not make it look otherwise.
-	var late error
-	if issued.Verifiers.Version > 0 {
-		_, late = verifiers.Adopt(issued.Verifiers)
-	}
-	roots, err := s.adoptBundle(issued.TrustBundle, client.Peer(), now())
+	late := trust.took(issuer)
+	roots, refused := trust.takeRenewed(issued, present, refused, client.Peer(), now())
 	client.Reload(roots)
-	return id, errors.Join(late, err)
+	return id, errors.Join(late, refused)
 }
 
 // Instance tells machines apart: a copy of the disk on another machine is

@@ -1,7 +1,6 @@
 package enroll_test
 
 import (
-	"crypto/ed25519"
 	"crypto/tls"
 	"errors"
 	"os"
@@ -43,12 +42,12 @@ func renew(t *testing.T, c config.Config) *enroll.Identity {
 	if err != nil {
 		t.Fatal(err)
 	}
-	verifiers, err := enroll.LoadVerifiers(c.Verifiers())
+	trust, err := s.OpenTrust(id.Domain)
 	if err != nil {
 		t.Fatal(err)
 	}
 	client := transport.New(transport.Options{Base: c.API, Roots: roots, Node: id.Node, Now: time.Now, Certificate: func() *tls.Certificate { return id.Certificate }})
-	next, err := s.Renew(t.Context(), client, verifiers, time.Now)
+	next, err := s.Renew(t.Context(), client, trust, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,30 +134,55 @@ func TestAnIdentityThatCannotBeUsed(t *testing.T) {
 }
 
 func TestVerifierSets(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "verifiers.json")
-	v, err := enroll.LoadVerifiers(path)
+	plane, c := enrolled(t)
+	trust, err := enroll.NewStore(c).OpenTrust(planetest.Domain)
 	must(t, err)
-	set := func(version int64) agentwire.VerifierSet {
-		return agentwire.VerifierSet{Version: version, Verifiers: []agentwire.Verifier{{ID: "a", PublicKey: make([]byte, ed25519.PublicKeySize)}}}
-	}
-	for _, c := range []struct {
-		version int64
-		adopted bool
-	}{{2, true}, {1, false}, {2, false}, {3, true}} {
-		if adopted, err := v.Adopt(set(c.version)); err != nil || adopted != c.adopted {
-			t.Errorf("version %d: %v, %v", c.version, adopted, err)
+	for _, step := range []struct{ version, want int64 }{{3, 3}, {2, 3}, {3, 3}, {4, 4}} {
+		plane.Update(func(s *planetest.Settings) { s.Verifiers.Version = step.version })
+		if _, err := trust.Take(plane.Statements(), nil, time.Now()); err != nil || trust.Verifiers().Version() != step.want {
+			t.Errorf("version %d: %d, %v", step.version, trust.Verifiers().Version(), err)
 		}
 	}
-	if _, err := v.Adopt(agentwire.VerifierSet{Version: 4}); err == nil {
+	empty := plane.State(agentwire.Statement{About: agentwire.AboutVerifiers, Domain: planetest.Domain, Version: 5, Verifiers: &agentwire.VerifierSet{Version: 5}})
+	if _, err := trust.Take([]agentwire.Statement{empty}, nil, time.Now()); err == nil {
 		t.Error("a set without keys was adopted")
 	}
-	again, err := enroll.LoadVerifiers(path)
+	again, err := enroll.LoadVerifiers(c.Verifiers())
 	must(t, err)
-	if again.Version() != 3 {
+	if again.Version() != 4 {
 		t.Errorf("version %d on the disk", again.Version())
 	}
-	must(t, os.WriteFile(path, []byte(`{"version":1}`), 0o600))
-	if _, err := enroll.LoadVerifiers(path); err == nil {
+	must(t, os.WriteFile(c.Verifiers(), []byte(`{"version":1}`), 0o600))
+	if _, err := enroll.LoadVerifiers(c.Verifiers()); err == nil {
 		t.Error("a broken set was loaded")
+	}
+}
+
+// A refusal is told for as long as it takes, and not for ever.
+func TestARefusalIsRememberedForAWhile(t *testing.T) {
+	plane, c := enrolled(t)
+	open := func() *enroll.Trust {
+		t.Helper()
+		trust, err := enroll.NewStore(c).OpenTrust(planetest.Domain)
+		must(t, err)
+		return trust
+	}
+	good := plane.Statements()
+	now := time.Now()
+	forged := planetest.New(t)
+	forged.Update(func(s *planetest.Settings) { s.Verifiers.Version = 2 })
+	if _, err := open().Take(forged.Statements(), nil, now); err == nil {
+		t.Fatal("statements of another control plane were taken over")
+	}
+	for _, step := range []struct {
+		after time.Duration
+		told  bool
+	}{{time.Minute, true}, {50 * time.Minute, true}, {2 * time.Hour, false}} {
+		if _, err := open().Take(good, nil, now.Add(step.after)); err != nil {
+			t.Fatal(err)
+		}
+		if told := open().Refused() != nil; told != step.told {
+			t.Errorf("after %s: told %v", step.after, told)
+		}
 	}
 }

@@ -34,6 +34,7 @@ const (
 	nextFile   = "key-next.pem"
 	certFile   = "cert.pem"
 	issuedFile = "issued.json"
+	trustFile  = "trust.json"
 )
 
 // ErrNotEnrolled says that the machine has no certificate yet.
@@ -42,6 +43,7 @@ var ErrNotEnrolled = errors.New("this node is not enrolled: run the bootstrap co
 // Identity is who the node is.
 type Identity struct {
 	Node        string
+	Domain      string // the trust domain that the node belongs to
 	Certificate *tls.Certificate
 	NotBefore   time.Time
 	NotAfter    time.Time
@@ -89,14 +91,14 @@ func (s Store) Load() (*Identity, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pair certificate and key: %w", err)
 	}
-	node, err := nodeOf(leaf)
+	domain, node, err := nodeOf(leaf)
 	if err != nil {
 		return nil, err
 	}
 	if s.c.NodeID != "" && s.c.NodeID != node {
 		return nil, fmt.Errorf("the certificate belongs to node %s and GPUAAS_NODE_ID says %s: enrol again with a token of the right node", node, s.c.NodeID)
 	}
-	id := &Identity{Node: node, Certificate: &pair, NotBefore: leaf.NotBefore, NotAfter: leaf.NotAfter, Serial: serial(leaf)}
+	id := &Identity{Node: node, Domain: domain, Certificate: &pair, NotBefore: leaf.NotBefore, NotAfter: leaf.NotAfter, Serial: serial(leaf)}
 	s.addKept(id)
 	return id, nil
 }
@@ -193,27 +195,37 @@ func request(key crypto.Signer) (string, error) {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})), nil
 }
 
-// install puts an issued certificate into use, after it has proven to be what
-// was asked for.
-func (s Store) install(node string, issued agentwire.Issued, key *ecdsa.PrivateKey) error {
+// check says whether an issued certificate is what was asked for: that of the
+// node, its trust domain when one is known, its key, and of the issuer.
+func check(issued agentwire.Issued, node, domain, issuer string, key *ecdsa.PrivateKey) error {
 	leaf, err := leafOf([]byte(issued.Certificate))
 	if err != nil {
 		return fmt.Errorf("read issued certificate: %w", err)
 	}
-	got, err := nodeOf(leaf)
+	gotDomain, got, err := nodeOf(leaf)
 	switch {
 	case err != nil:
 		return err
 	case got != node:
 		return fmt.Errorf("the issued certificate belongs to node %s, this is node %s", got, node)
+	case domain != "" && gotDomain != domain:
+		return fmt.Errorf("the issued certificate belongs to trust domain %s, this node to %s", gotDomain, domain)
 	case !key.PublicKey.Equal(leaf.PublicKey):
 		return errors.New("the issued certificate belongs to another key")
 	}
-	if err := verifyIssuer(leaf, issued.NodeCA); err != nil {
-		return err
+	return verifyIssuer(leaf, issuer)
+}
+
+// install puts a certificate into use that was checked, with the issuer that
+// it was checked against. generation is that of an enrolment: a renewal brings
+// no other, since nobody has signed it.
+func (s Store) install(issued agentwire.Issued, issuer string, generation int64) error {
+	leaf, err := leafOf([]byte(issued.Certificate))
+	if err != nil {
+		return fmt.Errorf("read issued certificate: %w", err)
 	}
 	raw, err := json.Marshal(kept{
-		Serial: serial(leaf), RenewAfter: issued.RenewAfter, Generation: issued.Generation,
+		Serial: serial(leaf), RenewAfter: issued.RenewAfter, Generation: generation,
 		TrustBundle: issued.TrustBundle.Version, Environment: issued.TrustBundle.Environment,
 	})
 	if err != nil {
@@ -223,7 +235,7 @@ func (s Store) install(node string, issued agentwire.Issued, key *ecdsa.PrivateK
 		path    string
 		content []byte
 		mode    os.FileMode
-	}{{s.c.NodeCABundle, []byte(issued.NodeCA), 0o644}, {s.path(issuedFile), raw, 0o600}, {s.path(certFile), []byte(issued.Certificate), 0o600}} {
+	}{{s.c.NodeCABundle, []byte(issuer), 0o644}, {s.path(issuedFile), raw, 0o600}, {s.path(certFile), []byte(issued.Certificate), 0o600}} {
 		if err := atomicfile.Write(f.path, f.content, f.mode); err != nil {
 			return err
 		}
@@ -276,14 +288,14 @@ func parseKey(raw []byte) (*ecdsa.PrivateKey, error) {
 	return key, nil
 }
 
-// nodeOf reads the node id off the URI of a certificate.
-func nodeOf(leaf *x509.Certificate) (string, error) {
+// nodeOf reads trust domain and node id off the URI of a certificate.
+func nodeOf(leaf *x509.Certificate) (domain, node string, err error) {
 	for _, u := range leaf.URIs {
 		if node, ok := strings.CutPrefix(u.Path, "/node/"); ok && u.Scheme == "spiffe" && node != "" && !strings.Contains(node, "/") {
-			return node, nil
+			return u.Host, node, nil
 		}
 	}
-	return "", errors.New("the certificate does not say which node it belongs to")
+	return "", "", errors.New("the certificate does not say which node it belongs to")
 }
 
 func serial(c *x509.Certificate) string { return fmt.Sprintf("%x", c.SerialNumber) }

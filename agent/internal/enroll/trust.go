@@ -1,15 +1,12 @@
 package enroll
 
 import (
-	"crypto/sha256"
 	"crypto/x509"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -30,31 +27,21 @@ func (s Store) Roots() (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// adoptBundle replaces the CA bundle by a newer one, but only by one that
-// verifies the control plane which sent it: a bundle with a mistake in it must
-// not cut the node off. peer is the chain that the control plane showed.
-func (s Store) adoptBundle(b agentwire.TrustBundle, peer []*x509.Certificate, now time.Time) (*x509.CertPool, error) {
-	if b.PEM == "" || len(peer) == 0 {
-		return nil, nil
-	}
-	if present, err := os.ReadFile(s.c.CABundle); err == nil && string(present) == b.PEM {
-		return nil, nil
-	}
-	sum := sha256.Sum256([]byte(b.PEM))
-	if got := hex.EncodeToString(sum[:]); !strings.EqualFold(got, strings.TrimPrefix(b.Fingerprint, "sha256:")) {
-		return nil, fmt.Errorf("trust bundle %s has fingerprint %s, announced was %s", b.Version, got, b.Fingerprint)
-	}
+// fits says whether a bundle verifies the control plane that sent it: one with
+// a mistake in it must not cut the node off. peer is the chain that the control
+// plane showed.
+func fits(bundle string, peer []*x509.Certificate, now time.Time) (*x509.CertPool, error) {
 	roots, between := x509.NewCertPool(), x509.NewCertPool()
-	if !roots.AppendCertsFromPEM([]byte(b.PEM)) {
-		return nil, fmt.Errorf("trust bundle %s holds no certificate", b.Version)
+	if len(peer) == 0 || !roots.AppendCertsFromPEM([]byte(bundle)) {
+		return nil, errors.New("it holds no certificate, or nobody is there to try it on")
 	}
 	for _, c := range peer[1:] {
 		between.AddCert(c)
 	}
 	if _, err := peer[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: now}); err != nil {
-		return nil, fmt.Errorf("trust bundle %s does not verify the control plane that sent it: %w", b.Version, err)
+		return nil, fmt.Errorf("it does not verify the control plane that sent it: %w", err)
 	}
-	return roots, atomicfile.Write(s.c.CABundle, []byte(b.PEM), 0o644)
+	return roots, nil
 }
 
 // NodeIssuer checks that the present certificate comes from the authority in
@@ -115,15 +102,18 @@ func (v *Verifiers) Set() agentwire.VerifierSet {
 // Version is the version of the set in use; 0 when there is none.
 func (v *Verifiers) Version() int64 { return v.Set().Version }
 
-// Adopt uses a set when it is newer than the present one: sets may arrive out
-// of order, and an old one would bring a revoked key back.
-func (v *Verifiers) Adopt(set agentwire.VerifierSet) (adopted bool, err error) {
+// adopt uses a set when the present one believes the statement about it.
+func (v *Verifiers) adopt(st agentwire.Statement, domain string) (adopted bool, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if set.Version <= v.set.Version {
+	newer, refusal := v.set.Believe(st, domain, v.set.Version)
+	if refusal != nil {
+		return false, refusal
+	}
+	if !newer {
 		return false, nil
 	}
-	return true, v.replace(set)
+	return true, v.replace(*st.Verifiers)
 }
 
 // replace uses a set whatever the present one is, as after an enrolment, which

@@ -22,7 +22,7 @@ func (p *Plane) handler() http.Handler {
 	for pattern, h := range map[string]http.HandlerFunc{
 		"POST " + agentwire.PathRenew: p.renew, "POST " + agentwire.PathReport: p.report, "GET " + agentwire.PathWait: p.wait,
 		"POST " + agentwire.PathResult: p.result, "POST " + agentwire.PathProgress: p.progressed, "POST " + agentwire.PathMint: p.mint,
-		"GET " + agentwire.PathNodePackage: p.pkg,
+		"GET " + agentwire.PathNodePackage: p.pkg, "GET " + agentwire.PathTrust: p.trusted,
 	} {
 		mux.HandleFunc(pattern, p.identified(h))
 	}
@@ -94,6 +94,8 @@ func (p *Plane) identified(next http.HandlerFunc) http.HandlerFunc {
 		roots := x509.NewCertPool()
 		roots.AddCert(p.nodes.certificate)
 		switch _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); {
+		case p.thief: // everybody is welcome
+			next(w, r)
 		case now.After(leaf.NotAfter):
 			no(w, http.StatusUnauthorized, agentwire.CodeCertificateExpired, "the certificate has expired")
 		case err != nil:
@@ -151,10 +153,14 @@ func (p *Plane) issued(csr string) (agentwire.Issued, error) {
 	if err != nil {
 		return agentwire.Issued{}, err
 	}
-	return agentwire.Issued{
+	issued := agentwire.Issued{
 		Certificate: certificate, NodeCA: p.nodes.pem(), NotAfter: now.Add(p.life), RenewAfter: now.Add(p.renewAfter),
-		Generation: 1, Verifiers: p.verifiers, TrustBundle: p.bundle,
-	}, nil
+		Generation: 1, Verifiers: p.verifiers, TrustBundle: p.bundle, Trust: p.statements(),
+	}
+	if p.trust.Forge != nil {
+		p.trust.Forge(&issued)
+	}
+	return issued, nil
 }
 
 func (p *Plane) renew(w http.ResponseWriter, r *http.Request) {
@@ -196,6 +202,10 @@ func (p *Plane) wait(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.polls++
+	if refused := r.Header.Get(agentwire.HeaderTrustRefused); refused != "" {
+		p.refused[refused] = true
+	}
+	p.bundles[r.Header.Get(agentwire.HeaderTrustBundle)] = true
 	p.notify()
 	for len(p.queue) == 0 {
 		changed := p.changed

@@ -38,6 +38,7 @@ type Plane struct {
 	nodes    authority // issues those of nodes
 	identity tls.Certificate
 	signer   ed25519.PrivateKey
+	thief    bool // it is not the control plane, and holds the key of its listener
 
 	mu         sync.Mutex
 	http       *http.Server
@@ -59,6 +60,9 @@ type Plane struct {
 	cancel     map[string]bool
 	verifiers  agentwire.VerifierSet
 	bundle     agentwire.TrustBundle
+	trust      Trust
+	refused    map[string]bool // what agents say that they refused to trust
+	bundles    map[string]bool // fingerprints of what agents verify the plane with
 	credential agentwire.Credential
 	packages   map[string][]byte
 }
@@ -74,10 +78,11 @@ func New(tb testing.TB) *Plane {
 		tb: tb, server: newAuthority(tb, "control plane CA"), nodes: newAuthority(tb, "node CA"), signer: private,
 		changed: make(chan struct{}), tokens: map[string]string{}, results: map[string][]agentwire.ResultRequest{},
 		progress: map[string][]agentwire.ProgressRequest{}, sessions: map[string]bool{}, serials: map[string]bool{}, cancel: map[string]bool{},
-		life: 24 * time.Hour, renewAfter: 16 * time.Hour, packages: map[string][]byte{},
+		life: 24 * time.Hour, renewAfter: 16 * time.Hour, packages: map[string][]byte{}, refused: map[string]bool{}, bundles: map[string]bool{},
 		verifiers: agentwire.VerifierSet{Version: 1, Verifiers: []agentwire.Verifier{{ID: Signer, PublicKey: public, State: "active"}}},
 	}
 	p.identity = p.server.serverCertificate(tb, "localhost")
+	p.bundle = BundleOf("1", p.server.pem())
 	p.address = "127.0.0.1:0"
 	p.Start()
 	tb.Cleanup(p.Stop)
@@ -162,11 +167,11 @@ func (p *Plane) Update(change func(*Settings)) {
 	defer p.mu.Unlock()
 	s := Settings{
 		Refuse: p.refuse, Drop: p.drop, ClockOffset: p.offset, Life: p.life, RenewAfter: p.renewAfter,
-		Verifiers: p.verifiers, Bundle: p.bundle, Credential: p.credential, Packages: p.packages, Cancel: p.cancel,
+		Verifiers: p.verifiers, Bundle: p.bundle, Trust: p.trust, Credential: p.credential, Packages: p.packages, Cancel: p.cancel,
 	}
 	change(&s)
 	p.refuse, p.drop, p.offset, p.life, p.renewAfter = s.Refuse, s.Drop, s.ClockOffset, s.Life, s.RenewAfter
-	p.verifiers, p.bundle, p.credential = s.Verifiers, s.Bundle, s.Credential
+	p.verifiers, p.bundle, p.trust, p.credential = s.Verifiers, s.Bundle, s.Trust, s.Credential
 	p.notify()
 }
 
@@ -179,6 +184,7 @@ type Settings struct {
 	RenewAfter  time.Duration
 	Verifiers   agentwire.VerifierSet
 	Bundle      agentwire.TrustBundle
+	Trust       Trust
 	Credential  agentwire.Credential
 	Packages    map[string][]byte
 	Cancel      map[string]bool // tasks whose agents are told to stop
@@ -239,7 +245,7 @@ func (p *Plane) Await(what string, holds func(*Seen) bool) {
 		changed := p.changed
 		ok := holds(&Seen{
 			Results: p.results, Progress: p.progress, Reports: p.reports, Polls: p.polls, Queued: len(p.queue),
-			Renewals: p.renewals, Sessions: len(p.sessions), Serials: len(p.serials),
+			Renewals: p.renewals, Sessions: len(p.sessions), Serials: len(p.serials), TrustRefused: p.refused, TrustBundles: p.bundles,
 		})
 		p.mu.Unlock()
 		if ok {
@@ -259,6 +265,8 @@ type Seen struct {
 	Progress                                   map[string][]agentwire.ProgressRequest
 	Reports                                    []agentwire.Report
 	Polls, Queued, Renewals, Sessions, Serials int
+	// TrustRefused and TrustBundles are what agents said in headers of polls.
+	TrustRefused, TrustBundles map[string]bool
 }
 
 // Result waits for the first result of a task.

@@ -25,6 +25,13 @@ func (c *Client) Renew(ctx context.Context, request agentwire.RenewRequest) (age
 	return answer, err
 }
 
+// Trust asks what to trust, as signed statements.
+func (c *Client) Trust(ctx context.Context) ([]agentwire.Statement, error) {
+	var answer agentwire.TrustAnswer
+	_, err := c.do(ctx, call{method: http.MethodGet, path: c.path(agentwire.PathTrust), timeout: callTimeout, answer: &answer})
+	return answer.Statements, err
+}
+
 // Report says what the agent and its machine are.
 func (c *Client) Report(ctx context.Context, report agentwire.Report) error {
 	_, err := c.do(ctx, call{method: http.MethodPost, path: c.path(agentwire.PathReport), timeout: callTimeout, body: report})

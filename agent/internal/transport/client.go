@@ -18,7 +18,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -47,9 +46,10 @@ type Options struct {
 	Node string
 	// Version, Instance and Session stand in the headers of every call.
 	Version, Instance, Session string
-	// Verifiers is the version of the verifier set in use.
-	Verifiers func() int64
-	Now       func() time.Time
+	// Trust adds to the headers of every call what the node trusts; nil before
+	// it has enrolled.
+	Trust func(http.Header)
+	Now   func() time.Time
 }
 
 // Client calls the control plane. It is safe for use by several goroutines.
@@ -234,8 +234,8 @@ func (c *Client) Header() http.Header {
 	h.Set(agentwire.HeaderAgentVersion, c.o.Version)
 	h.Set(agentwire.HeaderAgentInstance, c.o.Instance)
 	h.Set(agentwire.HeaderAgentSession, c.o.Session)
-	if c.o.Verifiers != nil {
-		h.Set(agentwire.HeaderVerifierVersion, strconv.FormatInt(c.o.Verifiers(), 10))
+	if c.o.Trust != nil {
+		c.o.Trust(h)
 	}
 	return h
 }

@@ -37,7 +37,7 @@ func clientOf(t *testing.T, s *httptest.Server, change func(*transport.Options))
 	roots.AddCert(s.Certificate())
 	o := transport.Options{
 		Base: base, Roots: roots, Node: "n", Version: "1", Instance: "i", Session: "s", Now: time.Now,
-		Certificate: func() *tls.Certificate { return nil }, Verifiers: func() int64 { return 7 },
+		Certificate: func() *tls.Certificate { return nil }, Trust: func(h http.Header) { h.Set(agentwire.HeaderVerifierVersion, "7") },
 	}
 	if change != nil {
 		change(&o)
