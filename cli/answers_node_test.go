@@ -10,7 +10,7 @@ const (
 	taskID = "0190b2f4-7c1e-7d3a-8f5b-00000000000d"
 
 	agentJSON = `{"drift_state":"version_drift","agent_channel":"stable","desired_agent_version":"1.3.0","desired_delivery_mode":"rebootstrap","reported_agent_version":"1.2.3",` +
-		`"reported_agent_commit":"4f2a91c","agent_instance":"9f86d081884c","verifier_version":3,"certificate_not_after":"2026-03-05T05:06:07Z",` +
+		`"reported_agent_commit":"4f2a91c","agent_instance":"9f86d081884c","verifier_version":3,"trust_bundle":"","trust_refused":"trust_unsigned verifiers","certificate_not_after":"2026-03-05T05:06:07Z",` +
 		`"last_delivery_attempt_at":"2026-03-04T05:00:07Z","last_delivery_result":"enrolled","last_delivery_correlation_id":"0190-corr"}`
 	nodePart = `"node_id":"` + nodeID + `","status":"active","status_changed_at":"2026-03-04T05:06:07Z","hostname":"c07u31","host":"10.20.0.31","port":22,"ssh_username":"","access_method":"agent",` +
 		`"sku":"h200-sxm-baremetal-8g","gpus_total":8,"region_code":"eu-1","onboarding_mode":"manual","schedulable":true,"hold_reason":"","held_by":"","tainted":true,"tainted_at":"2026-03-04T05:00:00Z","generation":1,"last_agent_contact_at":"2026-03-04T05:09:01Z",` +
@@ -35,7 +35,10 @@ const (
 	taskDone   = `{` + taskPart + `,"status":"succeeded","params":{},"output":{"clean":true,"findings":[],"checked":[]},"agent_version":"1.2.3","signer_version":"20260301-a","dispatched_at":"2026-03-04T05:06:07Z","finished_at":"2026-03-04T05:06:09Z","steps":[` + taskStep + `]}`
 	taskFailed = `{` + taskPart + `,"status":"failed","params":{},"error":{"code":"handler_panic","message":"the handler broke down","remedy":"see the log of the agent"},"finished_at":"2026-03-04T05:06:09Z"}`
 	skuJSON    = `{"sku_id":"h200-sxm-slice","status":"active","display_name":"NVIDIA H200 SXM, by the GPU","gpu_vendor":"nvidia","gpu_model":"H200","gpus_total":8,"capacity_shape":"slice","allowed_counts":[1,2,4,8],"price_minor":380,"price_currency":"USD",` + times + `}`
-	signerJSON = `{"id":"20260301-093000-5fa3c1","status":"staged","public_key":"AAAA","verifier_version":4,"published_at":"2026-03-04T05:06:07Z",` +
+	bundleJSON = `{"version":2,"sha256_fingerprint":"9f86d081884c","created_at":"2026-03-04T05:06:07Z","nodes":3,"nodes_behind":1,"behind":["` + nodeID + `"],` +
+		`"authorities":[{"sha256_fingerprint":"` + authorityID + `","subject":"CN=control plane","not_after":"2027-03-04T05:06:07Z"}]}`
+	authorityID = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+	signerJSON  = `{"id":"20260301-093000-5fa3c1","status":"staged","public_key":"AAAA","verifier_version":4,"published_at":"2026-03-04T05:06:07Z",` +
 		`"waiting_for":{"nodes_behind":2,"nodes":["` + nodeID + `"],"grace_of":"20260201-x","grace_ends_at":"2026-03-05T05:06:07Z"}}`
 )
 
@@ -68,6 +71,7 @@ func nodeAnswers(into map[string]http.HandlerFunc) map[string]http.HandlerFunc {
 			`"patience_seconds":3600,"attempts":3,"on_request":true}`),
 		"create-sku": answer(201, skuJSON), "list-skus": pageOf(skuJSON), "get-sku": answer(200, skuJSON), "update-sku": answer(200, skuJSON), "delete-sku": nothing,
 		"list-signers": pageOf(signerJSON), "rotate-signer": answer(200, signerJSON), "rollback-signer": answer(200, signerJSON), "revoke-signer": answer(200, signerJSON),
+		"get-trust-bundle": answer(200, bundleJSON), "add-trust-authority": answer(200, bundleJSON), "remove-trust-authority": answer(200, bundleJSON),
 	})
 	return into
 }

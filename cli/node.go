@@ -49,6 +49,7 @@ func (a *app) nodeColumns() []column[apiclient.NodeView] {
 		detail("AGENT CHANNEL", func(v node) string { return string(v.Agent.AgentChannel) }),
 		detail("CERTIFICATE UNTIL", func(v node) string { return a.whenever(v.Agent.CertificateNotAfter) }),
 		detail("VERIFIERS", func(v node) string { return strconv.FormatInt(v.Agent.VerifierVersion, 10) }),
+		detail("REFUSED TO TRUST", func(v node) string { return v.Agent.TrustRefused }),
 		detail("CAPABILITIES", func(v node) string { return facts(v.Capabilities) }),
 		detail("CREATED", func(v node) string { return a.when(v.CreatedAt) }),
 		detail("VERSION", func(v node) string { return strconv.FormatInt(v.Version, 10) }),
@@ -171,6 +172,7 @@ func (a *app) agentColumns() []column[apiclient.NodeAgentView] {
 		{title: "OUTCOME", text: func(v agent) string { return v.LastDeliveryResult }},
 		{title: "CERTIFICATE UNTIL", text: func(v agent) string { return a.whenever(v.CertificateNotAfter) }},
 		{title: "VERIFIERS", text: func(v agent) string { return strconv.FormatInt(v.VerifierVersion, 10) }},
+		{title: "REFUSED TO TRUST", text: func(v agent) string { return v.TrustRefused }},
 	}
 }
 

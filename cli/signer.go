@@ -105,7 +105,7 @@ type forceFlags struct {
 func addForceFlags(cmd *cobra.Command) *forceFlags {
 	v := &forceFlags{}
 	cmd.Flags().StringVar(&v.reason, "reason", "", "why; it goes into the audit log")
-	cmd.Flags().BoolVar(&v.force, "force", false, "do not wait for nodes; those that do not know the signer refuse tasks until they renew")
+	cmd.Flags().BoolVar(&v.force, "force", false, "do not wait for nodes; those that know no signer but a revoked one need a recovery token")
 	return v
 }
 

@@ -46,6 +46,10 @@ func newFleet(
 	f := &fleet{cfg: cfg.Nodes, logger: logger, skus: sku.New(db)}
 	trust := agentgateway.NewTrust(agentgateway.TrustConfig{
 		PKI: engine, Names: cfg.Nodes.names(), Logger: logger,
+		Bundle: func(ctx context.Context, listenerCA string) (string, error) {
+			b, err := f.signers.Bundle(ctx, listenerCA)
+			return b.PEM, err
+		},
 		CertFile: cfg.Nodes.TLS.CertFile, KeyFile: cfg.Nodes.TLS.KeyFile, CAFile: cfg.Nodes.TLS.CAFile, FormerCAFile: cfg.Nodes.FormerCAFile,
 	})
 	f.renderer = agentgateway.NewRenderer(cfg.Nodes.URL, trust)
@@ -56,7 +60,7 @@ func newFleet(
 			return f.doubt(ctx, tx, n, reason)
 		},
 	})
-	f.signers = signer.New(signer.Config{DB: db, Keys: engine, Fleet: f.nodes, Distribute: f.distribute})
+	f.signers = signer.New(signer.Config{DB: db, Keys: engine, Fleet: f.nodes, Distribute: f.distribute, Listening: trust.Fits, Logger: logger})
 	f.packages = agentgateway.NewPackages(cfg.Nodes.AgentFolder, cfg.Nodes.AgentVersion, trust, f.signers)
 	f.tasks = agenttask.Commands{DB: db, Preparers: map[string]agenttask.Prepare{agentwire.TypeSelfUpdate: f.packages.Prepare}}
 	f.queue = agenttask.New(agenttask.QueueConfig{DB: db, Signer: f.signers, Logger: logger})
@@ -89,12 +93,12 @@ func (c NodesConfig) names() []string {
 	return names
 }
 
-// distribute tells all nodes of a new set of verifiers. A node that is away
-// learns of it with its next certificate.
-func (f *fleet) distribute(ctx context.Context, tx pgx.Tx, set agentwire.VerifierSet) error {
+// distribute has all nodes look what to trust. A node that is away learns of it
+// with its next certificate.
+func (f *fleet) distribute(ctx context.Context, tx pgx.Tx, set agentwire.VerifierSet, key string) error {
 	_, err := f.tasks.EnqueueForFleet(ctx, tx, agenttask.Request{
 		Type: agentwire.TypeUpdateVerifiers, Params: agentwire.UpdateVerifiersParams{Set: set},
-		IdempotencyKey: fmt.Sprintf("verifier-set-%d", set.Version), Owner: signer.Publication{Set: set},
+		IdempotencyKey: key, Owner: signer.Publication{Set: set},
 	})
 	return err
 }

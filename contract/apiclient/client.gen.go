@@ -7345,6 +7345,14 @@ type NodeAgentView struct {
 	// ReportedAgentVersion Empty until it has enrolled.
 	ReportedAgentVersion string `json:"reported_agent_version"`
 
+	// TrustBundle SHA-256 of the bundle that it verifies the control plane with; empty: it does not say.
+	TrustBundle string `json:"trust_bundle"`
+
+	// TrustRefused What it last refused to trust, as code and subject; empty: nothing.
+	//
+	// Examples: trust_unsigned verifiers
+	TrustRefused string `json:"trust_refused"`
+
 	// VerifierVersion Version of the verifiers of tasks that it uses.
 	VerifierVersion int64 `json:"verifier_version"`
 }
@@ -9359,9 +9367,48 @@ type SelfcheckStepName string
 // ServiceAccountState defines model for ServiceAccountState.
 type ServiceAccountState string
 
+// SignerAuthorityBody defines model for SignerAuthorityBody.
+type SignerAuthorityBody struct {
+	// Pem Certificates of the CA, in PEM.
+	Pem string `json:"pem"`
+
+	// Reason Why; it goes into the audit log.
+	Reason string `json:"reason"`
+}
+
+// SignerAuthorityView defines model for SignerAuthorityView.
+type SignerAuthorityView struct {
+	NotAfter time.Time `json:"not_after"`
+
+	// Sha256Fingerprint SHA-256 of the certificate.
+	Sha256Fingerprint string `json:"sha256_fingerprint"`
+	Subject           string `json:"subject"`
+}
+
+// SignerBundleView defines model for SignerBundleView.
+type SignerBundleView struct {
+	Authorities []SignerAuthorityView `json:"authorities"`
+
+	// Behind Some of them.
+	Behind    []openapi_types.UUID `json:"behind"`
+	CreatedAt time.Time            `json:"created_at"`
+
+	// Nodes Nodes that have an agent and are not on their way out.
+	Nodes int64 `json:"nodes"`
+
+	// NodesBehind Nodes that have not taken this version over, or whose agent is too old to say.
+	NodesBehind int64 `json:"nodes_behind"`
+
+	// Sha256Fingerprint SHA-256 of the bundle as nodes keep it.
+	Sha256Fingerprint string `json:"sha256_fingerprint"`
+
+	// Version Grows with every change; nodes take over newer ones only.
+	Version int64 `json:"version"`
+}
+
 // SignerForceBody defines model for SignerForceBody.
 type SignerForceBody struct {
-	// Force Do not wait for nodes. Those that do not know the signer refuse tasks until they renew their certificate or are bootstrapped again.
+	// Force Do not wait for nodes. Those that do not know the signer take it over at once if they know another one that is not revoked, and need a recovery token otherwise.
 	Force *bool `json:"force,omitempty"`
 
 	// Reason Why; it goes into the audit log.
@@ -9370,6 +9417,15 @@ type SignerForceBody struct {
 
 // SignerReasonBody defines model for SignerReasonBody.
 type SignerReasonBody struct {
+	// Reason Why; it goes into the audit log.
+	Reason string `json:"reason"`
+}
+
+// SignerRemoveBody defines model for SignerRemoveBody.
+type SignerRemoveBody struct {
+	// Force Do not wait for nodes. Those that know no other authority need a recovery token.
+	Force *bool `json:"force,omitempty"`
+
 	// Reason Why; it goes into the audit log.
 	Reason string `json:"reason"`
 }
@@ -11500,6 +11556,18 @@ type CloseTerminalSessionParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// AddTrustAuthorityParams defines parameters for AddTrustAuthority.
+type AddTrustAuthorityParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// RemoveTrustAuthorityParams defines parameters for RemoveTrustAuthority.
+type RemoveTrustAuthorityParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // ListUsersParams defines parameters for ListUsers.
 type ListUsersParams struct {
 	// Cursor Where to continue: next_cursor of the page before.
@@ -11886,6 +11954,12 @@ type CreateTenantJSONRequestBody = IdentityNamingBody
 
 // CloseTerminalSessionJSONRequestBody defines body for CloseTerminalSession for application/json ContentType.
 type CloseTerminalSessionJSONRequestBody = TerminalClosing
+
+// AddTrustAuthorityJSONRequestBody defines body for AddTrustAuthority for application/json ContentType.
+type AddTrustAuthorityJSONRequestBody = SignerAuthorityBody
+
+// RemoveTrustAuthorityJSONRequestBody defines body for RemoveTrustAuthority for application/json ContentType.
+type RemoveTrustAuthorityJSONRequestBody = SignerRemoveBody
 
 // CreateUserJSONRequestBody defines body for CreateUser for application/json ContentType.
 type CreateUserJSONRequestBody = IdentityNewUserBody
@@ -13421,6 +13495,47 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/admin/terminal-sessions/{session_id}/close (the `CloseTerminalSession` operationId).
 	CloseTerminalSession(ctx context.Context, sessionId openapi_types.UUID, params *CloseTerminalSessionParams, body CloseTerminalSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetTrustBundle Show what nodes verify the control plane with, and how many nodes do
+	//
+	// Corresponds with GET /api/v1/admin/trust-bundle (the `GetTrustBundle` operationId).
+	GetTrustBundle(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AddTrustAuthorityWithBody Have nodes accept the listener by one more CA
+	//
+	// The first step of replacing the CA of the node listener. The new bundle is signed by the task signers and taken over by nodes within minutes; nodes_behind says how many are missing.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/trust-bundle/authorities (the `AddTrustAuthority` operationId).
+	AddTrustAuthorityWithBody(ctx context.Context, params *AddTrustAuthorityParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AddTrustAuthority Have nodes accept the listener by one more CA
+	//
+	// The first step of replacing the CA of the node listener. The new bundle is signed by the task signers and taken over by nodes within minutes; nodes_behind says how many are missing.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/trust-bundle/authorities (the `AddTrustAuthority` operationId).
+	AddTrustAuthority(ctx context.Context, params *AddTrustAuthorityParams, body AddTrustAuthorityJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RemoveTrustAuthorityWithBody Have nodes accept the listener by a CA no more
+	//
+	// The last step of replacing the CA of the node listener. It is refused while nodes have not taken the present bundle over, unless it is forced, and while the listener still shows a certificate of that CA.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/trust-bundle/authorities/{fingerprint}/remove (the `RemoveTrustAuthority` operationId).
+	RemoveTrustAuthorityWithBody(ctx context.Context, fingerprint string, params *RemoveTrustAuthorityParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RemoveTrustAuthority Have nodes accept the listener by a CA no more
+	//
+	// The last step of replacing the CA of the node listener. It is refused while nodes have not taken the present bundle over, unless it is forced, and while the listener still shows a certificate of that CA.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/trust-bundle/authorities/{fingerprint}/remove (the `RemoveTrustAuthority` operationId).
+	RemoveTrustAuthority(ctx context.Context, fingerprint string, params *RemoveTrustAuthorityParams, body RemoveTrustAuthorityJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListUsers List people
 	//
@@ -17044,6 +17159,97 @@ func (c *Client) CloseTerminalSessionWithBody(ctx context.Context, sessionId ope
 // Corresponds with POST /api/v1/admin/terminal-sessions/{session_id}/close (the `CloseTerminalSession` operationId).
 func (c *Client) CloseTerminalSession(ctx context.Context, sessionId openapi_types.UUID, params *CloseTerminalSessionParams, body CloseTerminalSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewCloseTerminalSessionRequest(c.Server, sessionId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetTrustBundle Show what nodes verify the control plane with, and how many nodes do
+//
+// Corresponds with GET /api/v1/admin/trust-bundle (the `GetTrustBundle` operationId).
+func (c *Client) GetTrustBundle(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetTrustBundleRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AddTrustAuthorityWithBody Have nodes accept the listener by one more CA
+//
+// The first step of replacing the CA of the node listener. The new bundle is signed by the task signers and taken over by nodes within minutes; nodes_behind says how many are missing.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/trust-bundle/authorities (the `AddTrustAuthority` operationId).
+func (c *Client) AddTrustAuthorityWithBody(ctx context.Context, params *AddTrustAuthorityParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAddTrustAuthorityRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AddTrustAuthority Have nodes accept the listener by one more CA
+//
+// The first step of replacing the CA of the node listener. The new bundle is signed by the task signers and taken over by nodes within minutes; nodes_behind says how many are missing.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/trust-bundle/authorities (the `AddTrustAuthority` operationId).
+func (c *Client) AddTrustAuthority(ctx context.Context, params *AddTrustAuthorityParams, body AddTrustAuthorityJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAddTrustAuthorityRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RemoveTrustAuthorityWithBody Have nodes accept the listener by a CA no more
+//
+// The last step of replacing the CA of the node listener. It is refused while nodes have not taken the present bundle over, unless it is forced, and while the listener still shows a certificate of that CA.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/trust-bundle/authorities/{fingerprint}/remove (the `RemoveTrustAuthority` operationId).
+func (c *Client) RemoveTrustAuthorityWithBody(ctx context.Context, fingerprint string, params *RemoveTrustAuthorityParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRemoveTrustAuthorityRequestWithBody(c.Server, fingerprint, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RemoveTrustAuthority Have nodes accept the listener by a CA no more
+//
+// The last step of replacing the CA of the node listener. It is refused while nodes have not taken the present bundle over, unless it is forced, and while the listener still shows a certificate of that CA.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/trust-bundle/authorities/{fingerprint}/remove (the `RemoveTrustAuthority` operationId).
+func (c *Client) RemoveTrustAuthority(ctx context.Context, fingerprint string, params *RemoveTrustAuthorityParams, body RemoveTrustAuthorityJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRemoveTrustAuthorityRequest(c.Server, fingerprint, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -25896,6 +26102,150 @@ func NewCloseTerminalSessionRequestWithBody(server string, sessionId openapi_typ
 	return req, nil
 }
 
+// NewGetTrustBundleRequest constructs an http.Request for the GetTrustBundle method
+func NewGetTrustBundleRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/trust-bundle")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewAddTrustAuthorityRequest calls the generic AddTrustAuthority builder with application/json body
+func NewAddTrustAuthorityRequest(server string, params *AddTrustAuthorityParams, body AddTrustAuthorityJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewAddTrustAuthorityRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewAddTrustAuthorityRequestWithBody constructs an http.Request for the AddTrustAuthority method, with any body, and a specified content type
+func NewAddTrustAuthorityRequestWithBody(server string, params *AddTrustAuthorityParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/trust-bundle/authorities")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewRemoveTrustAuthorityRequest calls the generic RemoveTrustAuthority builder with application/json body
+func NewRemoveTrustAuthorityRequest(server string, fingerprint string, params *RemoveTrustAuthorityParams, body RemoveTrustAuthorityJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRemoveTrustAuthorityRequestWithBody(server, fingerprint, params, "application/json", bodyReader)
+}
+
+// NewRemoveTrustAuthorityRequestWithBody constructs an http.Request for the RemoveTrustAuthority method, with any body, and a specified content type
+func NewRemoveTrustAuthorityRequestWithBody(server string, fingerprint string, params *RemoveTrustAuthorityParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "fingerprint", fingerprint, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/trust-bundle/authorities/%s/remove", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewListUsersRequest constructs an http.Request for the ListUsers method
 func NewListUsersRequest(server string, params *ListUsersParams) (*http.Request, error) {
 	var err error
@@ -29595,6 +29945,49 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/admin/terminal-sessions/{session_id}/close (the `CloseTerminalSession` operationId).
 	CloseTerminalSessionWithResponse(ctx context.Context, sessionId openapi_types.UUID, params *CloseTerminalSessionParams, body CloseTerminalSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*CloseTerminalSessionResponse, error)
+
+	// GetTrustBundleWithResponse Show what nodes verify the control plane with, and how many nodes do
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/trust-bundle (the `GetTrustBundle` operationId).
+	GetTrustBundleWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetTrustBundleResponse, error)
+
+	// AddTrustAuthorityWithBodyWithResponse Have nodes accept the listener by one more CA
+	//
+	// The first step of replacing the CA of the node listener. The new bundle is signed by the task signers and taken over by nodes within minutes; nodes_behind says how many are missing.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/trust-bundle/authorities (the `AddTrustAuthority` operationId).
+	AddTrustAuthorityWithBodyWithResponse(ctx context.Context, params *AddTrustAuthorityParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AddTrustAuthorityResponse, error)
+
+	// AddTrustAuthorityWithResponse Have nodes accept the listener by one more CA
+	//
+	// The first step of replacing the CA of the node listener. The new bundle is signed by the task signers and taken over by nodes within minutes; nodes_behind says how many are missing.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/trust-bundle/authorities (the `AddTrustAuthority` operationId).
+	AddTrustAuthorityWithResponse(ctx context.Context, params *AddTrustAuthorityParams, body AddTrustAuthorityJSONRequestBody, reqEditors ...RequestEditorFn) (*AddTrustAuthorityResponse, error)
+
+	// RemoveTrustAuthorityWithBodyWithResponse Have nodes accept the listener by a CA no more
+	//
+	// The last step of replacing the CA of the node listener. It is refused while nodes have not taken the present bundle over, unless it is forced, and while the listener still shows a certificate of that CA.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/trust-bundle/authorities/{fingerprint}/remove (the `RemoveTrustAuthority` operationId).
+	RemoveTrustAuthorityWithBodyWithResponse(ctx context.Context, fingerprint string, params *RemoveTrustAuthorityParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RemoveTrustAuthorityResponse, error)
+
+	// RemoveTrustAuthorityWithResponse Have nodes accept the listener by a CA no more
+	//
+	// The last step of replacing the CA of the node listener. It is refused while nodes have not taken the present bundle over, unless it is forced, and while the listener still shows a certificate of that CA.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/trust-bundle/authorities/{fingerprint}/remove (the `RemoveTrustAuthority` operationId).
+	RemoveTrustAuthorityWithResponse(ctx context.Context, fingerprint string, params *RemoveTrustAuthorityParams, body RemoveTrustAuthorityJSONRequestBody, reqEditors ...RequestEditorFn) (*RemoveTrustAuthorityResponse, error)
 
 	// ListUsersWithResponse List people
 	//
@@ -44143,6 +44536,346 @@ func (r CloseTerminalSessionResponse) ContentType() string {
 	return ""
 }
 
+type GetTrustBundleResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SignerBundleView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetTrustBundleResponse) GetJSON200() *SignerBundleView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r GetTrustBundleResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r GetTrustBundleResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r GetTrustBundleResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r GetTrustBundleResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r GetTrustBundleResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r GetTrustBundleResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r GetTrustBundleResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r GetTrustBundleResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r GetTrustBundleResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetTrustBundleResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetTrustBundleResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetTrustBundleResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type AddTrustAuthorityResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SignerBundleView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r AddTrustAuthorityResponse) GetJSON200() *SignerBundleView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r AddTrustAuthorityResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r AddTrustAuthorityResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r AddTrustAuthorityResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r AddTrustAuthorityResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r AddTrustAuthorityResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r AddTrustAuthorityResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r AddTrustAuthorityResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r AddTrustAuthorityResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r AddTrustAuthorityResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r AddTrustAuthorityResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r AddTrustAuthorityResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r AddTrustAuthorityResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r AddTrustAuthorityResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r AddTrustAuthorityResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r AddTrustAuthorityResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RemoveTrustAuthorityResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SignerBundleView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RemoveTrustAuthorityResponse) GetJSON200() *SignerBundleView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r RemoveTrustAuthorityResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r RemoveTrustAuthorityResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r RemoveTrustAuthorityResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r RemoveTrustAuthorityResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r RemoveTrustAuthorityResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r RemoveTrustAuthorityResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r RemoveTrustAuthorityResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r RemoveTrustAuthorityResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r RemoveTrustAuthorityResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r RemoveTrustAuthorityResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r RemoveTrustAuthorityResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r RemoveTrustAuthorityResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r RemoveTrustAuthorityResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RemoveTrustAuthorityResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RemoveTrustAuthorityResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RemoveTrustAuthorityResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListUsersResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -51080,6 +51813,79 @@ func (c *ClientWithResponses) CloseTerminalSessionWithResponse(ctx context.Conte
 		return nil, err
 	}
 	return ParseCloseTerminalSessionResponse(rsp)
+}
+
+// GetTrustBundleWithResponse Show what nodes verify the control plane with, and how many nodes do
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/trust-bundle (the `GetTrustBundle` operationId).
+func (c *ClientWithResponses) GetTrustBundleWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetTrustBundleResponse, error) {
+	rsp, err := c.GetTrustBundle(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetTrustBundleResponse(rsp)
+}
+
+// AddTrustAuthorityWithBodyWithResponse Have nodes accept the listener by one more CA
+//
+// The first step of replacing the CA of the node listener. The new bundle is signed by the task signers and taken over by nodes within minutes; nodes_behind says how many are missing.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/trust-bundle/authorities (the `AddTrustAuthority` operationId).
+func (c *ClientWithResponses) AddTrustAuthorityWithBodyWithResponse(ctx context.Context, params *AddTrustAuthorityParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AddTrustAuthorityResponse, error) {
+	rsp, err := c.AddTrustAuthorityWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAddTrustAuthorityResponse(rsp)
+}
+
+// AddTrustAuthorityWithResponse Have nodes accept the listener by one more CA
+//
+// The first step of replacing the CA of the node listener. The new bundle is signed by the task signers and taken over by nodes within minutes; nodes_behind says how many are missing.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/trust-bundle/authorities (the `AddTrustAuthority` operationId).
+func (c *ClientWithResponses) AddTrustAuthorityWithResponse(ctx context.Context, params *AddTrustAuthorityParams, body AddTrustAuthorityJSONRequestBody, reqEditors ...RequestEditorFn) (*AddTrustAuthorityResponse, error) {
+	rsp, err := c.AddTrustAuthority(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAddTrustAuthorityResponse(rsp)
+}
+
+// RemoveTrustAuthorityWithBodyWithResponse Have nodes accept the listener by a CA no more
+//
+// The last step of replacing the CA of the node listener. It is refused while nodes have not taken the present bundle over, unless it is forced, and while the listener still shows a certificate of that CA.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/trust-bundle/authorities/{fingerprint}/remove (the `RemoveTrustAuthority` operationId).
+func (c *ClientWithResponses) RemoveTrustAuthorityWithBodyWithResponse(ctx context.Context, fingerprint string, params *RemoveTrustAuthorityParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RemoveTrustAuthorityResponse, error) {
+	rsp, err := c.RemoveTrustAuthorityWithBody(ctx, fingerprint, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRemoveTrustAuthorityResponse(rsp)
+}
+
+// RemoveTrustAuthorityWithResponse Have nodes accept the listener by a CA no more
+//
+// The last step of replacing the CA of the node listener. It is refused while nodes have not taken the present bundle over, unless it is forced, and while the listener still shows a certificate of that CA.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/trust-bundle/authorities/{fingerprint}/remove (the `RemoveTrustAuthority` operationId).
+func (c *ClientWithResponses) RemoveTrustAuthorityWithResponse(ctx context.Context, fingerprint string, params *RemoveTrustAuthorityParams, body RemoveTrustAuthorityJSONRequestBody, reqEditors ...RequestEditorFn) (*RemoveTrustAuthorityResponse, error) {
+	rsp, err := c.RemoveTrustAuthority(ctx, fingerprint, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRemoveTrustAuthorityResponse(rsp)
 }
 
 // ListUsersWithResponse List people
@@ -64143,6 +64949,301 @@ func ParseCloseTerminalSessionResponse(rsp *http.Response) (*CloseTerminalSessio
 			return nil, err
 		}
 		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetTrustBundleResponse parses an HTTP response from a GetTrustBundleWithResponse call
+func ParseGetTrustBundleResponse(rsp *http.Response) (*GetTrustBundleResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetTrustBundleResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SignerBundleView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseAddTrustAuthorityResponse parses an HTTP response from a AddTrustAuthorityWithResponse call
+func ParseAddTrustAuthorityResponse(rsp *http.Response) (*AddTrustAuthorityResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &AddTrustAuthorityResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SignerBundleView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRemoveTrustAuthorityResponse parses an HTTP response from a RemoveTrustAuthorityWithResponse call
+func ParseRemoveTrustAuthorityResponse(rsp *http.Response) (*RemoveTrustAuthorityResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RemoveTrustAuthorityResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SignerBundleView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
 		var dest Problem

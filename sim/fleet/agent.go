@@ -48,6 +48,8 @@ type Agent struct {
 	opts       Options
 	line       *line
 	verifiers  agentwire.VerifierSet
+	domain     string // trust domain
+	bundle     int64  // version of what it verifies the control plane with
 	generation int64
 	// installation tells what is simulated from what is simulated next on it.
 	installation string
@@ -85,10 +87,12 @@ func (o Options) Enroll(ctx context.Context, token, hostname string) (*Agent, er
 	identified := config.Clone()
 	identified.Certificates = []tls.Certificate{own}
 	a := &Agent{
-		NodeID: answer.NodeID, installation: instance, opts: o, verifiers: answer.Verifiers, generation: answer.Generation,
+		NodeID: answer.NodeID, installation: instance, opts: o, verifiers: answer.Verifiers,
+		domain: answer.TrustBundle.Domain, generation: answer.Generation,
 		line: &line{base: base, config: identified, header: http.Header{
 			agentwire.HeaderAgentVersion: {Build.Version}, agentwire.HeaderAgentInstance: {instance}, agentwire.HeaderAgentSession: {random()},
 			agentwire.HeaderVerifierVersion: {strconv.FormatInt(answer.Verifiers.Version, 10)},
+			agentwire.HeaderTrustBundle:     {answer.TrustBundle.Fingerprint},
 		}},
 	}
 	return a, a.handBaseline(ctx, key)
@@ -216,9 +220,10 @@ func (a *Agent) carryOut(ctx context.Context, e agentwire.Envelope) error {
 		if a.opts.Received != nil {
 			a.opts.Received(e, now)
 		}
-		if set, ok := verified.Params.(*agentwire.UpdateVerifiersParams); ok && set.Set.Version > a.verifiers.Version {
-			a.verifiers = set.Set
-			a.line.header.Set(agentwire.HeaderVerifierVersion, strconv.FormatInt(set.Set.Version, 10))
+		if verified.Type == agentwire.TypeUpdateVerifiers {
+			if err := a.look(ctx); err != nil {
+				return err
+			}
 		}
 		if result.Output, result.Error = a.result(verified); result.Error != nil {
 			result.Status = agentwire.ResultFailed

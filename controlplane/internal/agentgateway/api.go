@@ -48,6 +48,7 @@ func (g *Gateway) routes() http.Handler {
 		{http.MethodGet, agentwire.PathPackage, "bootstrap-package", g.asNewcomer(g.servePackage)},
 		{http.MethodPost, agentwire.PathEnroll, "enroll-node", g.asNewcomer(g.enroll)},
 		{http.MethodPost, agentwire.PathRenew, "renew-certificate", g.asMember(g.renew)},
+		{http.MethodGet, agentwire.PathTrust, "node-trust", g.asMember(g.trusted)},
 		{http.MethodPost, agentwire.PathReport, "report-node", g.asMember(g.report)},
 		{http.MethodPost, agentwire.PathBaseline, "node-baseline", g.asMember(g.baseline)},
 		{http.MethodGet, agentwire.PathNodePackage, "node-package", g.asMember(g.serveUpdate)},

@@ -86,6 +86,23 @@ func (g *Gateway) report(w http.ResponseWriter, r *http.Request, c caller) error
 	return nil
 }
 
+// trusted tells a node what to trust, signed. What comes with a certificate is
+// the same; this is for nodes that must not wait for the next one.
+func (g *Gateway) trusted(w http.ResponseWriter, r *http.Request, _ caller) error {
+	issuers, err := g.trust.nodeIssuers(r.Context())
+	if err != nil {
+		return err
+	}
+	if _, err := g.trust.serverCA(r.Context()); err != nil { // there is a bundle
+		return err
+	}
+	statements, err := g.signer.Statements(r.Context(), g.settings.TrustDomain, issuers.pem)
+	if err != nil {
+		return err
+	}
+	return answer(w, agentwire.TrustAnswer{Statements: statements})
+}
+
 // kit is everything that goes with a certificate.
 func (g *Gateway) kit(ctx context.Context) (agentwire.Issued, error) {
 	verifiers, err := g.signer.Verifiers(ctx)
@@ -100,8 +117,12 @@ func (g *Gateway) kit(ctx context.Context) (agentwire.Issued, error) {
 	if err != nil {
 		return agentwire.Issued{}, err
 	}
+	statements, err := g.signer.Statements(ctx, g.settings.TrustDomain, trusted.pem)
+	if err != nil {
+		return agentwire.Issued{}, err
+	}
 	return agentwire.Issued{
-		NodeCA: trusted.pem, Verifiers: verifiers,
+		NodeCA: trusted.pem, Verifiers: verifiers, Trust: statements,
 		TrustBundle: agentwire.TrustBundle{
 			Version: ca.fingerprint[:16], Environment: g.settings.Environment, Domain: g.settings.TrustDomain,
 			PEM: ca.pem, Fingerprint: ca.fingerprint, PublishedAt: ca.publishedAt,

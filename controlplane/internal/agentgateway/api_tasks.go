@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"regexp"
 	"strconv"
 	"time"
 
@@ -26,6 +27,9 @@ func (g *Gateway) wait(w http.ResponseWriter, r *http.Request, c caller) error {
 		return err
 	}
 	if err := g.noteVerifiers(r, c); err != nil {
+		return err
+	}
+	if err := g.noteTrust(r, c); err != nil {
 		return err
 	}
 	if err := g.nodes.Polled(r.Context(), c.Identity); err != nil {
@@ -85,6 +89,24 @@ func (g *Gateway) noteVerifiers(r *http.Request, c caller) error {
 	}
 	return g.nodes.AcceptedVerifiers(r.Context(), c.Node, version)
 }
+
+// noteTrust learns from a poll what the agent verifies this listener with, and
+// what it refused to trust. Agents of the version before say neither.
+func (g *Gateway) noteTrust(r *http.Request, c caller) error {
+	bundle, refused := r.Header.Get(agentwire.HeaderTrustBundle), r.Header.Get(agentwire.HeaderTrustRefused)
+	if bundle == "" || bundle == c.TrustBundle && refused == c.TrustRefused {
+		return nil
+	}
+	if !fingerprintForm.MatchString(bundle) || !refusalForm.MatchString(refused) {
+		return httpapi.InvalidRequest("the headers %s and %s must be a SHA-256 and what was refused", agentwire.HeaderTrustBundle, agentwire.HeaderTrustRefused)
+	}
+	return g.nodes.NoteTrust(r.Context(), c.Identity, bundle, refused)
+}
+
+var (
+	fingerprintForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	refusalForm     = regexp.MustCompile(`^([a-z_]{1,40} [a-z_]{1,40})?$`)
+)
 
 func holdOf(r *http.Request) (time.Duration, error) {
 	text := r.URL.Query().Get("wait_seconds")

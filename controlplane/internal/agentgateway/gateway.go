@@ -22,6 +22,7 @@ type Nodes interface {
 	Authorize(ctx context.Context, p node.Presented) (node.Identity, error)
 	Still(ctx context.Context, p node.Presented) (node.Identity, error)
 	AcceptedVerifiers(ctx context.Context, n id.Node, version int64) error
+	NoteTrust(ctx context.Context, i node.Identity, bundle, refused string) error
 	Polled(ctx context.Context, i node.Identity) error
 	Report(ctx context.Context, n id.Node, r agentwire.Report) error
 	KeepBaseline(ctx context.Context, n id.Node, b node.SignedBaseline) (agentwire.BaselineResponse, error)
@@ -39,9 +40,11 @@ type Tasks interface {
 	Bound(ctx context.Context, n id.Node, task id.NodeTask, attempt int) (agenttask.Task, error)
 }
 
-// Signer knows what tasks and packages are signed with.
+// Signer knows what tasks and packages are signed with, and signs what nodes
+// are to trust.
 type Signer interface {
 	Verifiers(ctx context.Context) (agentwire.VerifierSet, error)
+	Statements(ctx context.Context, domain, issuer string) ([]agentwire.Statement, error)
 	SignPackage(ctx context.Context, version, digest string) (signer string, signature []byte, err error)
 }
 

@@ -137,11 +137,12 @@ func newPlane(tb testing.TB, pki secretsEngine, options ...option) *plane {
 	p := &plane{db: postgrestest.New(tb), url: "https://" + listener.Addr().String(), folder: agentFolder(tb, version), log: &journal{}}
 	logger := slog.New(slog.NewTextHandler(p.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	p.ctx = auth.With(tb.Context(), &auth.Principal{Kind: auth.KindUser, ID: "u1", Name: "op", Platform: auth.PlatformAdmin})
-	p.trust = agentgateway.NewTrust(agentgateway.TrustConfig{PKI: pki, Names: []string{"127.0.0.1", "gateway.example.com"}, Logger: logger, Clock: p.now})
+	p.trust = agentgateway.NewTrust(agentgateway.TrustConfig{PKI: pki, Names: []string{"127.0.0.1", "gateway.example.com"}, Logger: logger, Clock: p.now, Bundle: p.bundle})
 	p.renderer = agentgateway.NewRenderer(p.url, p.trust)
 	p.nodes = node.New(node.Config{DB: p.db, PKI: pki, Bootstrap: p.renderer, Clock: p.now, Logger: logger})
 	p.signer = signer.New(signer.Config{
-		DB: p.db, Keys: pki, Fleet: p.nodes, Distribute: func(context.Context, pgx.Tx, agentwire.VerifierSet) error { return nil }, Clock: p.now,
+		DB: p.db, Keys: pki, Fleet: p.nodes, Distribute: func(context.Context, pgx.Tx, agentwire.VerifierSet, string) error { return nil }, Clock: p.now,
+		Listening: p.trust.Fits, Logger: logger,
 	})
 	if err := p.signer.Ensure(p.ctx); err != nil {
 		tb.Fatal(err)
@@ -160,6 +161,11 @@ func newPlane(tb testing.TB, pki secretsEngine, options ...option) *plane {
 	p.gateway = agentgateway.New(cfg)
 	p.serve(tb, listener)
 	return p
+}
+
+func (p *plane) bundle(ctx context.Context, listenerCA string) (string, error) {
+	b, err := p.signer.Bundle(ctx, listenerCA)
+	return b.PEM, err
 }
 
 func (p *plane) serve(tb testing.TB, listener net.Listener) {

@@ -3,11 +3,8 @@ package agentgateway
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/hex"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/fault"
 )
 
@@ -26,6 +24,9 @@ type TrustConfig struct {
 	// Names are the names and addresses that nodes reach this listener by.
 	Names                     []string
 	CertFile, KeyFile, CAFile string
+	// Bundle gives what nodes are to verify listeners with; the CA of this
+	// listener is the first. nil: it is all there is.
+	Bundle func(ctx context.Context, listenerCA string) (string, error)
 	// FormerCAFile holds CAs that issued node certificates before the present
 	// one and are still believed, so that a change of the CA cuts nobody off.
 	FormerCAFile string
@@ -40,7 +41,8 @@ type TrustConfig struct {
 type Trust struct {
 	cfg     TrustConfig
 	server  atomic.Pointer[serverCertificate]
-	bundle  atomic.Pointer[bundle]
+	ownCA   atomic.Pointer[string] // of this listener
+	bundle  atomic.Pointer[bundle] // as it was last read
 	issuers atomic.Pointer[issuers]
 
 	refreshing sync.Mutex // fetching the issuers
@@ -133,6 +135,9 @@ func (t *Trust) renewServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := t.mayShow(ctx, s); err != nil {
+		return err
+	}
 	if old := t.server.Swap(s); old == nil || !old.notAfter.Equal(s.notAfter) {
 		t.cfg.Logger.InfoContext(ctx, "the node listener has a certificate", "not_after", s.notAfter)
 	}
@@ -165,22 +170,84 @@ func (t *Trust) Ready() bool {
 	return s != nil && t.cfg.Clock().Before(s.notAfter) && t.issuers.Load() != nil
 }
 
-// serverCA is what nodes verify this listener with. It is fetched once: nodes
-// pin it, so another one takes a restart that somebody means.
+// mayShow keeps a certificate back that nodes cannot verify, for as long as
+// there is another. The first one is shown whatever it is: without it nobody
+// could do anything.
+func (t *Trust) mayShow(ctx context.Context, s *serverCertificate) error {
+	known, err := t.serverCA(ctx)
+	if err != nil {
+		if known = t.bundle.Load(); known == nil {
+			return nil // nobody knows; refresh says so
+		}
+	}
+	problem := verifies(known.pem, s, t.cfg.Clock())
+	if problem == nil {
+		return nil
+	}
+	err = fault.Wrap(problem, fault.Conflict, "listener_not_in_bundle", "nodes cannot verify the new certificate of the node listener").
+		WithRemedy("add its CA to what nodes trust with: gpuaas trust add, and wait until all nodes have taken it over")
+	if old := t.server.Load(); old != nil && t.cfg.Clock().Before(old.notAfter) {
+		return err
+	}
+	t.cfg.Logger.ErrorContext(ctx, "the node listener shows a certificate that nodes cannot verify", "error", err)
+	return nil
+}
+
+// Fits says why nodes that know a bundle only could not verify this listener.
+func (t *Trust) Fits(bundle string) error {
+	s := t.server.Load()
+	if s == nil {
+		return nil
+	}
+	if err := verifies(bundle, s, t.cfg.Clock()); err != nil {
+		return fault.Wrap(err, fault.Conflict, "trust_authority_in_use", "the node listener still shows a certificate of that authority").
+			WithRemedy("give the listener a certificate of the next authority first, in all replicas")
+	}
+	return nil
+}
+
+func verifies(bundle string, s *serverCertificate, now time.Time) error {
+	roots, between := x509.NewCertPool(), x509.NewCertPool()
+	roots.AppendCertsFromPEM([]byte(bundle))
+	for _, der := range s.pair.Certificate[1:] {
+		c, err := x509.ParseCertificate(der)
+		if err != nil {
+			return fmt.Errorf("parse certificate of the node listener: %w", err)
+		}
+		between.AddCert(c)
+	}
+	if _, err := s.pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: now}); err != nil {
+		return fmt.Errorf("verify certificate of the node listener: %w", err)
+	}
+	return nil
+}
+
+// serverCA is what nodes are to verify this listener with.
 func (t *Trust) serverCA(ctx context.Context) (*bundle, error) {
-	if b := t.bundle.Load(); b != nil {
+	own := t.ownCA.Load()
+	if own == nil { // fetched once: another one takes a restart that somebody means
+		text, err := t.fetchServerCA(ctx)
+		if err != nil {
+			return nil, err
+		}
+		own = &text
+		t.ownCA.Store(own)
+	}
+	text := *own
+	if t.cfg.Bundle != nil {
+		var err error
+		if text, err = t.cfg.Bundle(ctx, text); err != nil {
+			return nil, err
+		}
+	}
+	if b := t.bundle.Load(); b != nil && b.pem == text {
 		return b, nil
 	}
-	text, err := t.fetchServerCA(ctx)
-	if err != nil {
-		return nil, err
-	}
-	certificates, err := parseCertificates(text)
+	certificates, err := agentwire.Authorities(text)
 	if err != nil {
 		return nil, fmt.Errorf("read CA of the node listener: %w", err)
 	}
-	sum := sha256.Sum256([]byte(text))
-	b := &bundle{pem: text, fingerprint: hex.EncodeToString(sum[:]), publishedAt: certificates[0].NotBefore.UTC()}
+	b := &bundle{pem: text, fingerprint: agentwire.BundleFingerprint(text), publishedAt: certificates[0].NotBefore.UTC()}
 	t.bundle.Store(b)
 	return b, nil
 }
@@ -261,7 +328,7 @@ func newIssuers(text, former string) (*issuers, error) {
 		if chain == "" {
 			continue
 		}
-		certificates, err := parseCertificates(chain)
+		certificates, err := agentwire.Authorities(chain)
 		if err != nil {
 			return nil, fmt.Errorf("read issuer of node certificates: %w", err)
 		}
@@ -270,25 +337,6 @@ func newIssuers(text, former string) (*issuers, error) {
 				out.pool.AddCert(c)
 			}
 		}
-	}
-	return out, nil
-}
-
-func parseCertificates(text string) ([]*x509.Certificate, error) {
-	var out []*x509.Certificate
-	for rest := []byte(text); ; {
-		var block *pem.Block
-		if block, rest = pem.Decode(rest); block == nil {
-			break
-		}
-		c, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			return nil, fmt.Errorf("parse certificate: %w", err)
-		}
-		out = append(out, c)
-	}
-	if len(out) == 0 {
-		return nil, errors.New("there is no certificate in it")
 	}
 	return out, nil
 }

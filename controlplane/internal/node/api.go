@@ -109,6 +109,8 @@ type AgentView struct {
 	ReportedCommit            string     `json:"reported_agent_commit"`
 	Instance                  string     `json:"agent_instance" doc:"Fingerprint of the machine that enrolled."`
 	VerifierVersion           int64      `json:"verifier_version" doc:"Version of the verifiers of tasks that it uses."`
+	TrustBundle               string     `json:"trust_bundle" doc:"SHA-256 of the bundle that it verifies the control plane with; empty: it does not say."`
+	TrustRefused              string     `json:"trust_refused" doc:"What it last refused to trust, as code and subject; empty: nothing." example:"trust_unsigned verifiers"`
 	CertificateNotAfter       *time.Time `json:"certificate_not_after,omitempty" doc:"End of its newest certificate; absent: it has none."`
 	LastDeliveryAttemptAt     *time.Time `json:"last_delivery_attempt_at,omitempty" doc:"When a bootstrap was last issued."`
 	LastDeliveryResult        string     `json:"last_delivery_result" doc:"issued, enrolled or revoked; empty: never tried."`
@@ -131,7 +133,7 @@ func (s *Service) showAgent(n Node) AgentView {
 	return AgentView{
 		Drift: n.Drift(s.now()), Channel: n.AgentChannel, DesiredVersion: n.DesiredAgentVersion, DesiredDeliveryMode: n.DesiredDeliveryMode,
 		ReportedVersion: n.ReportedAgentVersion, ReportedCommit: n.ReportedAgentCommit, Instance: n.AgentInstance,
-		VerifierVersion: n.VerifierVersion, CertificateNotAfter: utc(n.CertificateNotAfter),
+		VerifierVersion: n.VerifierVersion, TrustBundle: n.TrustBundle, TrustRefused: n.TrustRefused, CertificateNotAfter: utc(n.CertificateNotAfter),
 		LastDeliveryAttemptAt: utc(n.LastDeliveryAttemptAt), LastDeliveryResult: n.LastDeliveryResult,
 		LastDeliveryCorrelationID: n.LastDeliveryCorrelationID,
 	}

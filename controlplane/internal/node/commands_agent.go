@@ -9,6 +9,7 @@ import (
 
 	"gpuaas/contract/agentwire"
 	"gpuaas/contract/eventwire"
+	"gpuaas/controlplane/internal/audit"
 	"gpuaas/controlplane/internal/fault"
 	"gpuaas/controlplane/internal/id"
 	"gpuaas/controlplane/internal/node/internal/nodedb"
@@ -122,4 +123,42 @@ func (s *Service) VerifiersBehind(ctx context.Context, version int64) (count int
 		sample = append(sample, r.ID)
 	}
 	return count, sample, nil
+}
+
+// NoteTrust notes what an agent verifies the control plane with and what it
+// last refused to trust. A refusal that is new goes into the history and the
+// audit log: somebody may have answered in place of the control plane.
+func (s *Service) NoteTrust(ctx context.Context, i Identity, bundle, refused string) error {
+	return s.inChange(asAgent(ctx, i.Node), func(ctx context.Context, c change) error {
+		row, err := c.SetTrust(ctx, nodedb.SetTrustParams{ID: i.Node, TrustBundle: bundle, TrustRefused: refused})
+		if err != nil {
+			return fmt.Errorf("note what node trusts: %w", err)
+		}
+		if refused == "" || refused == i.TrustRefused {
+			return nil
+		}
+		return c.record(ctx, nodeFrom(row), entry{
+			kind: KindAgentReported, cause: "the agent refused to trust what it was told: " + refused, action: "node.trust_refused",
+			result: audit.Denied, tell: eventwire.NodeUpdated, metadata: map[string]any{"refused": refused, "trust_bundle": bundle},
+		})
+	})
+}
+
+// BundleBehind counts the nodes that have an agent, and those of them that do
+// not verify the control plane with the bundle of a fingerprint; it names some.
+func (s *Service) BundleBehind(ctx context.Context, fingerprint string) (nodes, behind int, sample []id.Node, err error) {
+	const most = 20
+	all, err := s.reads.Enrolled(ctx)
+	if err != nil {
+		return 0, 0, nil, fmt.Errorf("count nodes: %w", err)
+	}
+	rows, err := s.reads.BundleBehind(ctx, nodedb.BundleBehindParams{TrustBundle: fingerprint, Limit: most})
+	if err != nil {
+		return 0, 0, nil, fmt.Errorf("list nodes with another bundle: %w", err)
+	}
+	for _, r := range rows {
+		behind = int(r.Total)
+		sample = append(sample, r.ID)
+	}
+	return int(all), behind, sample, nil
 }

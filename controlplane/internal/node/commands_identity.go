@@ -179,6 +179,7 @@ func (s *Service) known(ctx context.Context, p Presented) (Identity, nodedb.Pres
 	who := Identity{
 		Node: p.Node, Status: Status(row.Status), Generation: row.Generation,
 		OnboardingMode: Mode(row.OnboardingMode), VerifierVersion: row.VerifierVersion, Polled: row.Polled,
+		TrustBundle: row.TrustBundle, TrustRefused: row.TrustRefused,
 	}
 	if who.Status.fenced() {
 		return Identity{}, row, nodeFenced(who.Status)

@@ -67,6 +67,8 @@ type Identity struct {
 	Generation      int64
 	OnboardingMode  Mode
 	VerifierVersion int64
+	TrustBundle     string // fingerprint of what it verifies the control plane with
+	TrustRefused    string // what it last refused to trust
 	Polled          bool // it has polled with this identity before
 }
 

@@ -84,6 +84,8 @@ type Node struct {
 	LastDeliveryCorrelationID string          `json:"last_delivery_correlation_id"`
 	AgentInstance             string          `json:"agent_instance"`
 	VerifierVersion           int64           `json:"verifier_version"`
+	TrustBundle               string          `json:"trust_bundle,omitempty"`
+	TrustRefused              string          `json:"trust_refused,omitempty"`
 	CertificateNotAfter       *time.Time      `json:"certificate_not_after,omitempty"`
 	AwaitedBy                 string          `json:"awaited_by,omitempty"`    // workflow that waits for the first poll
 	FirstPollAt               *time.Time      `json:"first_poll_at,omitempty"` // with the present identity

@@ -122,7 +122,7 @@ WHERE id = $1 RETURNING *;
 
 -- name: BindAgent :one
 UPDATE nodes SET agent_instance = $2, generation = $3, reported_agent_version = $4, reported_agent_commit = $5,
-    capabilities = $6, verifier_version = 0, first_poll_at = NULL,
+    capabilities = $6, verifier_version = 0, trust_bundle = '', trust_refused = '', first_poll_at = NULL,
     version = version + 1, updated_at = clock_timestamp()
 WHERE id = $1 RETURNING *;
 
@@ -150,6 +150,9 @@ SELECT found, inspected_at FROM node_inspections WHERE node_id = $1;
 -- name: SetVerifiers :exec
 UPDATE nodes SET verifier_version = $2, updated_at = clock_timestamp() WHERE id = $1 AND verifier_version <> $2;
 
+-- name: SetTrust :one
+UPDATE nodes SET trust_bundle = $2, trust_refused = $3, updated_at = clock_timestamp() WHERE id = $1 RETURNING *;
+
 -- name: SetDelivery :one
 UPDATE nodes SET last_delivery_attempt_at = clock_timestamp(), last_delivery_result = $2, last_delivery_correlation_id = $3
 WHERE id = $1 RETURNING *;
@@ -161,6 +164,15 @@ UPDATE nodes SET certificate_not_after = $2, last_delivery_result = $3 WHERE id 
 SELECT id, count(*) OVER () AS total FROM nodes
 WHERE status IN ('enrolling', 'active', 'offline', 'quarantined', 'draining') AND agent_instance <> '' AND verifier_version < $1
 ORDER BY id LIMIT $2;
+
+-- name: BundleBehind :many
+SELECT id, count(*) OVER () AS total FROM nodes
+WHERE status IN ('enrolling', 'active', 'offline', 'quarantined', 'draining') AND agent_instance <> '' AND trust_bundle <> $1
+ORDER BY id LIMIT $2;
+
+-- name: Enrolled :one
+SELECT count(*) FROM nodes
+WHERE status IN ('enrolling', 'active', 'offline', 'quarantined', 'draining') AND agent_instance <> '';
 
 -- name: InsertEvent :exec
 INSERT INTO node_events (node_id, kind, event, from_status, to_status, cause, actor_kind, actor_id, correlation_id, snapshot)
@@ -231,7 +243,7 @@ UPDATE node_certificates SET revoked_at = clock_timestamp(), revoked_reason = $2
 SELECT serial FROM node_certificates WHERE node_id = $1 AND revoked_at IS NOT NULL AND not_after > clock_timestamp() ORDER BY serial;
 
 -- name: Presented :one
-SELECT n.status, n.generation, n.onboarding_mode, n.verifier_version, n.agent_instance,
+SELECT n.status, n.generation, n.onboarding_mode, n.verifier_version, n.trust_bundle, n.trust_refused, n.agent_instance,
     (n.first_poll_at IS NOT NULL)::boolean AS polled, (x.revoked_at IS NOT NULL)::boolean AS revoked,
     COALESCE(c.session_id, '')::text AS session_id, COALESCE(c.previous_session, '')::text AS previous_session,
     COALESCE(c.refused_session, '')::text AS refused_session

@@ -28,6 +28,7 @@ func nodeFrom(r nodedb.Node) Node {
 		ReportedAgentVersion: r.ReportedAgentVersion, ReportedAgentCommit: r.ReportedAgentCommit,
 		LastDeliveryAttemptAt: r.LastDeliveryAttemptAt, LastDeliveryResult: r.LastDeliveryResult,
 		LastDeliveryCorrelationID: r.LastDeliveryCorrelationID, AgentInstance: r.AgentInstance, VerifierVersion: r.VerifierVersion,
+		TrustBundle: r.TrustBundle, TrustRefused: r.TrustRefused,
 		CertificateNotAfter: r.CertificateNotAfter, AwaitedBy: r.AwaitedBy, FirstPollAt: r.FirstPollAt, Capabilities: r.Capabilities,
 		Version: r.Version, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, StatusChangedAt: r.StatusChangedAt,
 	}

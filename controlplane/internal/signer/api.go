@@ -63,11 +63,12 @@ type ReasonBody struct {
 // ForceBody says why, and whether to wait for nodes.
 type ForceBody struct {
 	Reason string `json:"reason" minLength:"3" maxLength:"500" doc:"Why; it goes into the audit log."`
-	Force  bool   `json:"force,omitempty" doc:"Do not wait for nodes. Those that do not know the signer refuse tasks until they renew their certificate or are bootstrapped again."`
+	Force  bool   `json:"force,omitempty" doc:"Do not wait for nodes. Those that do not know the signer take it over at once if they know another one that is not revoked, and need a recovery token otherwise."`
 }
 
 // Register adds the operations of the package to an API.
 func (s *Service) Register(api *httpapi.API) {
+	s.registerTrust(api)
 	httpapi.Register(api, httpapi.Operation{
 		ID: "list-signers", Method: http.MethodGet, Path: pathSigners, Tag: tagSigners,
 		Summary: "List the keys that tasks are signed with, newest first", Access: httpapi.Platform(auth.SignerRead),

@@ -26,9 +26,10 @@ const grace = 6 * time.Hour
 
 // engine is a secrets engine in a map, for saying what goes wrong and when.
 type engine struct {
-	mu   sync.Mutex
-	held map[string]ed25519.PrivateKey
-	fail error
+	mu     sync.Mutex
+	held   map[string]ed25519.PrivateKey
+	fail   error
+	signed int
 }
 
 func (e *engine) CreateSigningKey(_ context.Context, name string) ([]byte, error) {
@@ -53,6 +54,7 @@ func (e *engine) Sign(_ context.Context, name string, message []byte) ([]byte, e
 	if e.fail != nil || e.held[name] == nil {
 		return nil, errors.Join(e.fail, errors.New("no such key: "+name))
 	}
+	e.signed++
 	return ed25519.Sign(e.held[name], message), nil
 }
 
@@ -69,6 +71,19 @@ type fleet struct {
 	sent  []agentwire.VerifierSet // what was distributed
 	fail  error
 	block error // of the distribution
+	// bundles are the fingerprints of what nodes verify the listener with.
+	bundles map[id.Node]string
+}
+
+func (f *fleet) BundleBehind(_ context.Context, fingerprint string) (nodes, behind int, sample []id.Node, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for n := range f.sets {
+		if f.bundles[n] != fingerprint {
+			sample = append(sample, n)
+		}
+	}
+	return len(f.sets), len(sample), sample, f.fail
 }
 
 func (f *fleet) VerifiersBehind(_ context.Context, version int64) (int, []id.Node, error) {
@@ -83,7 +98,7 @@ func (f *fleet) VerifiersBehind(_ context.Context, version int64) (int, []id.Nod
 	return len(behind), behind, f.fail
 }
 
-func (f *fleet) distribute(_ context.Context, _ pgx.Tx, set agentwire.VerifierSet) error {
+func (f *fleet) distribute(_ context.Context, _ pgx.Tx, set agentwire.VerifierSet, _ string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.block == nil {
@@ -126,7 +141,7 @@ type world struct {
 func newWorld(tb testing.TB) *world {
 	tb.Helper()
 	w := &world{
-		db: postgrestest.New(tb), keys: &engine{held: map[string]ed25519.PrivateKey{}}, fleet: &fleet{sets: map[id.Node]agentwire.VerifierSet{}},
+		db: postgrestest.New(tb), keys: &engine{held: map[string]ed25519.PrivateKey{}}, fleet: &fleet{sets: map[id.Node]agentwire.VerifierSet{}, bundles: map[id.Node]string{}},
 		clock: time.Now().Truncate(time.Second), one: id.New[id.Node](), two: id.New[id.Node](),
 	}
 	w.ctx = auth.With(tb.Context(), &auth.Principal{Kind: auth.KindUser, ID: "u1", Name: "op", Platform: auth.PlatformAdmin})

@@ -44,3 +44,19 @@ WHERE (sqlc.narg(published_before)::timestamptz IS NULL
        OR (published_at, id) < (sqlc.narg(published_before)::timestamptz, sqlc.narg(id_before)::text))
 ORDER BY published_at DESC, id DESC
 LIMIT sqlc.arg(page_size);
+
+-- name: Vouching :many
+-- Keys that sign what nodes are to trust: those in use, and those that were
+-- retired not long ago, for nodes that know no newer one.
+SELECT id, key_name, public_key, status FROM signer_versions
+WHERE status IN ('staged', 'active', 'grace') OR status = 'retired' AND finished_at > sqlc.arg(retired_after)
+ORDER BY published_at DESC, id DESC
+LIMIT sqlc.arg(most);
+
+-- name: Trusted :one
+SELECT * FROM node_trust WHERE about = $1 ORDER BY version DESC LIMIT 1;
+
+-- name: Trust :one
+INSERT INTO node_trust (about, version, pem)
+SELECT sqlc.arg(about)::text, COALESCE(max(t.version), 0) + 1, sqlc.arg(pem)::text FROM node_trust t WHERE t.about = sqlc.arg(about)::text
+RETURNING *;

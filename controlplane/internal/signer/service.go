@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -27,6 +28,10 @@ type Config struct {
 	Distribute Distribute
 	Grace      time.Duration    // how long a superseded signer stays acceptable; zero: a day
 	Clock      func() time.Time // nil: the clock of the machine
+	// Listening says why nodes that know a bundle only could not verify the
+	// listener of this process; nil: there is none.
+	Listening func(bundle string) error
+	Logger    *slog.Logger // nil: the default
 }
 
 // Service holds the commands and queries of the package. It is safe for
@@ -39,13 +44,19 @@ type Service struct {
 	distribute Distribute
 	grace      time.Duration
 	now        func() time.Time
+	listening  func(bundle string) error
+	logger     *slog.Logger
+	vouched    vouchers
 }
 
 // New makes the service. It connects to nothing.
 func New(cfg Config) *Service {
 	s := &Service{
 		db: cfg.DB, reads: signerdb.New(cfg.DB), keys: cfg.Keys, fleet: cfg.Fleet, distribute: cfg.Distribute,
-		grace: cfg.Grace, now: cfg.Clock,
+		grace: cfg.Grace, now: cfg.Clock, listening: cfg.Listening, logger: cfg.Logger,
+	}
+	if s.logger == nil {
+		s.logger = slog.Default()
 	}
 	if s.grace == 0 {
 		s.grace = defaultGrace
@@ -119,7 +130,7 @@ func (s *Service) conclude(ctx context.Context, c *change) error {
 		return err
 	}
 	if c.verifier != 0 {
-		if err := s.distribute(ctx, c.tx, set); err != nil {
+		if err := s.distribute(ctx, c.tx, set, fmt.Sprintf("verifier-set-%d", set.Version)); err != nil {
 			return fmt.Errorf("distribute verifier set %d: %w", set.Version, err)
 		}
 	}

@@ -17,15 +17,19 @@ type Keys interface {
 	Sign(ctx context.Context, name string, message []byte) (signature []byte, err error)
 }
 
-// Fleet knows which nodes use an older set of verifiers than a version: how
-// many, and some of them by name.
+// Fleet knows which nodes trust something older than they should: how many, and
+// some of them by name.
 type Fleet interface {
 	VerifiersBehind(ctx context.Context, version int64) (count int, sample []id.Node, err error)
+	// BundleBehind counts nodes, and those of them that do not verify the
+	// listener with the bundle of a fingerprint.
+	BundleBehind(ctx context.Context, fingerprint string) (nodes, behind int, sample []id.Node, err error)
 }
 
-// Distribute hands a new set of verifiers to all nodes, as part of the
-// transaction that made it.
-type Distribute func(ctx context.Context, tx pgx.Tx, set agentwire.VerifierSet) error
+// Distribute has all nodes look what to trust, as part of the transaction that
+// changed it. set is for agents that believe it as it stands; the same key
+// tells them once.
+type Distribute func(ctx context.Context, tx pgx.Tx, set agentwire.VerifierSet, key string) error
 
 // Signer is one version of the key that tasks are signed with.
 type Signer struct {
@@ -90,7 +94,7 @@ var (
 	errNothingToRollBack = fault.New(fault.Conflict, "signer_no_rollback", "no signer is in its grace period: there is none to go back to").
 				WithRemedy("replace the signer with: gpuaas signer rotate")
 	errNoSuccessor = fault.New(fault.Conflict, "signer_no_successor", "this signer signs now, and no other one is accepted by all nodes").
-			WithRemedy("rotate first and revoke it once it is in grace; if it must go at once, force it: nodes that do not know the next signer refuse tasks until they renew their certificate or are bootstrapped again")
+			WithRemedy("rotate first and revoke it once it is in grace; if it must go at once, force it: nodes that know no other signer than this one refuse tasks until they are recovered with a recovery token")
 	errMissing = fault.New(fault.Unavailable, "signer_missing", "there is no active signer").
 			WithRemedy("it is made when a process with role api or worker starts and reaches the secrets engine")
 	errChanged = fault.New(fault.Unavailable, "signer_changed", "the signers were changed by somebody else in this moment").

@@ -60,6 +60,10 @@ type Node struct {
 	CleanAt *time.Time
 	// Whether the reason that holds the node is that it is not proven clean, which a clean validation takes away.
 	HeldUnclean bool
+	// SHA-256 of the bundle that its agent verifies the control plane with; empty: it does not say.
+	TrustBundle string
+	// Code and subject of what its agent last refused to trust; empty: nothing.
+	TrustRefused string
 	// When somebody last had root on it, or its machine came back so; it stands until root_ended_at is later.
 	RootAt    *time.Time
 	RootCause string

@@ -76,9 +76,9 @@ func (q *Queries) BaselineOf(ctx context.Context, arg BaselineOfParams) (NodeBas
 
 const bindAgent = `-- name: BindAgent :one
 UPDATE nodes SET agent_instance = $2, generation = $3, reported_agent_version = $4, reported_agent_commit = $5,
-    capabilities = $6, verifier_version = 0, first_poll_at = NULL,
+    capabilities = $6, verifier_version = 0, trust_bundle = '', trust_refused = '', first_poll_at = NULL,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 type BindAgentParams struct {
@@ -137,6 +137,8 @@ func (q *Queries) BindAgent(ctx context.Context, arg BindAgentParams) (Node, err
 		&i.TaintedAt,
 		&i.CleanAt,
 		&i.HeldUnclean,
+		&i.TrustBundle,
+		&i.TrustRefused,
 		&i.RootAt,
 		&i.RootCause,
 		&i.RootEndedAt,
@@ -146,6 +148,42 @@ func (q *Queries) BindAgent(ctx context.Context, arg BindAgentParams) (Node, err
 		&i.InstalledGeneration,
 	)
 	return i, err
+}
+
+const bundleBehind = `-- name: BundleBehind :many
+SELECT id, count(*) OVER () AS total FROM nodes
+WHERE status IN ('enrolling', 'active', 'offline', 'quarantined', 'draining') AND agent_instance <> '' AND trust_bundle <> $1
+ORDER BY id LIMIT $2
+`
+
+type BundleBehindParams struct {
+	TrustBundle string
+	Limit       int32
+}
+
+type BundleBehindRow struct {
+	ID    id.Node
+	Total int64
+}
+
+func (q *Queries) BundleBehind(ctx context.Context, arg BundleBehindParams) ([]BundleBehindRow, error) {
+	rows, err := q.db.Query(ctx, bundleBehind, arg.TrustBundle, arg.Limit)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BundleBehindRow
+	for rows.Next() {
+		var i BundleBehindRow
+		if err := rows.Scan(&i.ID, &i.Total); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const certificateLives = `-- name: CertificateLives :one
@@ -235,7 +273,7 @@ func (q *Queries) EarlierBaseline(ctx context.Context, arg EarlierBaselineParams
 }
 
 const endRoot = `-- name: EndRoot :one
-UPDATE nodes SET root_ended_at = clock_timestamp(), root_risk = $2 WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
+UPDATE nodes SET root_ended_at = clock_timestamp(), root_risk = $2 WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 type EndRootParams struct {
@@ -283,6 +321,8 @@ func (q *Queries) EndRoot(ctx context.Context, arg EndRootParams) (Node, error) 
 		&i.TaintedAt,
 		&i.CleanAt,
 		&i.HeldUnclean,
+		&i.TrustBundle,
+		&i.TrustRefused,
 		&i.RootAt,
 		&i.RootCause,
 		&i.RootEndedAt,
@@ -292,6 +332,18 @@ func (q *Queries) EndRoot(ctx context.Context, arg EndRootParams) (Node, error) 
 		&i.InstalledGeneration,
 	)
 	return i, err
+}
+
+const enrolled = `-- name: Enrolled :one
+SELECT count(*) FROM nodes
+WHERE status IN ('enrolling', 'active', 'offline', 'quarantined', 'draining') AND agent_instance <> ''
+`
+
+func (q *Queries) Enrolled(ctx context.Context) (int64, error) {
+	row := q.db.QueryRow(ctx, enrolled)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
 }
 
 const extendToken = `-- name: ExtendToken :one
@@ -352,7 +404,7 @@ func (q *Queries) Flush(ctx context.Context, arg FlushParams) error {
 
 const forgetAgent = `-- name: ForgetAgent :one
 UPDATE nodes SET agent_instance = '', first_poll_at = NULL, awaited_by = $2
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 type ForgetAgentParams struct {
@@ -400,6 +452,8 @@ func (q *Queries) ForgetAgent(ctx context.Context, arg ForgetAgentParams) (Node,
 		&i.TaintedAt,
 		&i.CleanAt,
 		&i.HeldUnclean,
+		&i.TrustBundle,
+		&i.TrustRefused,
 		&i.RootAt,
 		&i.RootCause,
 		&i.RootEndedAt,
@@ -576,7 +630,7 @@ func (q *Queries) InsertEvent(ctx context.Context, arg InsertEventParams) error 
 
 const insertNode = `-- name: InsertNode :one
 INSERT INTO nodes (id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, awaited_by)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 type InsertNodeParams struct {
@@ -645,6 +699,8 @@ func (q *Queries) InsertNode(ctx context.Context, arg InsertNodeParams) (Node, e
 		&i.TaintedAt,
 		&i.CleanAt,
 		&i.HeldUnclean,
+		&i.TrustBundle,
+		&i.TrustRefused,
 		&i.RootAt,
 		&i.RootCause,
 		&i.RootEndedAt,
@@ -761,7 +817,7 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 }
 
 const listNodes = `-- name: ListNodes :many
-SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, n.root_at, n.root_cause, n.root_ended_at, n.root_risk, n.installed_at, n.installed_by, n.installed_generation, COALESCE((SELECT l.last_contact_at FROM node_contacts l WHERE l.node_id = n.id), 'epoch')::timestamptz AS last_contact_at,
+SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, n.trust_bundle, n.trust_refused, n.root_at, n.root_cause, n.root_ended_at, n.root_risk, n.installed_at, n.installed_by, n.installed_generation, COALESCE((SELECT l.last_contact_at FROM node_contacts l WHERE l.node_id = n.id), 'epoch')::timestamptz AS last_contact_at,
     COALESCE((SELECT version FROM verifier_sets), 0)::bigint AS verifiers_wanted
 FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id AND $1::text = 'last_agent_contact_at'
 CROSS JOIN LATERAL (SELECT
@@ -906,6 +962,8 @@ func (q *Queries) ListNodes(ctx context.Context, arg ListNodesParams) ([]ListNod
 			&i.Node.TaintedAt,
 			&i.Node.CleanAt,
 			&i.Node.HeldUnclean,
+			&i.Node.TrustBundle,
+			&i.Node.TrustRefused,
 			&i.Node.RootAt,
 			&i.Node.RootCause,
 			&i.Node.RootEndedAt,
@@ -957,7 +1015,7 @@ func (q *Queries) LockContact(ctx context.Context, arg LockContactParams) (LockC
 }
 
 const lockNode = `-- name: LockNode :one
-SELECT id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation FROM nodes WHERE id = $1 FOR NO KEY UPDATE
+SELECT id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation FROM nodes WHERE id = $1 FOR NO KEY UPDATE
 `
 
 func (q *Queries) LockNode(ctx context.Context, argID id.Node) (Node, error) {
@@ -1000,6 +1058,8 @@ func (q *Queries) LockNode(ctx context.Context, argID id.Node) (Node, error) {
 		&i.TaintedAt,
 		&i.CleanAt,
 		&i.HeldUnclean,
+		&i.TrustBundle,
+		&i.TrustRefused,
 		&i.RootAt,
 		&i.RootCause,
 		&i.RootEndedAt,
@@ -1075,7 +1135,7 @@ func (q *Queries) Lost(ctx context.Context, arg LostParams) ([]LostRow, error) {
 }
 
 const many = `-- name: Many :many
-SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, n.root_at, n.root_cause, n.root_ended_at, n.root_risk, n.installed_at, n.installed_by, n.installed_generation, c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
+SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, n.trust_bundle, n.trust_refused, n.root_at, n.root_cause, n.root_ended_at, n.root_risk, n.installed_at, n.installed_by, n.installed_generation, c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
 FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id LEFT JOIN verifier_sets v ON true
 WHERE n.id = ANY($1::uuid[]) ORDER BY n.id
 `
@@ -1132,6 +1192,8 @@ func (q *Queries) Many(ctx context.Context, nodes []string) ([]ManyRow, error) {
 			&i.Node.TaintedAt,
 			&i.Node.CleanAt,
 			&i.Node.HeldUnclean,
+			&i.Node.TrustBundle,
+			&i.Node.TrustRefused,
 			&i.Node.RootAt,
 			&i.Node.RootCause,
 			&i.Node.RootEndedAt,
@@ -1175,7 +1237,7 @@ func (q *Queries) NewestBaseline(ctx context.Context, nodeID id.Node) (NodeBasel
 }
 
 const node = `-- name: Node :one
-SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, n.root_at, n.root_cause, n.root_ended_at, n.root_risk, n.installed_at, n.installed_by, n.installed_generation, c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
+SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, n.trust_bundle, n.trust_refused, n.root_at, n.root_cause, n.root_ended_at, n.root_risk, n.installed_at, n.installed_by, n.installed_generation, c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
 FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id LEFT JOIN verifier_sets v ON true
 WHERE n.id = $1
 `
@@ -1226,6 +1288,8 @@ func (q *Queries) Node(ctx context.Context, argID id.Node) (NodeRow, error) {
 		&i.Node.TaintedAt,
 		&i.Node.CleanAt,
 		&i.Node.HeldUnclean,
+		&i.Node.TrustBundle,
+		&i.Node.TrustRefused,
 		&i.Node.RootAt,
 		&i.Node.RootCause,
 		&i.Node.RootEndedAt,
@@ -1274,7 +1338,7 @@ func (q *Queries) OpenBaseline(ctx context.Context, arg OpenBaselineParams) erro
 }
 
 const presented = `-- name: Presented :one
-SELECT n.status, n.generation, n.onboarding_mode, n.verifier_version, n.agent_instance,
+SELECT n.status, n.generation, n.onboarding_mode, n.verifier_version, n.trust_bundle, n.trust_refused, n.agent_instance,
     (n.first_poll_at IS NOT NULL)::boolean AS polled, (x.revoked_at IS NOT NULL)::boolean AS revoked,
     COALESCE(c.session_id, '')::text AS session_id, COALESCE(c.previous_session, '')::text AS previous_session,
     COALESCE(c.refused_session, '')::text AS refused_session
@@ -1292,6 +1356,8 @@ type PresentedRow struct {
 	Generation      int64
 	OnboardingMode  string
 	VerifierVersion int64
+	TrustBundle     string
+	TrustRefused    string
 	AgentInstance   string
 	Polled          bool
 	Revoked         bool
@@ -1308,6 +1374,8 @@ func (q *Queries) Presented(ctx context.Context, arg PresentedParams) (Presented
 		&i.Generation,
 		&i.OnboardingMode,
 		&i.VerifierVersion,
+		&i.TrustBundle,
+		&i.TrustRefused,
 		&i.AgentInstance,
 		&i.Polled,
 		&i.Revoked,
@@ -1434,7 +1502,7 @@ func (q *Queries) RevokedSerials(ctx context.Context, nodeID id.Node) ([]string,
 }
 
 const setAwaited = `-- name: SetAwaited :one
-UPDATE nodes SET awaited_by = $2, first_poll_at = NULL WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
+UPDATE nodes SET awaited_by = $2, first_poll_at = NULL WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 type SetAwaitedParams struct {
@@ -1482,6 +1550,8 @@ func (q *Queries) SetAwaited(ctx context.Context, arg SetAwaitedParams) (Node, e
 		&i.TaintedAt,
 		&i.CleanAt,
 		&i.HeldUnclean,
+		&i.TrustBundle,
+		&i.TrustRefused,
 		&i.RootAt,
 		&i.RootCause,
 		&i.RootEndedAt,
@@ -1524,7 +1594,7 @@ func (q *Queries) SetBaseline(ctx context.Context, arg SetBaselineParams) error 
 }
 
 const setCertificateEnd = `-- name: SetCertificateEnd :one
-UPDATE nodes SET certificate_not_after = $2, last_delivery_result = $3 WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
+UPDATE nodes SET certificate_not_after = $2, last_delivery_result = $3 WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 type SetCertificateEndParams struct {
@@ -1573,6 +1643,8 @@ func (q *Queries) SetCertificateEnd(ctx context.Context, arg SetCertificateEndPa
 		&i.TaintedAt,
 		&i.CleanAt,
 		&i.HeldUnclean,
+		&i.TrustBundle,
+		&i.TrustRefused,
 		&i.RootAt,
 		&i.RootCause,
 		&i.RootEndedAt,
@@ -1587,7 +1659,7 @@ func (q *Queries) SetCertificateEnd(ctx context.Context, arg SetCertificateEndPa
 const setClean = `-- name: SetClean :one
 UPDATE nodes SET clean_at = GREATEST(clean_at, LEAST($2::timestamptz, clock_timestamp())),
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 type SetCleanParams struct {
@@ -1636,6 +1708,8 @@ func (q *Queries) SetClean(ctx context.Context, arg SetCleanParams) (Node, error
 		&i.TaintedAt,
 		&i.CleanAt,
 		&i.HeldUnclean,
+		&i.TrustBundle,
+		&i.TrustRefused,
 		&i.RootAt,
 		&i.RootCause,
 		&i.RootEndedAt,
@@ -1649,7 +1723,7 @@ func (q *Queries) SetClean(ctx context.Context, arg SetCleanParams) (Node, error
 
 const setDelivery = `-- name: SetDelivery :one
 UPDATE nodes SET last_delivery_attempt_at = clock_timestamp(), last_delivery_result = $2, last_delivery_correlation_id = $3
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 type SetDeliveryParams struct {
@@ -1698,6 +1772,8 @@ func (q *Queries) SetDelivery(ctx context.Context, arg SetDeliveryParams) (Node,
 		&i.TaintedAt,
 		&i.CleanAt,
 		&i.HeldUnclean,
+		&i.TrustBundle,
+		&i.TrustRefused,
 		&i.RootAt,
 		&i.RootCause,
 		&i.RootEndedAt,
@@ -1713,7 +1789,7 @@ const setFacts = `-- name: SetFacts :one
 UPDATE nodes SET host = $2, port = $3, ssh_username = $4, gpus_total = $5, schedulable = $6, hold_reason = $7, held_unclean = $11,
     agent_channel = $8, desired_agent_version = $9, desired_delivery_mode = $10,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 type SetFactsParams struct {
@@ -1782,6 +1858,8 @@ func (q *Queries) SetFacts(ctx context.Context, arg SetFactsParams) (Node, error
 		&i.TaintedAt,
 		&i.CleanAt,
 		&i.HeldUnclean,
+		&i.TrustBundle,
+		&i.TrustRefused,
 		&i.RootAt,
 		&i.RootCause,
 		&i.RootEndedAt,
@@ -1794,7 +1872,7 @@ func (q *Queries) SetFacts(ctx context.Context, arg SetFactsParams) (Node, error
 }
 
 const setFirstPoll = `-- name: SetFirstPoll :one
-UPDATE nodes SET first_poll_at = clock_timestamp() WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
+UPDATE nodes SET first_poll_at = clock_timestamp() WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 func (q *Queries) SetFirstPoll(ctx context.Context, argID id.Node) (Node, error) {
@@ -1837,6 +1915,8 @@ func (q *Queries) SetFirstPoll(ctx context.Context, argID id.Node) (Node, error)
 		&i.TaintedAt,
 		&i.CleanAt,
 		&i.HeldUnclean,
+		&i.TrustBundle,
+		&i.TrustRefused,
 		&i.RootAt,
 		&i.RootCause,
 		&i.RootEndedAt,
@@ -1850,7 +1930,7 @@ func (q *Queries) SetFirstPoll(ctx context.Context, argID id.Node) (Node, error)
 
 const setHolds = `-- name: SetHolds :one
 UPDATE nodes SET hold_reason = $2, held_by = $3, schedulable = $4, held_unclean = $5, version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 type SetHoldsParams struct {
@@ -1907,6 +1987,8 @@ func (q *Queries) SetHolds(ctx context.Context, arg SetHoldsParams) (Node, error
 		&i.TaintedAt,
 		&i.CleanAt,
 		&i.HeldUnclean,
+		&i.TrustBundle,
+		&i.TrustRefused,
 		&i.RootAt,
 		&i.RootCause,
 		&i.RootEndedAt,
@@ -1919,7 +2001,7 @@ func (q *Queries) SetHolds(ctx context.Context, arg SetHoldsParams) (Node, error
 }
 
 const setHost = `-- name: SetHost :one
-UPDATE nodes SET host = $2, version = version + 1, updated_at = clock_timestamp() WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
+UPDATE nodes SET host = $2, version = version + 1, updated_at = clock_timestamp() WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 type SetHostParams struct {
@@ -1967,6 +2049,8 @@ func (q *Queries) SetHost(ctx context.Context, arg SetHostParams) (Node, error) 
 		&i.TaintedAt,
 		&i.CleanAt,
 		&i.HeldUnclean,
+		&i.TrustBundle,
+		&i.TrustRefused,
 		&i.RootAt,
 		&i.RootCause,
 		&i.RootEndedAt,
@@ -1995,7 +2079,7 @@ func (q *Queries) SetInspection(ctx context.Context, arg SetInspectionParams) er
 
 const setInstalled = `-- name: SetInstalled :one
 UPDATE nodes SET installed_at = status_changed_at, installed_by = $2, installed_generation = generation
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 type SetInstalledParams struct {
@@ -2043,6 +2127,8 @@ func (q *Queries) SetInstalled(ctx context.Context, arg SetInstalledParams) (Nod
 		&i.TaintedAt,
 		&i.CleanAt,
 		&i.HeldUnclean,
+		&i.TrustBundle,
+		&i.TrustRefused,
 		&i.RootAt,
 		&i.RootCause,
 		&i.RootEndedAt,
@@ -2057,7 +2143,7 @@ func (q *Queries) SetInstalled(ctx context.Context, arg SetInstalledParams) (Nod
 const setReport = `-- name: SetReport :one
 UPDATE nodes SET reported_agent_version = $2, reported_agent_commit = $3, verifier_version = $4, capabilities = $5,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 type SetReportParams struct {
@@ -2114,6 +2200,8 @@ func (q *Queries) SetReport(ctx context.Context, arg SetReportParams) (Node, err
 		&i.TaintedAt,
 		&i.CleanAt,
 		&i.HeldUnclean,
+		&i.TrustBundle,
+		&i.TrustRefused,
 		&i.RootAt,
 		&i.RootCause,
 		&i.RootEndedAt,
@@ -2127,7 +2215,7 @@ func (q *Queries) SetReport(ctx context.Context, arg SetReportParams) (Node, err
 
 const setRoot = `-- name: SetRoot :one
 UPDATE nodes SET root_at = GREATEST(root_at, LEAST(COALESCE($2::timestamptz, tainted_at), tainted_at)), root_cause = $3
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 type SetRootParams struct {
@@ -2177,6 +2265,8 @@ func (q *Queries) SetRoot(ctx context.Context, arg SetRootParams) (Node, error) 
 		&i.TaintedAt,
 		&i.CleanAt,
 		&i.HeldUnclean,
+		&i.TrustBundle,
+		&i.TrustRefused,
 		&i.RootAt,
 		&i.RootCause,
 		&i.RootEndedAt,
@@ -2213,7 +2303,7 @@ const setStatus = `-- name: SetStatus :one
 UPDATE nodes SET status = $2, schedulable = $3, generation = $4, hold_reason = $5, held_unclean = $6, status_changed_at = clock_timestamp(),
     first_poll_at = CASE WHEN generation = $4 THEN first_poll_at END,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 type SetStatusParams struct {
@@ -2272,6 +2362,8 @@ func (q *Queries) SetStatus(ctx context.Context, arg SetStatusParams) (Node, err
 		&i.TaintedAt,
 		&i.CleanAt,
 		&i.HeldUnclean,
+		&i.TrustBundle,
+		&i.TrustRefused,
 		&i.RootAt,
 		&i.RootCause,
 		&i.RootEndedAt,
@@ -2285,7 +2377,7 @@ func (q *Queries) SetStatus(ctx context.Context, arg SetStatusParams) (Node, err
 
 const setTainted = `-- name: SetTainted :one
 UPDATE nodes SET tainted_at = clock_timestamp(), version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 func (q *Queries) SetTainted(ctx context.Context, argID id.Node) (Node, error) {
@@ -2328,6 +2420,71 @@ func (q *Queries) SetTainted(ctx context.Context, argID id.Node) (Node, error) {
 		&i.TaintedAt,
 		&i.CleanAt,
 		&i.HeldUnclean,
+		&i.TrustBundle,
+		&i.TrustRefused,
+		&i.RootAt,
+		&i.RootCause,
+		&i.RootEndedAt,
+		&i.RootRisk,
+		&i.InstalledAt,
+		&i.InstalledBy,
+		&i.InstalledGeneration,
+	)
+	return i, err
+}
+
+const setTrust = `-- name: SetTrust :one
+UPDATE nodes SET trust_bundle = $2, trust_refused = $3, updated_at = clock_timestamp() WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
+`
+
+type SetTrustParams struct {
+	ID           id.Node
+	TrustBundle  string
+	TrustRefused string
+}
+
+func (q *Queries) SetTrust(ctx context.Context, arg SetTrustParams) (Node, error) {
+	row := q.db.QueryRow(ctx, setTrust, arg.ID, arg.TrustBundle, arg.TrustRefused)
+	var i Node
+	err := row.Scan(
+		&i.ID,
+		&i.Status,
+		&i.Hostname,
+		&i.Host,
+		&i.Port,
+		&i.SkuID,
+		&i.GpusTotal,
+		&i.RegionCode,
+		&i.OnboardingMode,
+		&i.SshUsername,
+		&i.AccessMethod,
+		&i.Schedulable,
+		&i.HoldReason,
+		&i.Generation,
+		&i.AgentChannel,
+		&i.DesiredAgentVersion,
+		&i.DesiredDeliveryMode,
+		&i.ReportedAgentVersion,
+		&i.ReportedAgentCommit,
+		&i.LastDeliveryAttemptAt,
+		&i.LastDeliveryResult,
+		&i.LastDeliveryCorrelationID,
+		&i.AgentInstance,
+		&i.VerifierVersion,
+		&i.CertificateNotAfter,
+		&i.Capabilities,
+		&i.Version,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.StatusChangedAt,
+		&i.AwaitedBy,
+		&i.FirstPollAt,
+		&i.HeldBy,
+		&i.TaintedAt,
+		&i.CleanAt,
+		&i.HeldUnclean,
+		&i.TrustBundle,
+		&i.TrustRefused,
 		&i.RootAt,
 		&i.RootCause,
 		&i.RootEndedAt,
@@ -2354,7 +2511,7 @@ func (q *Queries) SetVerifiers(ctx context.Context, arg SetVerifiersParams) erro
 }
 
 const shareNode = `-- name: ShareNode :one
-SELECT id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation FROM nodes WHERE id = $1 FOR SHARE
+SELECT id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation FROM nodes WHERE id = $1 FOR SHARE
 `
 
 func (q *Queries) ShareNode(ctx context.Context, argID id.Node) (Node, error) {
@@ -2397,6 +2554,8 @@ func (q *Queries) ShareNode(ctx context.Context, argID id.Node) (Node, error) {
 		&i.TaintedAt,
 		&i.CleanAt,
 		&i.HeldUnclean,
+		&i.TrustBundle,
+		&i.TrustRefused,
 		&i.RootAt,
 		&i.RootCause,
 		&i.RootEndedAt,

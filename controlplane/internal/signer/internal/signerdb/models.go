@@ -8,6 +8,13 @@ import (
 	"time"
 )
 
+type NodeTrust struct {
+	About     string
+	Version   int64
+	Pem       string
+	CreatedAt time.Time
+}
+
 type SignerVersion struct {
 	ID     string
 	Status string

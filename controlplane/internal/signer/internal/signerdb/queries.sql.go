@@ -235,6 +235,45 @@ func (q *Queries) RaiseVerifierVersion(ctx context.Context) (int64, error) {
 	return version, err
 }
 
+const trust = `-- name: Trust :one
+INSERT INTO node_trust (about, version, pem)
+SELECT $1::text, COALESCE(max(t.version), 0) + 1, $2::text FROM node_trust t WHERE t.about = $1::text
+RETURNING about, version, pem, created_at
+`
+
+type TrustParams struct {
+	About string
+	Pem   string
+}
+
+func (q *Queries) Trust(ctx context.Context, arg TrustParams) (NodeTrust, error) {
+	row := q.db.QueryRow(ctx, trust, arg.About, arg.Pem)
+	var i NodeTrust
+	err := row.Scan(
+		&i.About,
+		&i.Version,
+		&i.Pem,
+		&i.CreatedAt,
+	)
+	return i, err
+}
+
+const trusted = `-- name: Trusted :one
+SELECT about, version, pem, created_at FROM node_trust WHERE about = $1 ORDER BY version DESC LIMIT 1
+`
+
+func (q *Queries) Trusted(ctx context.Context, about string) (NodeTrust, error) {
+	row := q.db.QueryRow(ctx, trusted, about)
+	var i NodeTrust
+	err := row.Scan(
+		&i.About,
+		&i.Version,
+		&i.Pem,
+		&i.CreatedAt,
+	)
+	return i, err
+}
+
 const verifiers = `-- name: Verifiers :many
 SELECT v.version AS set_version, s.id, s.public_key, s.status
 FROM verifier_sets v, signer_versions s
@@ -264,6 +303,52 @@ func (q *Queries) Verifiers(ctx context.Context) ([]VerifiersRow, error) {
 		if err := rows.Scan(
 			&i.SetVersion,
 			&i.ID,
+			&i.PublicKey,
+			&i.Status,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const vouching = `-- name: Vouching :many
+SELECT id, key_name, public_key, status FROM signer_versions
+WHERE status IN ('staged', 'active', 'grace') OR status = 'retired' AND finished_at > $1
+ORDER BY published_at DESC, id DESC
+LIMIT $2
+`
+
+type VouchingParams struct {
+	RetiredAfter *time.Time
+	Most         int32
+}
+
+type VouchingRow struct {
+	ID        string
+	KeyName   string
+	PublicKey []byte
+	Status    string
+}
+
+// Keys that sign what nodes are to trust: those in use, and those that were
+// retired not long ago, for nodes that know no newer one.
+func (q *Queries) Vouching(ctx context.Context, arg VouchingParams) ([]VouchingRow, error) {
+	rows, err := q.db.Query(ctx, vouching, arg.RetiredAfter, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []VouchingRow
+	for rows.Next() {
+		var i VouchingRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.KeyName,
 			&i.PublicKey,
 			&i.Status,
 		); err != nil {
