@@ -150,7 +150,8 @@ func (a *Agent) keepReported(ctx context.Context) {
 	told, refused := "", ""
 	wait := transport.Backoff{First: 2 * time.Second, Most: 5 * time.Minute}
 	for {
-		report := agentwire.Report{Build: a.o.Build, VerifierVersion: a.trust.Verifiers().Version(), Capabilities: capabilities}
+		hardware := a.machine.Hardware()
+		report := agentwire.Report{Build: a.o.Build, VerifierVersion: a.trust.Verifiers().Version(), Capabilities: capabilities, Hardware: &hardware}
 		retry := (<-chan time.Time)(nil)
 		if now := fingerprint(report); now != told {
 			if err := a.client.Report(ctx, report); err == nil {

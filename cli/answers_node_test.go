@@ -55,6 +55,11 @@ const (
 )
 
 // nodeAnswers are the answers about nodes.
+const hardwareJSON = `{"known":{"uuid":"4c4c4544-0042-3510-8052-b4c04f4d3233","system_serial":"B5BRM23","macs":["b0:7b:25:aa:00:01","b0:7b:25:aa:00:02"]},` +
+	`"origin":"maas","learned_at":"2026-03-04T05:00:00Z","said":true,"addresses":["10.20.0.31"],"address_required":false,"enrolled_from":"10.20.0.31",` +
+	`"refused":{"uuid":"4c4c4544-0042-3510-8052-b4c04f4d3200","macs":["b0:7b:25:aa:00:01"]},` +
+	`"refused_why":"its system UUID is 4c4c4544-0042-3510-8052-b4c04f4d3200, and 4c4c4544-0042-3510-8052-b4c04f4d3233 is known","refused_at":"2026-03-04T05:06:07Z"}`
+
 func nodeAnswers(into map[string]http.HandlerFunc) map[string]http.HandlerFunc {
 	nothing := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
 	maps.Copy(into, map[string]http.HandlerFunc{
@@ -64,6 +69,7 @@ func nodeAnswers(into map[string]http.HandlerFunc) map[string]http.HandlerFunc {
 		"get-node-history": answer(200, `{"items":[`+driftJSON+`,`+historyJSON+`],"as_of":{`+nodePart+`,"inspection":`+inspectionJSON+`,"observed":`+observedJSON+`}}`),
 		"quarantine-node":  answer(200, nodeJSON), "taint-node": answer(200, nodeJSON), "return-node-to-service": answer(200, nodeJSON),
 		"get-node-agent-lifecycle": answer(200, agentJSON), "issue-node-bootstrap": answer(201, bootstrapJSON), "revoke-node-identity": nothing,
+		"get-node-hardware": answer(200, hardwareJSON), "accept-node-hardware": answer(200, hardwareJSON),
 		"create-node-task": answer(202, taskQueued), "list-node-tasks": pageOf(taskDone), "list-all-node-tasks": pageOf(taskDone, taskFailed),
 		"get-node-task": answer(200, taskDone), "cancel-node-task": answer(202, taskQueued),
 		"list-node-task-types": pageOf(`{"type":"node.drain","title":"close sessions, revoke users","concurrency_class":"exclusive","window_seconds":900,"patience_seconds":3600,"attempts":3,"on_request":true,`+

@@ -45,7 +45,7 @@ const (
 		`"pxe_iface":"","pxe_vlan_vid":-1,"node_pxe_iface":"","strict_pxe_preflight":true,"enable_phase2_roce":true,"require_hw_sync":true,"hardware_sync_interval":"15m","release_fallback_no_erase":true,` +
 		`"enable_deploy_retry_on_datasource_failure":true,"max_deploy_retry_attempts":1,"auto_claim_single_new_machine":false,"batch_max_parallel":10,"site_bootstrap_bundle_ref":"",` +
 		`"enrollment_token_ttl_seconds":7200,"discovery_timeout_seconds":1800,"commission_timeout_seconds":3600,"deploy_timeout_seconds":5400,"hw_sync_seed_timeout_seconds":900,` +
-		`"hw_sync_health_timeout_seconds":3600,"enrollment_timeout_seconds":1800,"release_timeout_seconds":14400,"minimum_erase":"none","minimum_sanitization":"clear","remove_maas_record":false,"release_retired_machines":false,"return_healed_nodes":false,` + times + `}`
+		`"hw_sync_health_timeout_seconds":3600,"enrollment_timeout_seconds":1800,"release_timeout_seconds":14400,"minimum_erase":"none","minimum_sanitization":"clear","remove_maas_record":false,"release_retired_machines":false,"return_healed_nodes":false,"require_enrollment_address":false,` + times + `}`
 	overrideJSON = `{"power_override_id":"` + overrideID + `","site_id":"` + siteID + `","selector_type":"hostname","selector_value":"c07u31","status":"active","credentials":` + someSecret + `,` + times + `}`
 	roceJSON     = `{"assignment_id":"` + assignmentID + `","site_id":"` + siteID + `","hostname":"c07u31","interface":"enp28s0np0","ipv4_cidr":"172.30.9.61/31","mtu":9000,"created_at":"2026-03-04T05:06:07Z","updated_at":"2026-03-04T05:06:07Z"}`
 	probeJSON    = `{"ok":false,"checks":[{"name":"reachable","ok":true,"detail":"http://maas.example:5240/MAAS answers as MAAS"},{"name":"version","ok":true,"detail":"MAAS 3.7.3"},` +

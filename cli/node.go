@@ -145,6 +145,7 @@ func (a *app) nodeCommand() *cobra.Command {
 	commands := append(a.nodeLifeCommands(),
 		a.nodeAddCommand(), a.nodeListCommand(), a.nodeShowCommand(), a.nodeHistoryCommand(), a.nodeUpdateCommand(),
 		a.nodeHoldCommand(), a.nodeUnholdCommand(), a.nodeQuarantineCommand(), a.nodeReturnCommand(), a.nodeTaintCommand(), a.nodeBootstrapCommand(), a.nodeRevokeCommand(),
+		a.nodeHardwareCommand(), a.nodeAcceptHardwareCommand(),
 		a.verb(verb{
 			use: "agent NODE", short: "Show which agent a node has and should have", args: exactly("NODE"), operations: []string{"get-node-agent-lifecycle"},
 			run: nodeVerb(func(s *session, id types.UUID) error {

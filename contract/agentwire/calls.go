@@ -47,7 +47,10 @@ const (
 	CodeTokenInvalid       = "node_token_invalid"   //nolint:gosec // a code: unknown, used by another key, or foreign
 	CodeTokenExpired       = "node_token_expired"   //nolint:gosec // a code
 	CodeTaskNotYours       = "node_task_not_yours"
-	CodeTaskFinal          = "node_task_final" // the task has ended; the answer says how
+	CodeTaskFinal          = "node_task_final"        // the task has ended; the answer says how
+	CodeHardwareMismatch   = "node_hardware_mismatch" // this is not the machine that the node is; the detail names the field
+	CodeHardwareMissing    = "node_hardware_missing"  // the agent does not say which machine it runs on
+	CodeAddressMismatch    = "node_address_mismatch"  // the site demands another source address
 )
 
 // Problem is the body of every refusal (RFC 9457).
@@ -75,6 +78,19 @@ type EnrollRequest struct {
 	Instance     string       `json:"instance"`
 	Build        Build        `json:"build"`
 	Capabilities Capabilities `json:"capabilities"`
+	// Hardware is the machine that enrols; nil: the agent is too old to say.
+	Hardware *Hardware `json:"hardware,omitempty"`
+}
+
+// Hardware is which machine an agent runs on, as its firmware and its network
+// interfaces say. What cannot be read is left empty. It is a claim: the control
+// plane compares it with what it knows.
+type Hardware struct {
+	UUID          string   `json:"uuid,omitempty"` // of the system, by SMBIOS
+	SystemSerial  string   `json:"system_serial,omitempty"`
+	BoardSerial   string   `json:"board_serial,omitempty"`
+	ChassisSerial string   `json:"chassis_serial,omitempty"`
+	MACs          []string `json:"macs,omitempty"` // of interfaces with a device behind them, the permanent ones of bonds included
 }
 
 // EnrollResponse makes the node part of the fleet. Enrolment is complete only
@@ -120,6 +136,8 @@ type Report struct {
 	Build           Build        `json:"build"`
 	VerifierVersion int64        `json:"verifier_version"`
 	Capabilities    Capabilities `json:"capabilities"`
+	// Hardware is the machine that the agent runs on; nil: it is too old to say.
+	Hardware *Hardware `json:"hardware,omitempty"`
 }
 
 // Capabilities is what inspection found on the machine.

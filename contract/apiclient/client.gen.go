@@ -2208,6 +2208,30 @@ func (e NodeDetailViewTaintKind) Valid() bool {
 	}
 }
 
+// Defines values for NodeHardwareViewOrigin.
+const (
+	NodeHardwareViewOriginAccepted  NodeHardwareViewOrigin = "accepted"
+	NodeHardwareViewOriginEnrolment NodeHardwareViewOrigin = "enrolment"
+	NodeHardwareViewOriginMaas      NodeHardwareViewOrigin = "maas"
+	NodeHardwareViewOriginReport    NodeHardwareViewOrigin = "report"
+)
+
+// Valid indicates whether the value is a known member of the NodeHardwareViewOrigin enum.
+func (e NodeHardwareViewOrigin) Valid() bool {
+	switch e {
+	case NodeHardwareViewOriginAccepted:
+		return true
+	case NodeHardwareViewOriginEnrolment:
+		return true
+	case NodeHardwareViewOriginMaas:
+		return true
+	case NodeHardwareViewOriginReport:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for NodeHistoryViewActorKind.
 const (
 	NodeHistoryViewActorKindAnonymous      NodeHistoryViewActorKind = "anonymous"
@@ -7309,6 +7333,14 @@ type LifecycleStateDescription struct {
 	Terminal          bool   `json:"terminal"`
 }
 
+// NodeAcceptHardwareBody defines model for NodeAcceptHardwareBody.
+type NodeAcceptHardwareBody struct {
+	// Reason Why; it is part of the history.
+	//
+	// Examples: mainboard replaced, ticket 4711
+	Reason string `json:"reason"`
+}
+
 // NodeActionBody defines model for NodeActionBody.
 type NodeActionBody struct {
 	// Reason Why; it is part of the history.
@@ -7542,6 +7574,52 @@ type NodeDetailViewStatus string
 
 // NodeDetailViewTaintKind The most that somebody had on it since it was last proven clean; root: only an installation made after that can testify. Absent: nothing.
 type NodeDetailViewTaintKind string
+
+// NodeHardwareFacts defines model for NodeHardwareFacts.
+type NodeHardwareFacts struct {
+	BoardSerial   *string  `json:"board_serial,omitempty"`
+	ChassisSerial *string  `json:"chassis_serial,omitempty"`
+	Macs          []string `json:"macs"`
+	SystemSerial  *string  `json:"system_serial,omitempty"`
+
+	// Uuid Of the system, by SMBIOS.
+	Uuid *string `json:"uuid,omitempty"`
+}
+
+// NodeHardwareView defines model for NodeHardwareView.
+type NodeHardwareView struct {
+	// AddressRequired Whoever enrols from another address is refused; otherwise that is only noted.
+	AddressRequired bool `json:"address_required"`
+
+	// Addresses Addresses that MAAS gave the machine.
+	Addresses []string `json:"addresses"`
+
+	// EnrolledFrom Address from which the node last enrolled.
+	EnrolledFrom *string `json:"enrolled_from,omitempty"`
+
+	// IdentityVoid Why nobody is the node any more: somebody else came with its token while it was being enrolled. A new token ends it.
+	IdentityVoid *string `json:"identity_void,omitempty"`
+
+	// Known What is known of the machine that the node is. Whoever enrols as the node must not contradict it.
+	Known     NodeHardwareFacts `json:"known"`
+	LearnedAt *time.Time        `json:"learned_at,omitempty"`
+
+	// Origin Who said so: MAAS, the machine itself when it first enrolled or first reported, or an operator who accepted it; absent: nobody did yet.
+	Origin *NodeHardwareViewOrigin `json:"origin,omitempty"`
+
+	// Refused What the machine said that was refused last. accept-node-hardware makes it the one that the node is.
+	Refused   *NodeHardwareFacts `json:"refused,omitempty"`
+	RefusedAt *time.Time         `json:"refused_at,omitempty"`
+
+	// RefusedWhy In what it differs, or differed.
+	RefusedWhy *string `json:"refused_why,omitempty"`
+
+	// Said The agent says which machine it runs on. One of an earlier release does not.
+	Said bool `json:"said"`
+}
+
+// NodeHardwareViewOrigin Who said so: MAAS, the machine itself when it first enrolled or first reported, or an operator who accepted it; absent: nobody did yet.
+type NodeHardwareViewOrigin string
 
 // NodeHistoryBody defines model for NodeHistoryBody.
 type NodeHistoryBody struct {
@@ -9815,6 +9893,9 @@ type SiteNewProfileBody struct {
 	// RemoveMaasRecord Delete the machine in MAAS when its node is fully decommissioned.
 	RemoveMaasRecord *bool `json:"remove_maas_record,omitempty"`
 
+	// RequireEnrollmentAddress Refuse an agent that enrols from another address than MAAS gave its machine; otherwise that is only noted. Not behind a load balancer that hides addresses.
+	RequireEnrollmentAddress *bool `json:"require_enrollment_address,omitempty"`
+
 	// RequireHwSync A node is active only while its hardware sync is healthy.
 	RequireHwSync *bool `json:"require_hw_sync,omitempty"`
 
@@ -10012,6 +10093,9 @@ type SiteProfileChangeBody struct {
 	// RemoveMaasRecord Delete the machine in MAAS when its node is fully decommissioned.
 	RemoveMaasRecord *bool `json:"remove_maas_record,omitempty"`
 
+	// RequireEnrollmentAddress Refuse an agent that enrols from another address than MAAS gave its machine; otherwise that is only noted. Not behind a load balancer that hides addresses.
+	RequireEnrollmentAddress *bool `json:"require_enrollment_address,omitempty"`
+
 	// RequireHwSync A node is active only while its hardware sync is healthy.
 	RequireHwSync *bool `json:"require_hw_sync,omitempty"`
 
@@ -10122,6 +10206,9 @@ type SiteProfileView struct {
 
 	// RemoveMaasRecord Delete the machine in MAAS when its node is fully decommissioned.
 	RemoveMaasRecord bool `json:"remove_maas_record"`
+
+	// RequireEnrollmentAddress Refuse an agent that enrols from another address than MAAS gave its machine; otherwise that is only noted. Not behind a load balancer that hides addresses.
+	RequireEnrollmentAddress bool `json:"require_enrollment_address"`
 
 	// RequireHwSync A node is active only while its hardware sync is healthy.
 	RequireHwSync bool `json:"require_hw_sync"`
@@ -11049,6 +11136,12 @@ type UpdateNodeParams struct {
 	IfMatch string `json:"If-Match"`
 }
 
+// AcceptNodeHardwareParams defines parameters for AcceptNodeHardware.
+type AcceptNodeHardwareParams struct {
+	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // IssueNodeBootstrapParams defines parameters for IssueNodeBootstrap.
 type IssueNodeBootstrapParams struct {
 	// IdempotencyKey Makes repeating the request safe: with the same key and the same request the first answer is given again (Idempotency-Replayed: true), and nothing happens twice. Kept for 24 hours. X-Idempotency-Key is accepted too.
@@ -11834,6 +11927,9 @@ type CreateNodeJSONRequestBody = NodeNewBody
 
 // UpdateNodeJSONRequestBody defines body for UpdateNode for application/json ContentType.
 type UpdateNodeJSONRequestBody = NodeChangeBody
+
+// AcceptNodeHardwareJSONRequestBody defines body for AcceptNodeHardware for application/json ContentType.
+type AcceptNodeHardwareJSONRequestBody = NodeAcceptHardwareBody
 
 // IssueNodeBootstrapJSONRequestBody defines body for IssueNodeBootstrap for application/json ContentType.
 type IssueNodeBootstrapJSONRequestBody = NodeBootstrapBody
@@ -12637,6 +12733,24 @@ type ClientInterface interface {
 	// Corresponds with PATCH /api/v1/admin/nodes/{node_id} (the `UpdateNode` operationId).
 	UpdateNode(ctx context.Context, nodeId openapi_types.UUID, params *UpdateNodeParams, body UpdateNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// AcceptNodeHardwareWithBody Accept the machine that was refused last as the one that the node is
+	//
+	// For a part that was replaced, such as the mainboard. It gives nobody an identity: the machine enrols with a new bootstrap, of purpose recovery where the node had enrolled before.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/accept-hardware (the `AcceptNodeHardware` operationId).
+	AcceptNodeHardwareWithBody(ctx context.Context, nodeId openapi_types.UUID, params *AcceptNodeHardwareParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AcceptNodeHardware Accept the machine that was refused last as the one that the node is
+	//
+	// For a part that was replaced, such as the mainboard. It gives nobody an identity: the machine enrols with a new bootstrap, of purpose recovery where the node had enrolled before.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/accept-hardware (the `AcceptNodeHardware` operationId).
+	AcceptNodeHardware(ctx context.Context, nodeId openapi_types.UUID, params *AcceptNodeHardwareParams, body AcceptNodeHardwareJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetNodeAgentLifecycle Read which agent a node has and should have
 	//
 	// Corresponds with GET /api/v1/admin/nodes/{node_id}/agent-lifecycle (the `GetNodeAgentLifecycle` operationId).
@@ -12718,6 +12832,13 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/admin/nodes/{node_id}/drain (the `DrainNode` operationId).
 	DrainNode(ctx context.Context, nodeId openapi_types.UUID, params *DrainNodeParams, body DrainNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetNodeHardware Read which machine a node is
+	//
+	// What is known of its hardware and by whom, and who was refused last because it differs.
+	//
+	// Corresponds with GET /api/v1/admin/nodes/{node_id}/hardware (the `GetNodeHardware` operationId).
+	GetNodeHardware(ctx context.Context, nodeId openapi_types.UUID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetNodeHistory Read the history of a node, or the node as it was
 	//
@@ -15220,6 +15341,44 @@ func (c *Client) UpdateNode(ctx context.Context, nodeId openapi_types.UUID, para
 	return c.Client.Do(req)
 }
 
+// AcceptNodeHardwareWithBody Accept the machine that was refused last as the one that the node is
+//
+// For a part that was replaced, such as the mainboard. It gives nobody an identity: the machine enrols with a new bootstrap, of purpose recovery where the node had enrolled before.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/accept-hardware (the `AcceptNodeHardware` operationId).
+func (c *Client) AcceptNodeHardwareWithBody(ctx context.Context, nodeId openapi_types.UUID, params *AcceptNodeHardwareParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAcceptNodeHardwareRequestWithBody(c.Server, nodeId, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AcceptNodeHardware Accept the machine that was refused last as the one that the node is
+//
+// For a part that was replaced, such as the mainboard. It gives nobody an identity: the machine enrols with a new bootstrap, of purpose recovery where the node had enrolled before.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/accept-hardware (the `AcceptNodeHardware` operationId).
+func (c *Client) AcceptNodeHardware(ctx context.Context, nodeId openapi_types.UUID, params *AcceptNodeHardwareParams, body AcceptNodeHardwareJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAcceptNodeHardwareRequest(c.Server, nodeId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetNodeAgentLifecycle Read which agent a node has and should have
 //
 // Corresponds with GET /api/v1/admin/nodes/{node_id}/agent-lifecycle (the `GetNodeAgentLifecycle` operationId).
@@ -15392,6 +15551,23 @@ func (c *Client) DrainNodeWithBody(ctx context.Context, nodeId openapi_types.UUI
 // Corresponds with POST /api/v1/admin/nodes/{node_id}/drain (the `DrainNode` operationId).
 func (c *Client) DrainNode(ctx context.Context, nodeId openapi_types.UUID, params *DrainNodeParams, body DrainNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDrainNodeRequest(c.Server, nodeId, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetNodeHardware Read which machine a node is
+//
+// What is known of its hardware and by whom, and who was refused last because it differs.
+//
+// Corresponds with GET /api/v1/admin/nodes/{node_id}/hardware (the `GetNodeHardware` operationId).
+func (c *Client) GetNodeHardware(ctx context.Context, nodeId openapi_types.UUID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetNodeHardwareRequest(c.Server, nodeId)
 	if err != nil {
 		return nil, err
 	}
@@ -21816,6 +21992,68 @@ func NewUpdateNodeRequestWithBody(server string, nodeId openapi_types.UUID, para
 	return req, nil
 }
 
+// NewAcceptNodeHardwareRequest calls the generic AcceptNodeHardware builder with application/json body
+func NewAcceptNodeHardwareRequest(server string, nodeId openapi_types.UUID, params *AcceptNodeHardwareParams, body AcceptNodeHardwareJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewAcceptNodeHardwareRequestWithBody(server, nodeId, params, "application/json", bodyReader)
+}
+
+// NewAcceptNodeHardwareRequestWithBody constructs an http.Request for the AcceptNodeHardware method, with any body, and a specified content type
+func NewAcceptNodeHardwareRequestWithBody(server string, nodeId openapi_types.UUID, params *AcceptNodeHardwareParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "node_id", nodeId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/nodes/%s/accept-hardware", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewGetNodeAgentLifecycleRequest constructs an http.Request for the GetNodeAgentLifecycle method
 func NewGetNodeAgentLifecycleRequest(server string, nodeId openapi_types.UUID) (*http.Request, error) {
 	var err error
@@ -22178,6 +22416,40 @@ func NewDrainNodeRequestWithBody(server string, nodeId openapi_types.UUID, param
 			req.Header.Set("Idempotency-Key", headerParam0)
 		}
 
+	}
+
+	return req, nil
+}
+
+// NewGetNodeHardwareRequest constructs an http.Request for the GetNodeHardware method
+func NewGetNodeHardwareRequest(server string, nodeId openapi_types.UUID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "node_id", nodeId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/nodes/%s/hardware", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
 	}
 
 	return req, nil
@@ -29029,6 +29301,24 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with PATCH /api/v1/admin/nodes/{node_id} (the `UpdateNode` operationId).
 	UpdateNodeWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *UpdateNodeParams, body UpdateNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateNodeResponse, error)
 
+	// AcceptNodeHardwareWithBodyWithResponse Accept the machine that was refused last as the one that the node is
+	//
+	// For a part that was replaced, such as the mainboard. It gives nobody an identity: the machine enrols with a new bootstrap, of purpose recovery where the node had enrolled before.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/accept-hardware (the `AcceptNodeHardware` operationId).
+	AcceptNodeHardwareWithBodyWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *AcceptNodeHardwareParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AcceptNodeHardwareResponse, error)
+
+	// AcceptNodeHardwareWithResponse Accept the machine that was refused last as the one that the node is
+	//
+	// For a part that was replaced, such as the mainboard. It gives nobody an identity: the machine enrols with a new bootstrap, of purpose recovery where the node had enrolled before.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/nodes/{node_id}/accept-hardware (the `AcceptNodeHardware` operationId).
+	AcceptNodeHardwareWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *AcceptNodeHardwareParams, body AcceptNodeHardwareJSONRequestBody, reqEditors ...RequestEditorFn) (*AcceptNodeHardwareResponse, error)
+
 	// GetNodeAgentLifecycleWithResponse Read which agent a node has and should have
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -29114,6 +29404,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/admin/nodes/{node_id}/drain (the `DrainNode` operationId).
 	DrainNodeWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *DrainNodeParams, body DrainNodeJSONRequestBody, reqEditors ...RequestEditorFn) (*DrainNodeResponse, error)
+
+	// GetNodeHardwareWithResponse Read which machine a node is
+	//
+	// What is known of its hardware and by whom, and who was refused last because it differs.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/nodes/{node_id}/hardware (the `GetNodeHardware` operationId).
+	GetNodeHardwareWithResponse(ctx context.Context, nodeId openapi_types.UUID, reqEditors ...RequestEditorFn) (*GetNodeHardwareResponse, error)
 
 	// GetNodeHistoryWithResponse Read the history of a node, or the node as it was
 	//
@@ -36583,6 +36882,131 @@ func (r UpdateNodeResponse) ContentType() string {
 	return ""
 }
 
+type AcceptNodeHardwareResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *NodeHardwareView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationproblemJSON409 *Problem
+	// ApplicationproblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationproblemJSON413 *Problem
+	// ApplicationproblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationproblemJSON415 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r AcceptNodeHardwareResponse) GetJSON200() *NodeHardwareView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r AcceptNodeHardwareResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r AcceptNodeHardwareResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r AcceptNodeHardwareResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r AcceptNodeHardwareResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r AcceptNodeHardwareResponse) GetApplicationproblemJSON409() *Problem {
+	return r.ApplicationproblemJSON409
+}
+
+// GetApplicationproblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r AcceptNodeHardwareResponse) GetApplicationproblemJSON413() *Problem {
+	return r.ApplicationproblemJSON413
+}
+
+// GetApplicationproblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r AcceptNodeHardwareResponse) GetApplicationproblemJSON415() *Problem {
+	return r.ApplicationproblemJSON415
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r AcceptNodeHardwareResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r AcceptNodeHardwareResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r AcceptNodeHardwareResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r AcceptNodeHardwareResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r AcceptNodeHardwareResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r AcceptNodeHardwareResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r AcceptNodeHardwareResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r AcceptNodeHardwareResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r AcceptNodeHardwareResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type GetNodeAgentLifecycleResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -37285,6 +37709,110 @@ func (r DrainNodeResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r DrainNodeResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetNodeHardwareResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *NodeHardwareView
+	// ApplicationproblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationproblemJSON400 *Problem
+	// ApplicationproblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationproblemJSON401 *Problem
+	// ApplicationproblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationproblemJSON403 *Problem
+	// ApplicationproblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationproblemJSON404 *Problem
+	// ApplicationproblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationproblemJSON422 *Problem
+	// ApplicationproblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationproblemJSON429 *Problem
+	// ApplicationproblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationproblemJSON500 *Problem
+	// ApplicationproblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationproblemJSON503 *Problem
+	// ApplicationproblemJSON504 the response for an HTTP 504 `application/problem+json` response
+	ApplicationproblemJSON504 *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetNodeHardwareResponse) GetJSON200() *NodeHardwareView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r GetNodeHardwareResponse) GetApplicationproblemJSON400() *Problem {
+	return r.ApplicationproblemJSON400
+}
+
+// GetApplicationproblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r GetNodeHardwareResponse) GetApplicationproblemJSON401() *Problem {
+	return r.ApplicationproblemJSON401
+}
+
+// GetApplicationproblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r GetNodeHardwareResponse) GetApplicationproblemJSON403() *Problem {
+	return r.ApplicationproblemJSON403
+}
+
+// GetApplicationproblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r GetNodeHardwareResponse) GetApplicationproblemJSON404() *Problem {
+	return r.ApplicationproblemJSON404
+}
+
+// GetApplicationproblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r GetNodeHardwareResponse) GetApplicationproblemJSON422() *Problem {
+	return r.ApplicationproblemJSON422
+}
+
+// GetApplicationproblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r GetNodeHardwareResponse) GetApplicationproblemJSON429() *Problem {
+	return r.ApplicationproblemJSON429
+}
+
+// GetApplicationproblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r GetNodeHardwareResponse) GetApplicationproblemJSON500() *Problem {
+	return r.ApplicationproblemJSON500
+}
+
+// GetApplicationproblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r GetNodeHardwareResponse) GetApplicationproblemJSON503() *Problem {
+	return r.ApplicationproblemJSON503
+}
+
+// GetApplicationproblemJSON504 returns the response for an HTTP 504 `application/problem+json` response
+func (r GetNodeHardwareResponse) GetApplicationproblemJSON504() *Problem {
+	return r.ApplicationproblemJSON504
+}
+
+// GetBody returns the raw response body bytes
+func (r GetNodeHardwareResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetNodeHardwareResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetNodeHardwareResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetNodeHardwareResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -50244,6 +50772,36 @@ func (c *ClientWithResponses) UpdateNodeWithResponse(ctx context.Context, nodeId
 	return ParseUpdateNodeResponse(rsp)
 }
 
+// AcceptNodeHardwareWithBodyWithResponse Accept the machine that was refused last as the one that the node is
+//
+// For a part that was replaced, such as the mainboard. It gives nobody an identity: the machine enrols with a new bootstrap, of purpose recovery where the node had enrolled before.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/accept-hardware (the `AcceptNodeHardware` operationId).
+func (c *ClientWithResponses) AcceptNodeHardwareWithBodyWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *AcceptNodeHardwareParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AcceptNodeHardwareResponse, error) {
+	rsp, err := c.AcceptNodeHardwareWithBody(ctx, nodeId, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAcceptNodeHardwareResponse(rsp)
+}
+
+// AcceptNodeHardwareWithResponse Accept the machine that was refused last as the one that the node is
+//
+// For a part that was replaced, such as the mainboard. It gives nobody an identity: the machine enrols with a new bootstrap, of purpose recovery where the node had enrolled before.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/nodes/{node_id}/accept-hardware (the `AcceptNodeHardware` operationId).
+func (c *ClientWithResponses) AcceptNodeHardwareWithResponse(ctx context.Context, nodeId openapi_types.UUID, params *AcceptNodeHardwareParams, body AcceptNodeHardwareJSONRequestBody, reqEditors ...RequestEditorFn) (*AcceptNodeHardwareResponse, error) {
+	rsp, err := c.AcceptNodeHardware(ctx, nodeId, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAcceptNodeHardwareResponse(rsp)
+}
+
 // GetNodeAgentLifecycleWithResponse Read which agent a node has and should have
 //
 // Returns a wrapper object for the known response body format(s).
@@ -50388,6 +50946,21 @@ func (c *ClientWithResponses) DrainNodeWithResponse(ctx context.Context, nodeId 
 		return nil, err
 	}
 	return ParseDrainNodeResponse(rsp)
+}
+
+// GetNodeHardwareWithResponse Read which machine a node is
+//
+// What is known of its hardware and by whom, and who was refused last because it differs.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/nodes/{node_id}/hardware (the `GetNodeHardware` operationId).
+func (c *ClientWithResponses) GetNodeHardwareWithResponse(ctx context.Context, nodeId openapi_types.UUID, reqEditors ...RequestEditorFn) (*GetNodeHardwareResponse, error) {
+	rsp, err := c.GetNodeHardware(ctx, nodeId, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetNodeHardwareResponse(rsp)
 }
 
 // GetNodeHistoryWithResponse Read the history of a node, or the node as it was
@@ -58073,6 +58646,116 @@ func ParseUpdateNodeResponse(rsp *http.Response) (*UpdateNodeResponse, error) {
 	return response, nil
 }
 
+// ParseAcceptNodeHardwareResponse parses an HTTP response from a AcceptNodeHardwareWithResponse call
+func ParseAcceptNodeHardwareResponse(rsp *http.Response) (*AcceptNodeHardwareResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &AcceptNodeHardwareResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest NodeHardwareView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseGetNodeAgentLifecycleResponse parses an HTTP response from a GetNodeAgentLifecycleWithResponse call
 func ParseGetNodeAgentLifecycleResponse(rsp *http.Response) (*GetNodeAgentLifecycleResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -58650,6 +59333,95 @@ func ParseDrainNodeResponse(rsp *http.Response) (*DrainNodeResponse, error) {
 			return nil, err
 		}
 		response.ApplicationproblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON503 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 504:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON504 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetNodeHardwareResponse parses an HTTP response from a GetNodeHardwareWithResponse call
+func ParseGetNodeHardwareResponse(rsp *http.Response) (*GetNodeHardwareResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetNodeHardwareResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest NodeHardwareView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Problem

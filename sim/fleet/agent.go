@@ -5,6 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
@@ -38,6 +39,9 @@ type Options struct {
 	// Answer gives the outcome of a task in place of the agent's own; nothing at
 	// all leaves it to the agent.
 	Answer func(node string, v agentwire.Verified) (output any, failure *agentwire.TaskError)
+	// Hardware is the machine that an agent says it runs on; nil: one made up of
+	// its host name.
+	Hardware *agentwire.Hardware
 	// Trouble is called for every call that failed; the agent goes on.
 	Trouble func(node string, err error)
 }
@@ -76,6 +80,7 @@ func (o Options) Enroll(ctx context.Context, token, hostname string) (*Agent, er
 	answer, err := l.enroll(ctx, agentwire.EnrollRequest{
 		CSR:      string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: csr})),
 		Hostname: hostname, Instance: instance, Build: Build, Capabilities: capabilities(),
+		Hardware: o.hardware(hostname),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("enrol %s: %w", hostname, err)
@@ -144,6 +149,19 @@ func random() string {
 	b := make([]byte, 16)
 	_, _ = rand.Read(b) // never fails
 	return hex.EncodeToString(b)
+}
+
+// hardware is the same for a host name at every enrolment, as that of a server.
+func (o Options) hardware(hostname string) *agentwire.Hardware {
+	if o.Hardware != nil {
+		return o.Hardware
+	}
+	sum := sha256.Sum256([]byte(hostname))
+	return &agentwire.Hardware{
+		UUID:         fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16]),
+		SystemSerial: "FLEET-" + hex.EncodeToString(sum[16:22]),
+		MACs:         []string{fmt.Sprintf("52:54:00:%02x:%02x:%02x", sum[22], sum[23], sum[24])},
+	}
 }
 
 func capabilities() agentwire.Capabilities {

@@ -194,7 +194,8 @@ func (g *agents) enroll(ctx context.Context, i region.Installed, h *host) (*flee
 	if err != nil {
 		return nil, err
 	}
-	o := fleet.Options{URL: b.URL, Roots: roots, WaitSeconds: g.waitSeconds, Received: func(e agentwire.Envelope, _ time.Time) {
+	hardware := &agentwire.Hardware{UUID: i.UUID, SystemSerial: i.Serial, ChassisSerial: i.Serial, MACs: i.MACs}
+	o := fleet.Options{URL: b.URL, Roots: roots, WaitSeconds: g.waitSeconds, Hardware: hardware, Received: func(e agentwire.Envelope, _ time.Time) {
 		switch e.Type {
 		case agentwire.TypeHWSyncReseed:
 			_ = h.reseed() // as a unit that is started: it fails by itself

@@ -54,6 +54,9 @@ func (r *processRack) makeMachine(s Spec) (*agentHost, error) {
 	if err := makeRoot(m.root(), s.Hostname); err != nil {
 		return nil, err
 	}
+	if err := makeHardware(m.root(), s.Hardware.made(identity(r.options.Folder), s.Name)); err != nil {
+		return nil, err
+	}
 	if len(s.UserData) > 0 {
 		if err := os.WriteFile(m.payload(), s.UserData, 0o600); err != nil {
 			return nil, fmt.Errorf("keep payload of machine %s: %w", s.Name, err)

@@ -30,9 +30,13 @@ func (r *lxdRack) Machine(ctx context.Context, s Spec) (Machine, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.Hardware = s.Hardware.made(r.id, s.Name)
 	config := map[string]string{powerKey: "on", "user.meta-data": "local-hostname: " + s.Hostname + "\n"}
 	if s.Metadata == nil && len(s.UserData) > 0 {
 		config["user.user-data"] = string(s.UserData)
+	}
+	if len(s.Hardware.MACs) > 0 {
+		config["volatile.eth0.hwaddr"] = s.Hardware.MACs[0]
 	}
 	definition, err := json.Marshal(map[string]any{"config": config})
 	if err != nil {
@@ -50,6 +54,12 @@ func (r *lxdRack) Machine(ctx context.Context, s Spec) (Machine, error) {
 }
 
 func (m *container) finish(ctx context.Context, s Spec) error {
+	// A container does not see the firmware of its host; this stands in for it.
+	for name, content := range s.Hardware.firmware() {
+		if err := m.Push(ctx, "/etc/gpuaas-firmware/"+name, 0o444, []byte(content)); err != nil {
+			return err
+		}
+	}
 	if s.Metadata != nil {
 		datasource, err := s.Metadata.cloudConfig()
 		if err != nil {

@@ -57,6 +57,28 @@ func makeRoot(root, hostname string) error {
 	return installHostPrograms(root)
 }
 
+// makeHardware lets the machine read what it is where the kernel shows it.
+func makeHardware(root string, h Hardware) error {
+	files := map[string]string{}
+	for name, content := range h.firmware() {
+		files["sys/class/dmi/id/"+name] = content
+	}
+	for i, mac := range h.MACs {
+		files[fmt.Sprintf("sys/class/net/eth%d/address", i)] = mac + "\n"
+	}
+	for name, content := range files {
+		path := filepath.Join(root, name)
+		err := os.MkdirAll(filepath.Dir(path), 0o755) //nolint:gosec // folders of a host
+		if err == nil {
+			err = os.WriteFile(path, []byte(content), 0o444) //nolint:gosec // files of a host
+		}
+		if err != nil {
+			return fmt.Errorf("make hardware of machine: %w", err)
+		}
+	}
+	return nil
+}
+
 // installHostPrograms is repeated at every start, so that machines of an
 // earlier version of this program get the present script.
 func installHostPrograms(root string) error {

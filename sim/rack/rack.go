@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 )
 
 // Kind says what the machines of a rack are.
@@ -44,6 +45,33 @@ type Spec struct {
 	// Metadata names the MAAS whose metadata service the machine asks for its
 	// payload; UserData is not used then.
 	Metadata *Metadata
+	// Hardware is which machine it is; one made up of its name when empty.
+	Hardware Hardware
+}
+
+// Hardware is what the firmware and the interfaces of a machine say it is.
+type Hardware struct {
+	UUID, Serial string
+	MACs         []string // the first is that of the interface it boots from
+}
+
+// made is the hardware of a machine that nobody described: always the same for
+// its name in its rack, as a server has the same serial after an installation.
+func (h Hardware) made(rack, name string) Hardware {
+	if h.UUID != "" || h.Serial != "" || len(h.MACs) > 0 {
+		return h
+	}
+	sum := sha256.Sum256([]byte(rack + "/" + name))
+	return Hardware{
+		UUID:   fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16]),
+		Serial: "RACK-" + strings.ToUpper(hex.EncodeToString(sum[16:21])),
+		MACs:   []string{fmt.Sprintf("52:54:00:%02x:%02x:%02x", sum[21], sum[22], sum[23])},
+	}
+}
+
+// firmware are the files in which a machine reads what it is.
+func (h Hardware) firmware() map[string]string {
+	return map[string]string{"product_uuid": h.UUID + "\n", "product_serial": h.Serial + "\n", "chassis_serial": h.Serial + "\n"}
 }
 
 // Metadata is a MAAS region and the key of the machine to it.

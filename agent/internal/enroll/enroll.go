@@ -26,6 +26,7 @@ type Options struct {
 	Build        agentwire.Build
 	Session      string
 	Capabilities agentwire.Capabilities
+	Hardware     agentwire.Hardware
 	Now          func() time.Time
 	// Progress is told what is being waited for; nil for nobody.
 	Progress func(string)
@@ -64,6 +65,7 @@ func Enroll(ctx context.Context, o Options, token string) (*Identity, *agentwire
 	err = o.insist(ctx, "ask for a certificate", func() (err error) {
 		answer, err = client.Enroll(ctx, token, agentwire.EnrollRequest{
 			CSR: csr, Hostname: hostname(o.Config), Instance: instance, Build: o.Build, Capabilities: o.Capabilities,
+			Hardware: &o.Hardware,
 		})
 		return err
 	})

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"encoding/hex"
 	"encoding/pem"
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -42,7 +43,7 @@ func (g *Gateway) enroll(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	n, err := g.nodes.BeginEnrolment(ctx, token, fingerprint, in.Instance, in.Hostname, in.Build, in.Capabilities)
+	n, err := g.nodes.BeginEnrolment(ctx, token, fingerprint, in.Instance, in.Hostname, in.Build, in.Capabilities, in.Hardware)
 	if err != nil {
 		return err
 	}
@@ -148,6 +149,10 @@ func (g *Gateway) issue(ctx context.Context, n id.Node, csr, fingerprint, askedW
 	return nil
 }
 
+// maxHardware bounds what a machine may say about itself: several times what any
+// has to say.
+const maxHardware = 16 << 10
+
 func checkEnrolment(in agentwire.EnrollRequest) error {
 	var fields []fault.Field
 	refuse := func(field, message string) {
@@ -161,6 +166,9 @@ func checkEnrolment(in agentwire.EnrollRequest) error {
 	}
 	if len(in.Build.Version) > 64 || len(in.Build.Commit) > 64 {
 		refuse("build", "version and commit have 64 characters at most")
+	}
+	if h := in.Hardware; h != nil && len(h.UUID)+len(h.SystemSerial)+len(h.BoardSerial)+len(h.ChassisSerial)+20*len(h.MACs) > maxHardware {
+		refuse("hardware", fmt.Sprintf("must have %d bytes at most", maxHardware))
 	}
 	if len(fields) == 0 {
 		return nil

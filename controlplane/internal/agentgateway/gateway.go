@@ -17,7 +17,8 @@ import (
 // Nodes is what the gateway asks of the inventory.
 type Nodes interface {
 	TokenGrant(ctx context.Context, token redact.Secret) (node.Grant, error)
-	BeginEnrolment(ctx context.Context, token redact.Secret, keyFingerprint, instance, hostname string, build agentwire.Build, capabilities agentwire.Capabilities) (node.Node, error)
+	BeginEnrolment(ctx context.Context, token redact.Secret, keyFingerprint, instance, hostname string, build agentwire.Build,
+		capabilities agentwire.Capabilities, hardware *agentwire.Hardware) (node.Node, error)
 	RecordCertificate(ctx context.Context, n id.Node, c node.Cert, askedWith string) error
 	Authorize(ctx context.Context, p node.Presented) (node.Identity, error)
 	Still(ctx context.Context, p node.Presented) (node.Identity, error)

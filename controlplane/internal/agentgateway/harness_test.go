@@ -265,9 +265,12 @@ func (p *plane) active(tb testing.TB, hostname string) *agent {
 	return a
 }
 
-func (a *agent) enroll(token redact.Secret) reply {
+func (a *agent) enroll(token redact.Secret) reply { return a.enrollOn(token, nil) }
+
+// enrollOn enrols with what the agent says of its machine.
+func (a *agent) enrollOn(token redact.Secret, said *agentwire.Hardware) reply {
 	return a.send(http.MethodPost, agentwire.PathEnroll, "", agentwire.EnrollRequest{
-		CSR: requestFor(a.tb, a.key), Hostname: "host", Instance: a.instance, Build: agentwire.Build{Version: version, Commit: "abc"},
+		CSR: requestFor(a.tb, a.key), Hostname: "host", Instance: a.instance, Build: agentwire.Build{Version: version, Commit: "abc"}, Hardware: said,
 	}, "Authorization", "Bearer "+token.Reveal())
 }
 

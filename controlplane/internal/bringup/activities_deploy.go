@@ -283,6 +283,9 @@ func (b *Bringup) WaitForDeployed(ctx context.Context, w *Work) (Result, error) 
 	if err := w.Save(ctx); err != nil {
 		return Result{}, err
 	}
+	if err := b.cfg.Nodes.ExpectFrom(ctx, w.Node, m.IPAddresses); err != nil {
+		return Result{}, err
+	}
 	if err := b.dropFirstBoot(ctx, w); err != nil {
 		return Result{}, err
 	}

@@ -37,6 +37,9 @@ func (b *Bringup) WaitForAgentEnrollment(ctx context.Context, w *Work) (Result, 
 	if err != nil {
 		return Result{}, err
 	}
+	if f := IdentityVoid(n); f != nil {
+		return Result{}, f
+	}
 	if n.FirstPollAt != nil {
 		note, await, err := b.closeLogin(ctx, w)
 		if err != nil || await != nil {

@@ -186,6 +186,8 @@ func (b *Bringup) enrolled(ctx context.Context, w *Work) (n node.Node, missing s
 		return n, fmt.Sprintf("the node is %s", n.Status), nil
 	case n.Status == node.Enrolling && n.AwaitedBy != w.WorkflowID:
 		return n, "the node enrols for something else", nil
+	case n.IdentityVoid != "":
+		return n, "nobody is the node any more: " + n.IdentityVoid, nil
 	case n.FirstPollAt == nil:
 		return n, "the agent has not polled", nil
 	case n.LastContactAt == nil, b.now().Sub(*n.LastContactAt) > contactWithin:

@@ -43,6 +43,9 @@ func (b *Bringup) RenderCloudInit(ctx context.Context, w *Work) (Result, error) 
 	if err != nil {
 		return Result{}, err
 	}
+	if m, err = b.withoutVoid(ctx, r, w, m); err != nil {
+		return Result{}, err
+	}
 	if m.Status == maas.StatusDeploying || m.Status == maas.StatusDeployed {
 		if err := b.ourDeployment(ctx, r, w, m); err != nil {
 			return Result{}, err
@@ -55,7 +58,7 @@ func (b *Bringup) RenderCloudInit(ctx context.Context, w *Work) (Result, error) 
 	if err := w.Fence(ctx); err != nil {
 		return Result{}, err
 	}
-	if err := b.ensureNode(ctx, w); err != nil {
+	if err := b.ensureNode(ctx, w, m); err != nil {
 		return Result{}, err
 	}
 	w.Facts.NodeCreated = true
@@ -224,30 +227,38 @@ func (b *Bringup) agentBootstrap(ctx context.Context, token redact.Secret) (l fi
 }
 
 // ensureNode adds the node, or recovers the one that an earlier round added. A
-// node that is reimaged exists and forgets who it was.
-func (b *Bringup) ensureNode(ctx context.Context, w *Work) error {
+// node that is reimaged exists and forgets who it was. From then on only the
+// machine that MAAS knows can enrol as it.
+func (b *Bringup) ensureNode(ctx context.Context, w *Work, m maas.Machine) error {
 	return b.cfg.DB.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		n, err := node.Get(ctx, tx, w.Node)
-		switch {
-		case fault.KindOf(err) == fault.NotFound && w.Reimage:
-			return nodeMissing(w, err)
-		case fault.KindOf(err) == fault.NotFound:
-			return createNode(ctx, tx, w)
-		case err != nil:
+		if err := b.readyNode(ctx, tx, w); err != nil {
 			return err
 		}
-		if w.Reimage && (n.Status == node.Draining || n.Status == node.Retired) {
-			if err := sameNode(n, w); err != nil {
-				return err
-			}
-			_, err := node.Reimaged(ctx, tx, w.Node, w.WorkflowID, "its machine is deployed anew")
-			return err
-		}
-		if err := usable(n, w); err != nil {
-			return err
-		}
-		return node.Await(ctx, tx, w.Node, w.WorkflowID)
+		return node.Expect(ctx, tx, w.Node, hardwareOf(m), w.Profile.Policy.RequireEnrollmentAddress)
 	})
+}
+
+func (b *Bringup) readyNode(ctx context.Context, tx pgx.Tx, w *Work) error {
+	n, err := node.Get(ctx, tx, w.Node)
+	switch {
+	case fault.KindOf(err) == fault.NotFound && w.Reimage:
+		return nodeMissing(w, err)
+	case fault.KindOf(err) == fault.NotFound:
+		return createNode(ctx, tx, w)
+	case err != nil:
+		return err
+	}
+	if w.Reimage && (n.Status == node.Draining || n.Status == node.Retired) {
+		if err := sameNode(n, w); err != nil {
+			return err
+		}
+		_, err := node.Reimaged(ctx, tx, w.Node, w.WorkflowID, "its machine is deployed anew")
+		return err
+	}
+	if err := usable(n, w); err != nil {
+		return err
+	}
+	return node.Await(ctx, tx, w.Node, w.WorkflowID)
 }
 
 func nodeMissing(w *Work, err error) *Failure {

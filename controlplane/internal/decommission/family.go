@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"gpuaas/controlplane/internal/bringup"
 	"gpuaas/controlplane/internal/durable"
 	"gpuaas/controlplane/internal/job"
 	"gpuaas/controlplane/internal/node"
@@ -16,6 +17,7 @@ func family() *job.Family[Decommission] {
 		Noun: "decommission", Table: func(d Decommission) job.Table { return tables[d.Mode] },
 		Sample: func(j job.Job) Decommission { return Decommission{Job: j, Mode: FullDecommission} },
 		First:  first, FirstOf: firstOf, Prefers: prefers, Undone: undone, AfterEnd: afterEnd, Usually: usually, Causes: causes,
+		Rewind:    map[string]string{bringup.CodeIdentityVoid: bringup.RenderCloudInit},
 		HoldsData: func(Decommission) bool { return false },
 		Forbids:   forbids,
 		Awaits:    "its batch has a free place, and not too many of it have failed",

@@ -115,6 +115,7 @@ var causeOfCode = map[string]string{ //nolint:gosec // sentences about credentia
 	"failed_hw_sync_health":    "The timer of hardware sync does not run on the machine, or the machine cannot reach MAAS.",
 	"hw_sync_disabled":         "The machine was deployed without hardware sync, which MAAS enables only when it deploys: somebody else deployed it, or the profile was changed since.",
 	"failed_enrollment":        "The agent cannot reach the control plane from the machine: DNS, routing, a firewall or a proxy.",
+	"enrollment_identity_void": "Another machine, or another key, came with the token of this machine: it was read off the network or the disk, or MAAS knows other hardware than the machine has.",
 	"site_bootstrap_failed":    "The bootstrap bundle of the site failed at the first boot; ours did not get its turn.",
 	"gpuaas_bootstrap_failed":  "A layer of our first boot failed; the details name it.",
 

@@ -98,6 +98,6 @@ var machineStages = []Stage{
 		Name: bringup.WaitForAgentEnrollment, Title: "Wait for the agent", Attempts: 1, Limit: site.StageEnrollment, Awaits: true, Resume: bringup.WaitForAgentEnrollment,
 		Looks: "whether the agent has polled", Does: "extends the token and repeats the first boot, twice at most; then has the agent lock the deploy login", Expects: "the agent has polled with its certificate, and nobody can log in by the deploy user",
 		Again: "an agent that has polled, however late, is accepted",
-		Fails: []FailureMode{MAASAway, OutOfBand, FailsWith(durable.AgentEnrollmentFailure, "the agent does not enrol in time")},
+		Fails: []FailureMode{MAASAway, OutOfBand, FailsWith(durable.AgentEnrollmentFailure, "the agent does not enrol in time, or somebody else came with its token")},
 	},
 }

@@ -64,7 +64,7 @@ func TestReportsThatAreRefused(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		_, token := w.make(t, "new-"+id.NewString())
-		_, err = w.service.BeginEnrolment(t.Context(), token, "key", "machine", "host", r.Build, r.Capabilities)
+		_, err = w.service.BeginEnrolment(t.Context(), token, "key", "machine", "host", r.Build, r.Capabilities, nil)
 		if fault.KindOf(err) != fault.Invalid {
 			t.Errorf("%s, when it enrols: %v", name, err)
 		}

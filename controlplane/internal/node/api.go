@@ -24,6 +24,7 @@ func (s *Service) Register(api *httpapi.API) {
 	s.registerActions(api)
 	s.registerHistory(api)
 	s.registerIdentity(api)
+	s.registerHardware(api)
 }
 
 // Path names a node in the path. It is exported because the framework reads

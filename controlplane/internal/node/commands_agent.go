@@ -35,9 +35,12 @@ func (s *Service) Report(ctx context.Context, node id.Node, r agentwire.Report) 
 		if err := s.doubtReport(ctx, c, before, r.Capabilities.Addresses); err != nil {
 			return err
 		}
+		if err := s.doubtHardware(ctx, c, before, r.Hardware); err != nil {
+			return err
+		}
 		row, err := c.SetReport(ctx, nodedb.SetReportParams{
 			ID: node, ReportedAgentVersion: r.Build.Version, ReportedAgentCommit: r.Build.Commit,
-			VerifierVersion: r.VerifierVersion, Capabilities: seen.facts,
+			VerifierVersion: r.VerifierVersion, Capabilities: seen.facts, HardwareSaid: r.Hardware != nil,
 		})
 		if err != nil {
 			return fmt.Errorf("note report of agent: %w", err)
@@ -89,7 +92,8 @@ func (s *Service) said(ctx context.Context, node id.Node, r agentwire.Report, se
 	if err != nil {
 		return false, err
 	}
-	if n.ReportedAgentVersion != r.Build.Version || n.ReportedAgentCommit != r.Build.Commit || n.VerifierVersion != r.VerifierVersion || n.Inspection == nil {
+	if n.ReportedAgentVersion != r.Build.Version || n.ReportedAgentCommit != r.Build.Commit || n.VerifierVersion != r.VerifierVersion ||
+		n.Inspection == nil || n.HardwareSaid != (r.Hardware != nil) {
 		return false, nil
 	}
 	var known agentwire.Capabilities

@@ -234,7 +234,7 @@ func (s *Service) takeSession(ctx context.Context, p Presented) error {
 			return nil
 		case p.Session == now.PreviousSession:
 			next.PreviousSession, next.RefusedSession = "", now.SessionID
-			if err := c.disputed(ctx, n); err != nil {
+			if err := c.disputed(ctx, n, "session", "two agents use the identity of the node; the later one is refused"); err != nil {
 				return err
 			}
 		}
@@ -249,9 +249,8 @@ func (s *Service) takeSession(ctx context.Context, p Presented) error {
 	return refusal
 }
 
-// disputed holds a node that two agents claim to be, and tells somebody.
-func (c change) disputed(ctx context.Context, n Node) error {
-	const cause = "two agents use the identity of the node; the later one is refused"
+// disputed holds a node that two claim to be, and tells somebody.
+func (c change) disputed(ctx context.Context, n Node, what, cause string) error {
 	if n.HoldReason == "" {
 		n.HoldReason = cause
 		var err error
@@ -259,7 +258,7 @@ func (c change) disputed(ctx context.Context, n Node) error {
 			return err
 		}
 	}
-	return c.conflict(ctx, n, "session", cause)
+	return c.conflict(ctx, n, what, cause)
 }
 
 // conflict tells of a conflict about an identity, once an hour at most: the

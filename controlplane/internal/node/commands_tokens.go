@@ -113,15 +113,19 @@ type enrolment struct {
 	key, instance, hostname string
 	build                   agentwire.Build
 	inspection              inspection
+	hardware                *agentwire.Hardware
+	from                    string // source address
 }
 
 // BeginEnrolment uses up a token for a key that was made on the node, and
 // binds the node to the machine that it is on. The same key may do it again,
 // so that an answer that was lost does no harm; another key is refused, and
-// somebody is told. A node that had an agent before is taken over: tasks that
-// were meant for it before are void.
+// somebody is told, and so is another machine than the node is known to be. While
+// the node is on its way into the fleet, either voids its identity. A node that
+// had an agent before is taken over: tasks that were meant for it before are void.
 func (s *Service) BeginEnrolment(
 	ctx context.Context, token redact.Secret, keyFingerprint, instance, hostname string, build agentwire.Build, caps agentwire.Capabilities,
+	hardware *agentwire.Hardware,
 ) (Node, error) {
 	if keyFingerprint == "" || instance == "" {
 		return Node{}, fault.New(fault.Invalid, "enrolment_incomplete", "an enrolment needs the fingerprint of a key and of a machine")
@@ -137,37 +141,59 @@ func (s *Service) BeginEnrolment(
 	if err := checkSaid(build, seen); err != nil {
 		return Node{}, err
 	}
-	e := enrolment{token: token, key: keyFingerprint, instance: instance, hostname: hostname, build: build, inspection: seen}
+	e := enrolment{
+		token: token, key: keyFingerprint, instance: instance, hostname: hostname, build: build, inspection: seen,
+		hardware: hardware, from: telemetry.ClientAddr(ctx),
+	}
 	ctx = asAgent(ctx, known.NodeToken.NodeID)
 	var n Node
 	var refusal error
-	err = s.inChange(ctx, func(ctx context.Context, c change) error {
-		refusal = nil
-		var err error
-		if n, err = c.lock(ctx, known.NodeToken.NodeID); err != nil {
-			return err
-		}
-		t, err := c.LockToken(ctx, digest(token))
-		if err != nil {
-			return fmt.Errorf("lock token: %w", err)
-		}
-		if refusal = s.refuseEnrolment(n, t, keyFingerprint); refusal != nil {
-			return c.noteForeignKey(ctx, n, t, keyFingerprint)
-		}
-		if t.ConsumedAt == nil {
-			if n, err = c.enrol(ctx, n, e); err == nil {
-				err = c.openBaseline(ctx, n, Purpose(t.Purpose))
-			}
-		}
+	err = s.inChange(ctx, func(ctx context.Context, c change) (err error) {
+		n, refusal, err = s.admit(ctx, c, known.NodeToken.NodeID, e)
 		return err
 	})
-	if err == nil {
-		err = refusal
-	}
 	if err != nil {
 		return Node{}, err
 	}
+	if refusal != nil {
+		if n.joining() {
+			s.tookBack(ctx, n.ID)
+		}
+		return Node{}, refusal
+	}
 	return n, nil
+}
+
+// admit decides about an enrolment. A refusal is kept, too: it is no failure of
+// the transaction.
+func (s *Service) admit(ctx context.Context, c change, node id.Node, e enrolment) (n Node, refusal, err error) {
+	if n, err = c.lock(ctx, node); err != nil {
+		return n, nil, err
+	}
+	t, err := c.LockToken(ctx, digest(e.token))
+	if err != nil {
+		return n, nil, fmt.Errorf("lock token: %w", err)
+	}
+	if refusal = s.refuseEnrolment(n, t, e.key); refusal != nil {
+		return n, refusal, s.noteForeignKey(ctx, c, n, t, e.key)
+	}
+	m, err := machineFrom(c.Hardware(ctx, node))
+	if err != nil {
+		return n, nil, err
+	}
+	refusal, why := m.refuses(e.hardware, e.from)
+	if refusal != nil && why == "" {
+		return n, refusal, nil // not now
+	}
+	if refusal != nil {
+		return n, refusal, s.refuseMachine(ctx, c, n, claim{token: t, said: e.hardware, from: e.from}, why)
+	}
+	if t.ConsumedAt == nil {
+		if n, err = c.enrol(ctx, n, m, e); err == nil {
+			err = c.openBaseline(ctx, n, Purpose(t.Purpose))
+		}
+	}
+	return n, nil, err
 }
 
 func (s *Service) refuseEnrolment(n Node, t nodedb.NodeToken, key string) error {
@@ -183,15 +209,26 @@ func (s *Service) refuseEnrolment(n Node, t nodedb.NodeToken, key string) error 
 }
 
 // noteForeignKey alerts when a token that was used comes back with another
-// key: either it was stolen, or it was pasted into two machines.
-func (c change) noteForeignKey(ctx context.Context, n Node, t nodedb.NodeToken, key string) error {
+// key: either it was stolen, or it was pasted into two machines. Which of the two
+// is the node, nobody can tell: one that is on its way into the fleet is nobody
+// then, and one that is in it is held as long as the token would have worked.
+func (s *Service) noteForeignKey(ctx context.Context, c change, n Node, t nodedb.NodeToken, key string) error {
 	if t.ConsumedAt == nil || t.ConsumedByKey == key {
 		return nil
 	}
-	return c.conflict(ctx, n, "token:"+shortened(key), "a token that was used already was presented with another key")
+	const cause = "a token that was used already was presented with another key"
+	what := "token:" + shortened(key)
+	switch {
+	case t.RevokedAt != nil:
+	case n.joining():
+		return s.void(ctx, c, n, what, cause)
+	case s.now().Before(t.ExpiresAt) && !n.Status.fenced():
+		return c.disputed(ctx, n, what, cause)
+	}
+	return c.conflict(ctx, n, what, cause)
 }
 
-func (c change) enrol(ctx context.Context, n Node, e enrolment) (Node, error) {
+func (c change) enrol(ctx context.Context, n Node, m Machine, e enrolment) (Node, error) {
 	if err := c.ConsumeToken(ctx, nodedb.ConsumeTokenParams{TokenHash: digest(e.token), ConsumedByKey: e.key}); err != nil {
 		return Node{}, fmt.Errorf("consume token: %w", err)
 	}
@@ -200,12 +237,21 @@ func (c change) enrol(ctx context.Context, n Node, e enrolment) (Node, error) {
 		generation++
 		cause = fmt.Sprintf("a machine that calls itself %.63q began to take the identity over", e.hostname)
 	}
+	if m.strange(n, e.from) {
+		cause += fmt.Sprintf(", from %s, which is not an address that it is known by", e.from)
+	}
+	if err := c.learn(ctx, n.ID, m, e.hardware, FromEnrolment); err != nil {
+		return Node{}, err
+	}
+	if err := c.EnrolledFrom(ctx, nodedb.EnrolledFromParams{NodeID: n.ID, EnrolledFrom: e.from}); err != nil {
+		return Node{}, fmt.Errorf("note where node enrolled from: %w", err)
+	}
 	if err := c.ForgetSessions(ctx, n.ID); err != nil {
 		return Node{}, fmt.Errorf("forget sessions: %w", err)
 	}
 	row, err := c.BindAgent(ctx, nodedb.BindAgentParams{
 		ID: n.ID, AgentInstance: e.instance, Generation: generation, ReportedAgentVersion: e.build.Version,
-		ReportedAgentCommit: e.build.Commit, Capabilities: e.inspection.facts,
+		ReportedAgentCommit: e.build.Commit, Capabilities: e.inspection.facts, HardwareSaid: e.hardware != nil,
 	})
 	if err != nil {
 		return Node{}, fmt.Errorf("bind node to machine: %w", err)

@@ -128,7 +128,7 @@ func TestEnrolmentIsRepeatedWhenTheAnswerWasLost(t *testing.T) {
 func TestTokensThatAreRefused(t *testing.T) {
 	w := newWorld(t)
 	begin := func(token redact.Secret, key string) error {
-		_, err := w.service.BeginEnrolment(t.Context(), token, key, "m", "host", release, anything)
+		_, err := w.service.BeginEnrolment(t.Context(), token, key, "m", "host", release, anything, nil)
 		return err
 	}
 	both := func(token redact.Secret, key, code string) {
@@ -149,7 +149,7 @@ func TestTokensThatAreRefused(t *testing.T) {
 		both(token, "second", agentwire.CodeTokenInvalid)
 	}
 	both(token, "third", agentwire.CodeTokenInvalid)
-	if told, audited := w.told(t, used.ID, "node.identity_conflict"), w.audited(t, used.ID, "node.identity_conflict"); told != 2 || audited != 2 {
+	if told, audited := w.told(t, used.ID, "node.identity_conflict"), w.audited(t, used.ID, "node.identity_conflict")+w.audited(t, used.ID, "node.void_identity"); told != 2 || audited != 2 {
 		t.Errorf("two foreign keys were told %d times, audited %d times", told, audited)
 	}
 
@@ -166,7 +166,7 @@ func TestTokensThatAreRefused(t *testing.T) {
 	w.later(15 * time.Minute)
 	both(late, "k", agentwire.CodeTokenExpired)
 
-	_, err := w.service.BeginEnrolment(t.Context(), late, "", "m", "h", release, anything)
+	_, err := w.service.BeginEnrolment(t.Context(), late, "", "m", "h", release, anything, nil)
 	wantCode(t, err, fault.Invalid, "enrolment_incomplete")
 }
 
@@ -224,7 +224,7 @@ func TestATokenIsUsedByOneOfManyAtOnce(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range many {
 		group.Go(func() {
-			_, results[i] = w.service.BeginEnrolment(t.Context(), token, fmt.Sprint("key", i), "m", "host", release, anything)
+			_, results[i] = w.service.BeginEnrolment(t.Context(), token, fmt.Sprint("key", i), "m", "host", release, anything, nil)
 		})
 	}
 	group.Wait()

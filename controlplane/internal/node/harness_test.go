@@ -253,7 +253,7 @@ func (w *world) enrol(tb testing.TB, hostname string) *agent {
 
 func (a *agent) begin(tb testing.TB, token redact.Secret) error {
 	tb.Helper()
-	_, err := a.w.service.BeginEnrolment(tb.Context(), token, a.key, a.Instance, "host", release, anything)
+	_, err := a.w.service.BeginEnrolment(tb.Context(), token, a.key, a.Instance, "host", release, anything, nil)
 	return err
 }
 

@@ -89,6 +89,8 @@ type Node struct {
 	CertificateNotAfter       *time.Time      `json:"certificate_not_after,omitempty"`
 	AwaitedBy                 string          `json:"awaited_by,omitempty"`    // workflow that waits for the first poll
 	FirstPollAt               *time.Time      `json:"first_poll_at,omitempty"` // with the present identity
+	IdentityVoid              string          `json:"identity_void,omitempty"` // why nobody is the node since its token was last issued
+	HardwareSaid              bool            `json:"hardware_said,omitempty"` // the agent says which machine it runs on
 	Capabilities              json.RawMessage `json:"capabilities,omitempty"`  // facts the scheduler goes by, as an object
 	Version                   int64           `json:"version"`
 	CreatedAt                 time.Time       `json:"created_at"`

@@ -123,6 +123,7 @@ WHERE id = $1 RETURNING *;
 -- name: BindAgent :one
 UPDATE nodes SET agent_instance = $2, generation = $3, reported_agent_version = $4, reported_agent_commit = $5,
     capabilities = $6, verifier_version = 0, trust_bundle = '', trust_refused = '', first_poll_at = NULL,
+    hardware_said = $7,
     version = version + 1, updated_at = clock_timestamp()
 WHERE id = $1 RETURNING *;
 
@@ -136,7 +137,7 @@ UPDATE nodes SET awaited_by = $2, first_poll_at = NULL WHERE id = $1 RETURNING *
 UPDATE nodes SET host = $2, version = version + 1, updated_at = clock_timestamp() WHERE id = $1 RETURNING *;
 
 -- name: SetReport :one
-UPDATE nodes SET reported_agent_version = $2, reported_agent_commit = $3, verifier_version = $4, capabilities = $5,
+UPDATE nodes SET reported_agent_version = $2, reported_agent_commit = $3, verifier_version = $4, capabilities = $5, hardware_said = $6,
     version = version + 1, updated_at = clock_timestamp()
 WHERE id = $1 RETURNING *;
 
@@ -154,7 +155,7 @@ UPDATE nodes SET verifier_version = $2, updated_at = clock_timestamp() WHERE id 
 UPDATE nodes SET trust_bundle = $2, trust_refused = $3, updated_at = clock_timestamp() WHERE id = $1 RETURNING *;
 
 -- name: SetDelivery :one
-UPDATE nodes SET last_delivery_attempt_at = clock_timestamp(), last_delivery_result = $2, last_delivery_correlation_id = $3
+UPDATE nodes SET last_delivery_attempt_at = clock_timestamp(), last_delivery_result = $2, last_delivery_correlation_id = $3, identity_void = ''
 WHERE id = $1 RETURNING *;
 
 -- name: SetCertificateEnd :one
@@ -210,6 +211,35 @@ WHERE node_id = $1 AND purpose = $2 AND consumed_at IS NULL AND revoked_at IS NU
 
 -- name: RevokeTokens :exec
 UPDATE node_tokens SET revoked_at = clock_timestamp() WHERE node_id = $1 AND revoked_at IS NULL;
+
+-- name: RevokeToken :exec
+UPDATE node_tokens SET revoked_at = clock_timestamp() WHERE token_hash = $1 AND revoked_at IS NULL;
+
+-- name: VoidIdentity :one
+UPDATE nodes SET identity_void = $2, first_poll_at = NULL, version = version + 1, updated_at = clock_timestamp() WHERE id = $1 RETURNING *;
+
+-- name: Hardware :one
+SELECT * FROM node_hardware WHERE node_id = $1;
+
+-- name: SetHardware :exec
+INSERT INTO node_hardware (node_id, known, origin) VALUES ($1, $2, $3)
+ON CONFLICT (node_id) DO UPDATE SET known = excluded.known, origin = excluded.origin, learned_at = excluded.learned_at;
+
+-- name: ExpectAddress :exec
+UPDATE node_hardware SET addresses = '{}', address_required = $2 WHERE node_id = $1;
+
+-- name: SetAddresses :exec
+UPDATE node_hardware SET addresses = $2 WHERE node_id = $1 AND addresses <> $2;
+
+-- name: EnrolledFrom :exec
+UPDATE node_hardware SET enrolled_from = $2 WHERE node_id = $1;
+
+-- name: RefuseHardware :exec
+UPDATE node_hardware SET refused = sqlc.narg(refused), refused_why = $2, refused_at = clock_timestamp() WHERE node_id = $1;
+
+-- name: AcceptHardware :exec
+UPDATE node_hardware SET known = $2, origin = 'accepted', learned_at = clock_timestamp(), refused = NULL, refused_why = '', refused_at = NULL
+WHERE node_id = $1;
 
 -- name: ExtendToken :one
 UPDATE node_tokens SET expires_at = greatest(expires_at, sqlc.arg(expires_at)) WHERE token_hash = (

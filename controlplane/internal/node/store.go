@@ -29,7 +29,8 @@ func nodeFrom(r nodedb.Node) Node {
 		LastDeliveryAttemptAt: r.LastDeliveryAttemptAt, LastDeliveryResult: r.LastDeliveryResult,
 		LastDeliveryCorrelationID: r.LastDeliveryCorrelationID, AgentInstance: r.AgentInstance, VerifierVersion: r.VerifierVersion,
 		TrustBundle: r.TrustBundle, TrustRefused: r.TrustRefused,
-		CertificateNotAfter: r.CertificateNotAfter, AwaitedBy: r.AwaitedBy, FirstPollAt: r.FirstPollAt, Capabilities: r.Capabilities,
+		CertificateNotAfter: r.CertificateNotAfter, AwaitedBy: r.AwaitedBy, FirstPollAt: r.FirstPollAt,
+		IdentityVoid: r.IdentityVoid, HardwareSaid: r.HardwareSaid, Capabilities: r.Capabilities,
 		Version: r.Version, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, StatusChangedAt: r.StatusChangedAt,
 	}
 }

@@ -16,7 +16,9 @@ var family = job.Family[Onboarding]{
 	First:     first,
 	FirstOf:   firstOf,
 	Adoptable: adoptable,
-	Rewind:    map[string]string{codeSyncUnproven: bringup.EnsureHardwareSyncConfigured},
+	Rewind: map[string]string{
+		codeSyncUnproven: bringup.EnsureHardwareSyncConfigured, bringup.CodeIdentityVoid: bringup.RenderCloudInit,
+	},
 	HoldsData: Onboarding.holdsData,
 	Does:      does,
 	Warns:     warns,
@@ -90,6 +92,9 @@ func does(o Onboarding, action durable.JobEvent) string {
 // warns reminds of what was confirmed when the onboarding was asked for, perhaps
 // by somebody else and days ago.
 func warns(o Onboarding, action durable.JobEvent) string {
+	if goesOn := action == durable.JobResume || action == durable.JobRetryStage || action == durable.JobRerun; goesOn && o.ErrorCode == bringup.CodeIdentityVoid {
+		return "the machine is released and installed anew, which DESTROYS what is on it: its first boot holds a token that works for nobody"
+	}
 	if !o.InitializeDisks {
 		return ""
 	}

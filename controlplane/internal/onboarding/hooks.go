@@ -158,6 +158,9 @@ func complete(ctx context.Context, tx pgx.Tx, w *bringup.Work, o Onboarding) err
 		return disagreeing(err)
 	}
 	healthy := w.Facts.SyncHealthy != nil && (w.Facts.DeployedAt == nil || !w.Facts.SyncHealthy.Before(*w.Facts.DeployedAt))
+	if void := bringup.IdentityVoid(n); void != nil {
+		return void
+	}
 	switch {
 	case w.SystemID == "":
 		return notReady(durable.StateAmbiguity, "machine_unknown", "which machine of MAAS %s is, is not known", n.Hostname)

@@ -198,7 +198,7 @@ func (c *cycle) known(ctx context.Context, ids []string) ([]sighting, error) {
 		c.policyOf[n.ID] = policy
 		out = append(out, sighting{was: b, present: present[b.Node], Subject: Subject{
 			Site: c.site, Policy: policy, Node: n.ID, Hostname: n.Hostname, Status: n.Status, Host: n.Host, HeldBy: n.HeldBy, Tainted: n.Tainted(),
-			LastContact: n.LastContactAt, SystemID: b.SystemID, Installation: b.Installation, BoundAt: b.BoundAt,
+			LastContact: n.LastContactAt, AgentVersion: n.ReportedAgentVersion, HardwareSaid: n.HardwareSaid, SystemID: b.SystemID, Installation: b.Installation, BoundAt: b.BoundAt,
 			RoCE: roce[strings.ToLower(n.Hostname)], Others: others(c.shared[b.SystemID], b.Node), Now: now,
 		}})
 	}

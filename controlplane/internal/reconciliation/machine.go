@@ -62,6 +62,8 @@ type Subject struct {
 	HeldBy       string
 	Tainted      bool
 	LastContact  *time.Time // of the agent; nil: never
+	AgentVersion string     // reported; empty: never
+	HardwareSaid bool       // the agent says which machine it runs on
 	SystemID     string     // the machine that the node is bound to
 	Installation int64      // that the node is known to run on; 0: not known
 	BoundAt      time.Time

@@ -57,6 +57,10 @@ func installation(known, observed int64) func(*Subject) {
 	return func(s *Subject) { s.Installation, s.Machine.Installation = known, observed }
 }
 
+func agentOf(version string, saysHardware bool) func(*Subject) {
+	return func(s *Subject) { s.AgentVersion, s.HardwareSaid = version, saysHardware }
+}
+
 func mayRelease(s *Subject) { s.Policy.ReleaseRetiredMachines = true }
 
 // foundTypes are the types of what holds, sorted.
@@ -97,6 +101,8 @@ func TestJudge(t *testing.T) {
 		"rule: Commissioning, active":                       {subject: healthy(shown(Maintenance, "Commissioning")), want: TypeRecommissioning, severity: Warning},
 		"rule: Deployed and IP changed, active with old IP": {subject: healthy(ips("10.20.0.77")), want: TypeIPChanged, severity: Info, action: UpdateHost, host: "10.20.0.77"},
 		"rule: absent from MAAS, active":                    {subject: healthy(gone), want: TypeAbsent, severity: Critical, action: Quarantine},
+		"an agent of the release before":                    {subject: healthy(agentOf("1.0.0", false)), want: TypeAgentUnidentified, severity: Info},
+		"an agent that says which machine it is on":         {subject: healthy(agentOf("1.1.0", true))},
 		"rule: Deployed, retired":                           {subject: healthy(is(node.Retired), mayRelease), want: TypeRetiredDeployed, severity: Info, action: Release},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -278,7 +284,7 @@ func TestRulesAreComplete(t *testing.T) {
 // commands are those of the command line that rules may name.
 var commands = []string{
 	"gpuaas drift show NODE", "gpuaas drift resolve NODE ", "gpuaas reconcile status --site SITE", "gpuaas reconcile confirm --site SITE", "gpuaas reconcile dismiss --site SITE",
-	"gpuaas reconcile --site SITE", "gpuaas decommission start NODE --mode ", "gpuaas node show NODE", "gpuaas node update NODE --host ADDRESS", "gpuaas node bootstrap NODE --recovery",
+	"gpuaas reconcile --site SITE", "gpuaas decommission start NODE --mode ", "gpuaas node show NODE", "gpuaas node agent NODE", "gpuaas node hardware NODE", "gpuaas node update NODE --host ADDRESS", "gpuaas node bootstrap NODE --recovery",
 	"gpuaas node reactivate NODE ", "gpuaas node remove NODE ", "gpuaas site doctor SITE", "gpuaas site profile set SITE PROFILE ", "gpuaas site roce list SITE", "gpuaas site roce import SITE FILE",
 	"gpuaas site power-override list SITE", "gpuaas site power-override delete SITE ID", "gpuaas onboard HOSTNAME --ipmi-ip ADDRESS --site SITE --sku SKU",
 }

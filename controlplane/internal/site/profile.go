@@ -41,6 +41,7 @@ type Policy struct {
 	RemoveMAASRecord                     bool   `json:"remove_maas_record" doc:"Delete the machine in MAAS when its node is fully decommissioned."`
 	ReleaseRetiredMachines               bool   `json:"release_retired_machines" doc:"Let reconciliation release, and so power off, the machine of a retired node that MAAS still shows as deployed."`
 	ReturnHealedNodes                    bool   `json:"return_healed_nodes" doc:"Let reconciliation return a node to service that it had quarantined itself, once the node is proven healthy."`
+	RequireEnrollmentAddress             bool   `json:"require_enrollment_address" doc:"Refuse an agent that enrols from another address than MAAS gave its machine; otherwise that is only noted. Not behind a load balancer that hides addresses."`
 	EnableDeployRetryOnDatasourceFailure bool   `json:"enable_deploy_retry_on_datasource_failure" doc:"Deploy again when cloud-init found no datasource."`
 	MaxDeployRetryAttempts               int32  `json:"max_deploy_retry_attempts" doc:"How many times to deploy again at most."`
 	AutoClaimSingleNewMachine            bool   `json:"auto_claim_single_new_machine" doc:"Claim the only New machine when nothing stronger identifies it. Dangerous where others use the same MAAS."`
@@ -73,6 +74,7 @@ type PolicyChange struct {
 	RemoveMAASRecord                     *bool   `json:"remove_maas_record,omitempty" doc:"Delete the machine in MAAS when its node is fully decommissioned."`
 	ReleaseRetiredMachines               *bool   `json:"release_retired_machines,omitempty" doc:"Let reconciliation release, and so power off, the machine of a retired node that MAAS still shows as deployed."`
 	ReturnHealedNodes                    *bool   `json:"return_healed_nodes,omitempty" doc:"Let reconciliation return a node to service that it had quarantined itself, once the node is proven healthy."`
+	RequireEnrollmentAddress             *bool   `json:"require_enrollment_address,omitempty" doc:"Refuse an agent that enrols from another address than MAAS gave its machine; otherwise that is only noted. Not behind a load balancer that hides addresses."`
 	EnableDeployRetryOnDatasourceFailure *bool   `json:"enable_deploy_retry_on_datasource_failure,omitempty" doc:"Deploy again when cloud-init found no datasource."`
 	MaxDeployRetryAttempts               *int32  `json:"max_deploy_retry_attempts,omitempty" minimum:"0" maximum:"10" doc:"How many times to deploy again at most."`
 	AutoClaimSingleNewMachine            *bool   `json:"auto_claim_single_new_machine,omitempty" doc:"Claim the only New machine when nothing stronger identifies it. Dangerous where others use the same MAAS."`

@@ -4,6 +4,12 @@ package region
 // boot itself happens without it.
 func (r *Region) startMetal(m *Machine) {
 	i := Installed{SystemID: m.SystemID, Hostname: m.Hostname, OSystem: m.OSystem, Series: m.DistroSeries, Addresses: m.addresses(), UserData: m.userData()}
+	if h := m.Hardware; h != nil {
+		i.UUID, i.Serial = h.UUID, h.Serial
+		for _, n := range h.NICs {
+			i.MACs = append(i.MACs, n.MAC)
+		}
+	}
 	if m.NodeToken != nil {
 		i.Token = m.NodeToken.String()
 	}

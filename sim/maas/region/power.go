@@ -27,6 +27,8 @@ type Installed struct {
 	Addresses                           []string
 	UserData                            []byte
 	Token                               string // the machine's own API key
+	UUID, Serial                        string // of the server, as its firmware says
+	MACs                                []string
 }
 
 // Metal is what an installed system runs on.

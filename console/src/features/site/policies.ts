@@ -40,7 +40,11 @@ export const policyGroups: PolicyGroup[] = [
   {
     title: 'Enrollment',
     lead: 'How the agent of a new node proves who it is.',
-    policies: [policy('enrollment_token_ttl_seconds', 'Life of the enrollment token'), policy('site_bootstrap_bundle_ref', 'Bundle for the first boot')],
+    policies: [
+      policy('enrollment_token_ttl_seconds', 'Life of the enrollment token'),
+      policy('require_enrollment_address', 'Only from the address that MAAS gave'),
+      policy('site_bootstrap_bundle_ref', 'Bundle for the first boot'),
+    ],
   },
   {
     title: 'Turnover and erasing',

@@ -64,6 +64,10 @@ type Node struct {
 	TrustBundle string
 	// Code and subject of what its agent last refused to trust; empty: nothing.
 	TrustRefused string
+	// Why the identity was voided while the node was being enrolled; empty: it was not, or a new token was issued since.
+	IdentityVoid string
+	// The agent says which machine it runs on; one of an earlier release does not.
+	HardwareSaid bool
 	// When somebody last had root on it, or its machine came back so; it stands until root_ended_at is later.
 	RootAt    *time.Time
 	RootCause string
@@ -92,6 +96,24 @@ type NodeBaseline struct {
 	CertificateSerial string
 	TakenAt           *time.Time
 	KeptAt            *time.Time
+}
+
+type NodeHardware struct {
+	NodeID id.Node
+	// System UUID, serials and MAC addresses; what is not known is left out.
+	Known json.RawMessage
+	// Who said so: MAAS, the machine itself when it first enrolled or first reported, or an operator who accepted it.
+	Origin    string
+	LearnedAt time.Time
+	// Addresses that MAAS gave the machine; none: not known.
+	Addresses []string
+	// Whoever enrols from another address is refused, because the profile says so.
+	AddressRequired bool
+	EnrolledFrom    string
+	// What the machine said that was refused last; an operator may accept it.
+	Refused    []byte
+	RefusedWhy string
+	RefusedAt  *time.Time
 }
 
 type NodeToken struct {

@@ -13,6 +13,21 @@ import (
 	"gpuaas/controlplane/internal/id"
 )
 
+const acceptHardware = `-- name: AcceptHardware :exec
+UPDATE node_hardware SET known = $2, origin = 'accepted', learned_at = clock_timestamp(), refused = NULL, refused_why = '', refused_at = NULL
+WHERE node_id = $1
+`
+
+type AcceptHardwareParams struct {
+	NodeID id.Node
+	Known  json.RawMessage
+}
+
+func (q *Queries) AcceptHardware(ctx context.Context, arg AcceptHardwareParams) error {
+	_, err := q.db.Exec(ctx, acceptHardware, arg.NodeID, arg.Known)
+	return err
+}
+
 const amendments = `-- name: Amendments :many
 SELECT entries FROM node_baseline_amendments WHERE node_id = $1 AND generation = $2 ORDER BY amended_at, task_id
 `
@@ -77,8 +92,9 @@ func (q *Queries) BaselineOf(ctx context.Context, arg BaselineOfParams) (NodeBas
 const bindAgent = `-- name: BindAgent :one
 UPDATE nodes SET agent_instance = $2, generation = $3, reported_agent_version = $4, reported_agent_commit = $5,
     capabilities = $6, verifier_version = 0, trust_bundle = '', trust_refused = '', first_poll_at = NULL,
+    hardware_said = $7,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 type BindAgentParams struct {
@@ -88,6 +104,7 @@ type BindAgentParams struct {
 	ReportedAgentVersion string
 	ReportedAgentCommit  string
 	Capabilities         json.RawMessage
+	HardwareSaid         bool
 }
 
 func (q *Queries) BindAgent(ctx context.Context, arg BindAgentParams) (Node, error) {
@@ -98,6 +115,7 @@ func (q *Queries) BindAgent(ctx context.Context, arg BindAgentParams) (Node, err
 		arg.ReportedAgentVersion,
 		arg.ReportedAgentCommit,
 		arg.Capabilities,
+		arg.HardwareSaid,
 	)
 	var i Node
 	err := row.Scan(
@@ -139,6 +157,8 @@ func (q *Queries) BindAgent(ctx context.Context, arg BindAgentParams) (Node, err
 		&i.HeldUnclean,
 		&i.TrustBundle,
 		&i.TrustRefused,
+		&i.IdentityVoid,
+		&i.HardwareSaid,
 		&i.RootAt,
 		&i.RootCause,
 		&i.RootEndedAt,
@@ -273,7 +293,7 @@ func (q *Queries) EarlierBaseline(ctx context.Context, arg EarlierBaselineParams
 }
 
 const endRoot = `-- name: EndRoot :one
-UPDATE nodes SET root_ended_at = clock_timestamp(), root_risk = $2 WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
+UPDATE nodes SET root_ended_at = clock_timestamp(), root_risk = $2 WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 type EndRootParams struct {
@@ -323,6 +343,8 @@ func (q *Queries) EndRoot(ctx context.Context, arg EndRootParams) (Node, error) 
 		&i.HeldUnclean,
 		&i.TrustBundle,
 		&i.TrustRefused,
+		&i.IdentityVoid,
+		&i.HardwareSaid,
 		&i.RootAt,
 		&i.RootCause,
 		&i.RootEndedAt,
@@ -344,6 +366,34 @@ func (q *Queries) Enrolled(ctx context.Context) (int64, error) {
 	var count int64
 	err := row.Scan(&count)
 	return count, err
+}
+
+const enrolledFrom = `-- name: EnrolledFrom :exec
+UPDATE node_hardware SET enrolled_from = $2 WHERE node_id = $1
+`
+
+type EnrolledFromParams struct {
+	NodeID       id.Node
+	EnrolledFrom string
+}
+
+func (q *Queries) EnrolledFrom(ctx context.Context, arg EnrolledFromParams) error {
+	_, err := q.db.Exec(ctx, enrolledFrom, arg.NodeID, arg.EnrolledFrom)
+	return err
+}
+
+const expectAddress = `-- name: ExpectAddress :exec
+UPDATE node_hardware SET addresses = '{}', address_required = $2 WHERE node_id = $1
+`
+
+type ExpectAddressParams struct {
+	NodeID          id.Node
+	AddressRequired bool
+}
+
+func (q *Queries) ExpectAddress(ctx context.Context, arg ExpectAddressParams) error {
+	_, err := q.db.Exec(ctx, expectAddress, arg.NodeID, arg.AddressRequired)
+	return err
 }
 
 const extendToken = `-- name: ExtendToken :one
@@ -404,7 +454,7 @@ func (q *Queries) Flush(ctx context.Context, arg FlushParams) error {
 
 const forgetAgent = `-- name: ForgetAgent :one
 UPDATE nodes SET agent_instance = '', first_poll_at = NULL, awaited_by = $2
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 type ForgetAgentParams struct {
@@ -454,6 +504,8 @@ func (q *Queries) ForgetAgent(ctx context.Context, arg ForgetAgentParams) (Node,
 		&i.HeldUnclean,
 		&i.TrustBundle,
 		&i.TrustRefused,
+		&i.IdentityVoid,
+		&i.HardwareSaid,
 		&i.RootAt,
 		&i.RootCause,
 		&i.RootEndedAt,
@@ -533,6 +585,28 @@ func (q *Queries) Former(ctx context.Context, nodeID id.Node) ([]FormerRow, erro
 		return nil, err
 	}
 	return items, nil
+}
+
+const hardware = `-- name: Hardware :one
+SELECT node_id, known, origin, learned_at, addresses, address_required, enrolled_from, refused, refused_why, refused_at FROM node_hardware WHERE node_id = $1
+`
+
+func (q *Queries) Hardware(ctx context.Context, nodeID id.Node) (NodeHardware, error) {
+	row := q.db.QueryRow(ctx, hardware, nodeID)
+	var i NodeHardware
+	err := row.Scan(
+		&i.NodeID,
+		&i.Known,
+		&i.Origin,
+		&i.LearnedAt,
+		&i.Addresses,
+		&i.AddressRequired,
+		&i.EnrolledFrom,
+		&i.Refused,
+		&i.RefusedWhy,
+		&i.RefusedAt,
+	)
+	return i, err
 }
 
 const insertAmendment = `-- name: InsertAmendment :exec
@@ -630,7 +704,7 @@ func (q *Queries) InsertEvent(ctx context.Context, arg InsertEventParams) error 
 
 const insertNode = `-- name: InsertNode :one
 INSERT INTO nodes (id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, awaited_by)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 type InsertNodeParams struct {
@@ -701,6 +775,8 @@ func (q *Queries) InsertNode(ctx context.Context, arg InsertNodeParams) (Node, e
 		&i.HeldUnclean,
 		&i.TrustBundle,
 		&i.TrustRefused,
+		&i.IdentityVoid,
+		&i.HardwareSaid,
 		&i.RootAt,
 		&i.RootCause,
 		&i.RootEndedAt,
@@ -817,7 +893,7 @@ func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]ListE
 }
 
 const listNodes = `-- name: ListNodes :many
-SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, n.trust_bundle, n.trust_refused, n.root_at, n.root_cause, n.root_ended_at, n.root_risk, n.installed_at, n.installed_by, n.installed_generation, COALESCE((SELECT l.last_contact_at FROM node_contacts l WHERE l.node_id = n.id), 'epoch')::timestamptz AS last_contact_at,
+SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, n.trust_bundle, n.trust_refused, n.identity_void, n.hardware_said, n.root_at, n.root_cause, n.root_ended_at, n.root_risk, n.installed_at, n.installed_by, n.installed_generation, COALESCE((SELECT l.last_contact_at FROM node_contacts l WHERE l.node_id = n.id), 'epoch')::timestamptz AS last_contact_at,
     COALESCE((SELECT version FROM verifier_sets), 0)::bigint AS verifiers_wanted
 FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id AND $1::text = 'last_agent_contact_at'
 CROSS JOIN LATERAL (SELECT
@@ -964,6 +1040,8 @@ func (q *Queries) ListNodes(ctx context.Context, arg ListNodesParams) ([]ListNod
 			&i.Node.HeldUnclean,
 			&i.Node.TrustBundle,
 			&i.Node.TrustRefused,
+			&i.Node.IdentityVoid,
+			&i.Node.HardwareSaid,
 			&i.Node.RootAt,
 			&i.Node.RootCause,
 			&i.Node.RootEndedAt,
@@ -1015,7 +1093,7 @@ func (q *Queries) LockContact(ctx context.Context, arg LockContactParams) (LockC
 }
 
 const lockNode = `-- name: LockNode :one
-SELECT id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation FROM nodes WHERE id = $1 FOR NO KEY UPDATE
+SELECT id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation FROM nodes WHERE id = $1 FOR NO KEY UPDATE
 `
 
 func (q *Queries) LockNode(ctx context.Context, argID id.Node) (Node, error) {
@@ -1060,6 +1138,8 @@ func (q *Queries) LockNode(ctx context.Context, argID id.Node) (Node, error) {
 		&i.HeldUnclean,
 		&i.TrustBundle,
 		&i.TrustRefused,
+		&i.IdentityVoid,
+		&i.HardwareSaid,
 		&i.RootAt,
 		&i.RootCause,
 		&i.RootEndedAt,
@@ -1135,7 +1215,7 @@ func (q *Queries) Lost(ctx context.Context, arg LostParams) ([]LostRow, error) {
 }
 
 const many = `-- name: Many :many
-SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, n.trust_bundle, n.trust_refused, n.root_at, n.root_cause, n.root_ended_at, n.root_risk, n.installed_at, n.installed_by, n.installed_generation, c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
+SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, n.trust_bundle, n.trust_refused, n.identity_void, n.hardware_said, n.root_at, n.root_cause, n.root_ended_at, n.root_risk, n.installed_at, n.installed_by, n.installed_generation, c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
 FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id LEFT JOIN verifier_sets v ON true
 WHERE n.id = ANY($1::uuid[]) ORDER BY n.id
 `
@@ -1194,6 +1274,8 @@ func (q *Queries) Many(ctx context.Context, nodes []string) ([]ManyRow, error) {
 			&i.Node.HeldUnclean,
 			&i.Node.TrustBundle,
 			&i.Node.TrustRefused,
+			&i.Node.IdentityVoid,
+			&i.Node.HardwareSaid,
 			&i.Node.RootAt,
 			&i.Node.RootCause,
 			&i.Node.RootEndedAt,
@@ -1237,7 +1319,7 @@ func (q *Queries) NewestBaseline(ctx context.Context, nodeID id.Node) (NodeBasel
 }
 
 const node = `-- name: Node :one
-SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, n.trust_bundle, n.trust_refused, n.root_at, n.root_cause, n.root_ended_at, n.root_risk, n.installed_at, n.installed_by, n.installed_generation, c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
+SELECT n.id, n.status, n.hostname, n.host, n.port, n.sku_id, n.gpus_total, n.region_code, n.onboarding_mode, n.ssh_username, n.access_method, n.schedulable, n.hold_reason, n.generation, n.agent_channel, n.desired_agent_version, n.desired_delivery_mode, n.reported_agent_version, n.reported_agent_commit, n.last_delivery_attempt_at, n.last_delivery_result, n.last_delivery_correlation_id, n.agent_instance, n.verifier_version, n.certificate_not_after, n.capabilities, n.version, n.created_at, n.updated_at, n.status_changed_at, n.awaited_by, n.first_poll_at, n.held_by, n.tainted_at, n.clean_at, n.held_unclean, n.trust_bundle, n.trust_refused, n.identity_void, n.hardware_said, n.root_at, n.root_cause, n.root_ended_at, n.root_risk, n.installed_at, n.installed_by, n.installed_generation, c.last_contact_at, COALESCE(v.version, 0)::bigint AS verifiers_wanted
 FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id LEFT JOIN verifier_sets v ON true
 WHERE n.id = $1
 `
@@ -1290,6 +1372,8 @@ func (q *Queries) Node(ctx context.Context, argID id.Node) (NodeRow, error) {
 		&i.Node.HeldUnclean,
 		&i.Node.TrustBundle,
 		&i.Node.TrustRefused,
+		&i.Node.IdentityVoid,
+		&i.Node.HardwareSaid,
 		&i.Node.RootAt,
 		&i.Node.RootCause,
 		&i.Node.RootEndedAt,
@@ -1403,6 +1487,21 @@ func (q *Queries) RecentConflict(ctx context.Context, arg RecentConflictParams) 
 	return exists, err
 }
 
+const refuseHardware = `-- name: RefuseHardware :exec
+UPDATE node_hardware SET refused = $3, refused_why = $2, refused_at = clock_timestamp() WHERE node_id = $1
+`
+
+type RefuseHardwareParams struct {
+	NodeID     id.Node
+	RefusedWhy string
+	Refused    []byte
+}
+
+func (q *Queries) RefuseHardware(ctx context.Context, arg RefuseHardwareParams) error {
+	_, err := q.db.Exec(ctx, refuseHardware, arg.NodeID, arg.RefusedWhy, arg.Refused)
+	return err
+}
+
 const returned = `-- name: Returned :many
 SELECT n.id FROM nodes n JOIN node_contacts c ON c.node_id = n.id
 WHERE n.status = 'offline'
@@ -1450,6 +1549,15 @@ type RevokeCertificatesParams struct {
 
 func (q *Queries) RevokeCertificates(ctx context.Context, arg RevokeCertificatesParams) error {
 	_, err := q.db.Exec(ctx, revokeCertificates, arg.NodeID, arg.RevokedReason)
+	return err
+}
+
+const revokeToken = `-- name: RevokeToken :exec
+UPDATE node_tokens SET revoked_at = clock_timestamp() WHERE token_hash = $1 AND revoked_at IS NULL
+`
+
+func (q *Queries) RevokeToken(ctx context.Context, tokenHash []byte) error {
+	_, err := q.db.Exec(ctx, revokeToken, tokenHash)
 	return err
 }
 
@@ -1501,8 +1609,22 @@ func (q *Queries) RevokedSerials(ctx context.Context, nodeID id.Node) ([]string,
 	return items, nil
 }
 
+const setAddresses = `-- name: SetAddresses :exec
+UPDATE node_hardware SET addresses = $2 WHERE node_id = $1 AND addresses <> $2
+`
+
+type SetAddressesParams struct {
+	NodeID    id.Node
+	Addresses []string
+}
+
+func (q *Queries) SetAddresses(ctx context.Context, arg SetAddressesParams) error {
+	_, err := q.db.Exec(ctx, setAddresses, arg.NodeID, arg.Addresses)
+	return err
+}
+
 const setAwaited = `-- name: SetAwaited :one
-UPDATE nodes SET awaited_by = $2, first_poll_at = NULL WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
+UPDATE nodes SET awaited_by = $2, first_poll_at = NULL WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 type SetAwaitedParams struct {
@@ -1552,6 +1674,8 @@ func (q *Queries) SetAwaited(ctx context.Context, arg SetAwaitedParams) (Node, e
 		&i.HeldUnclean,
 		&i.TrustBundle,
 		&i.TrustRefused,
+		&i.IdentityVoid,
+		&i.HardwareSaid,
 		&i.RootAt,
 		&i.RootCause,
 		&i.RootEndedAt,
@@ -1594,7 +1718,7 @@ func (q *Queries) SetBaseline(ctx context.Context, arg SetBaselineParams) error 
 }
 
 const setCertificateEnd = `-- name: SetCertificateEnd :one
-UPDATE nodes SET certificate_not_after = $2, last_delivery_result = $3 WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
+UPDATE nodes SET certificate_not_after = $2, last_delivery_result = $3 WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 type SetCertificateEndParams struct {
@@ -1645,6 +1769,8 @@ func (q *Queries) SetCertificateEnd(ctx context.Context, arg SetCertificateEndPa
 		&i.HeldUnclean,
 		&i.TrustBundle,
 		&i.TrustRefused,
+		&i.IdentityVoid,
+		&i.HardwareSaid,
 		&i.RootAt,
 		&i.RootCause,
 		&i.RootEndedAt,
@@ -1659,7 +1785,7 @@ func (q *Queries) SetCertificateEnd(ctx context.Context, arg SetCertificateEndPa
 const setClean = `-- name: SetClean :one
 UPDATE nodes SET clean_at = GREATEST(clean_at, LEAST($2::timestamptz, clock_timestamp())),
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 type SetCleanParams struct {
@@ -1710,6 +1836,8 @@ func (q *Queries) SetClean(ctx context.Context, arg SetCleanParams) (Node, error
 		&i.HeldUnclean,
 		&i.TrustBundle,
 		&i.TrustRefused,
+		&i.IdentityVoid,
+		&i.HardwareSaid,
 		&i.RootAt,
 		&i.RootCause,
 		&i.RootEndedAt,
@@ -1722,8 +1850,8 @@ func (q *Queries) SetClean(ctx context.Context, arg SetCleanParams) (Node, error
 }
 
 const setDelivery = `-- name: SetDelivery :one
-UPDATE nodes SET last_delivery_attempt_at = clock_timestamp(), last_delivery_result = $2, last_delivery_correlation_id = $3
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
+UPDATE nodes SET last_delivery_attempt_at = clock_timestamp(), last_delivery_result = $2, last_delivery_correlation_id = $3, identity_void = ''
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 type SetDeliveryParams struct {
@@ -1774,6 +1902,8 @@ func (q *Queries) SetDelivery(ctx context.Context, arg SetDeliveryParams) (Node,
 		&i.HeldUnclean,
 		&i.TrustBundle,
 		&i.TrustRefused,
+		&i.IdentityVoid,
+		&i.HardwareSaid,
 		&i.RootAt,
 		&i.RootCause,
 		&i.RootEndedAt,
@@ -1789,7 +1919,7 @@ const setFacts = `-- name: SetFacts :one
 UPDATE nodes SET host = $2, port = $3, ssh_username = $4, gpus_total = $5, schedulable = $6, hold_reason = $7, held_unclean = $11,
     agent_channel = $8, desired_agent_version = $9, desired_delivery_mode = $10,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 type SetFactsParams struct {
@@ -1860,6 +1990,8 @@ func (q *Queries) SetFacts(ctx context.Context, arg SetFactsParams) (Node, error
 		&i.HeldUnclean,
 		&i.TrustBundle,
 		&i.TrustRefused,
+		&i.IdentityVoid,
+		&i.HardwareSaid,
 		&i.RootAt,
 		&i.RootCause,
 		&i.RootEndedAt,
@@ -1872,7 +2004,7 @@ func (q *Queries) SetFacts(ctx context.Context, arg SetFactsParams) (Node, error
 }
 
 const setFirstPoll = `-- name: SetFirstPoll :one
-UPDATE nodes SET first_poll_at = clock_timestamp() WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
+UPDATE nodes SET first_poll_at = clock_timestamp() WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 func (q *Queries) SetFirstPoll(ctx context.Context, argID id.Node) (Node, error) {
@@ -1917,6 +2049,8 @@ func (q *Queries) SetFirstPoll(ctx context.Context, argID id.Node) (Node, error)
 		&i.HeldUnclean,
 		&i.TrustBundle,
 		&i.TrustRefused,
+		&i.IdentityVoid,
+		&i.HardwareSaid,
 		&i.RootAt,
 		&i.RootCause,
 		&i.RootEndedAt,
@@ -1928,9 +2062,25 @@ func (q *Queries) SetFirstPoll(ctx context.Context, argID id.Node) (Node, error)
 	return i, err
 }
 
+const setHardware = `-- name: SetHardware :exec
+INSERT INTO node_hardware (node_id, known, origin) VALUES ($1, $2, $3)
+ON CONFLICT (node_id) DO UPDATE SET known = excluded.known, origin = excluded.origin, learned_at = excluded.learned_at
+`
+
+type SetHardwareParams struct {
+	NodeID id.Node
+	Known  json.RawMessage
+	Origin string
+}
+
+func (q *Queries) SetHardware(ctx context.Context, arg SetHardwareParams) error {
+	_, err := q.db.Exec(ctx, setHardware, arg.NodeID, arg.Known, arg.Origin)
+	return err
+}
+
 const setHolds = `-- name: SetHolds :one
 UPDATE nodes SET hold_reason = $2, held_by = $3, schedulable = $4, held_unclean = $5, version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 type SetHoldsParams struct {
@@ -1989,6 +2139,8 @@ func (q *Queries) SetHolds(ctx context.Context, arg SetHoldsParams) (Node, error
 		&i.HeldUnclean,
 		&i.TrustBundle,
 		&i.TrustRefused,
+		&i.IdentityVoid,
+		&i.HardwareSaid,
 		&i.RootAt,
 		&i.RootCause,
 		&i.RootEndedAt,
@@ -2001,7 +2153,7 @@ func (q *Queries) SetHolds(ctx context.Context, arg SetHoldsParams) (Node, error
 }
 
 const setHost = `-- name: SetHost :one
-UPDATE nodes SET host = $2, version = version + 1, updated_at = clock_timestamp() WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
+UPDATE nodes SET host = $2, version = version + 1, updated_at = clock_timestamp() WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 type SetHostParams struct {
@@ -2051,6 +2203,8 @@ func (q *Queries) SetHost(ctx context.Context, arg SetHostParams) (Node, error) 
 		&i.HeldUnclean,
 		&i.TrustBundle,
 		&i.TrustRefused,
+		&i.IdentityVoid,
+		&i.HardwareSaid,
 		&i.RootAt,
 		&i.RootCause,
 		&i.RootEndedAt,
@@ -2079,7 +2233,7 @@ func (q *Queries) SetInspection(ctx context.Context, arg SetInspectionParams) er
 
 const setInstalled = `-- name: SetInstalled :one
 UPDATE nodes SET installed_at = status_changed_at, installed_by = $2, installed_generation = generation
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 type SetInstalledParams struct {
@@ -2129,6 +2283,8 @@ func (q *Queries) SetInstalled(ctx context.Context, arg SetInstalledParams) (Nod
 		&i.HeldUnclean,
 		&i.TrustBundle,
 		&i.TrustRefused,
+		&i.IdentityVoid,
+		&i.HardwareSaid,
 		&i.RootAt,
 		&i.RootCause,
 		&i.RootEndedAt,
@@ -2141,9 +2297,9 @@ func (q *Queries) SetInstalled(ctx context.Context, arg SetInstalledParams) (Nod
 }
 
 const setReport = `-- name: SetReport :one
-UPDATE nodes SET reported_agent_version = $2, reported_agent_commit = $3, verifier_version = $4, capabilities = $5,
+UPDATE nodes SET reported_agent_version = $2, reported_agent_commit = $3, verifier_version = $4, capabilities = $5, hardware_said = $6,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 type SetReportParams struct {
@@ -2152,6 +2308,7 @@ type SetReportParams struct {
 	ReportedAgentCommit  string
 	VerifierVersion      int64
 	Capabilities         json.RawMessage
+	HardwareSaid         bool
 }
 
 func (q *Queries) SetReport(ctx context.Context, arg SetReportParams) (Node, error) {
@@ -2161,6 +2318,7 @@ func (q *Queries) SetReport(ctx context.Context, arg SetReportParams) (Node, err
 		arg.ReportedAgentCommit,
 		arg.VerifierVersion,
 		arg.Capabilities,
+		arg.HardwareSaid,
 	)
 	var i Node
 	err := row.Scan(
@@ -2202,6 +2360,8 @@ func (q *Queries) SetReport(ctx context.Context, arg SetReportParams) (Node, err
 		&i.HeldUnclean,
 		&i.TrustBundle,
 		&i.TrustRefused,
+		&i.IdentityVoid,
+		&i.HardwareSaid,
 		&i.RootAt,
 		&i.RootCause,
 		&i.RootEndedAt,
@@ -2215,7 +2375,7 @@ func (q *Queries) SetReport(ctx context.Context, arg SetReportParams) (Node, err
 
 const setRoot = `-- name: SetRoot :one
 UPDATE nodes SET root_at = GREATEST(root_at, LEAST(COALESCE($2::timestamptz, tainted_at), tainted_at)), root_cause = $3
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 type SetRootParams struct {
@@ -2267,6 +2427,8 @@ func (q *Queries) SetRoot(ctx context.Context, arg SetRootParams) (Node, error) 
 		&i.HeldUnclean,
 		&i.TrustBundle,
 		&i.TrustRefused,
+		&i.IdentityVoid,
+		&i.HardwareSaid,
 		&i.RootAt,
 		&i.RootCause,
 		&i.RootEndedAt,
@@ -2303,7 +2465,7 @@ const setStatus = `-- name: SetStatus :one
 UPDATE nodes SET status = $2, schedulable = $3, generation = $4, hold_reason = $5, held_unclean = $6, status_changed_at = clock_timestamp(),
     first_poll_at = CASE WHEN generation = $4 THEN first_poll_at END,
     version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 type SetStatusParams struct {
@@ -2364,6 +2526,8 @@ func (q *Queries) SetStatus(ctx context.Context, arg SetStatusParams) (Node, err
 		&i.HeldUnclean,
 		&i.TrustBundle,
 		&i.TrustRefused,
+		&i.IdentityVoid,
+		&i.HardwareSaid,
 		&i.RootAt,
 		&i.RootCause,
 		&i.RootEndedAt,
@@ -2377,7 +2541,7 @@ func (q *Queries) SetStatus(ctx context.Context, arg SetStatusParams) (Node, err
 
 const setTainted = `-- name: SetTainted :one
 UPDATE nodes SET tainted_at = clock_timestamp(), version = version + 1, updated_at = clock_timestamp()
-WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
+WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 func (q *Queries) SetTainted(ctx context.Context, argID id.Node) (Node, error) {
@@ -2422,6 +2586,8 @@ func (q *Queries) SetTainted(ctx context.Context, argID id.Node) (Node, error) {
 		&i.HeldUnclean,
 		&i.TrustBundle,
 		&i.TrustRefused,
+		&i.IdentityVoid,
+		&i.HardwareSaid,
 		&i.RootAt,
 		&i.RootCause,
 		&i.RootEndedAt,
@@ -2434,7 +2600,7 @@ func (q *Queries) SetTainted(ctx context.Context, argID id.Node) (Node, error) {
 }
 
 const setTrust = `-- name: SetTrust :one
-UPDATE nodes SET trust_bundle = $2, trust_refused = $3, updated_at = clock_timestamp() WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
+UPDATE nodes SET trust_bundle = $2, trust_refused = $3, updated_at = clock_timestamp() WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
 `
 
 type SetTrustParams struct {
@@ -2485,6 +2651,8 @@ func (q *Queries) SetTrust(ctx context.Context, arg SetTrustParams) (Node, error
 		&i.HeldUnclean,
 		&i.TrustBundle,
 		&i.TrustRefused,
+		&i.IdentityVoid,
+		&i.HardwareSaid,
 		&i.RootAt,
 		&i.RootCause,
 		&i.RootEndedAt,
@@ -2511,7 +2679,7 @@ func (q *Queries) SetVerifiers(ctx context.Context, arg SetVerifiersParams) erro
 }
 
 const shareNode = `-- name: ShareNode :one
-SELECT id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation FROM nodes WHERE id = $1 FOR SHARE
+SELECT id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation FROM nodes WHERE id = $1 FOR SHARE
 `
 
 func (q *Queries) ShareNode(ctx context.Context, argID id.Node) (Node, error) {
@@ -2556,6 +2724,8 @@ func (q *Queries) ShareNode(ctx context.Context, argID id.Node) (Node, error) {
 		&i.HeldUnclean,
 		&i.TrustBundle,
 		&i.TrustRefused,
+		&i.IdentityVoid,
+		&i.HardwareSaid,
 		&i.RootAt,
 		&i.RootCause,
 		&i.RootEndedAt,
@@ -2681,4 +2851,68 @@ func (q *Queries) VerifiersBehind(ctx context.Context, arg VerifiersBehindParams
 		return nil, err
 	}
 	return items, nil
+}
+
+const voidIdentity = `-- name: VoidIdentity :one
+UPDATE nodes SET identity_void = $2, first_poll_at = NULL, version = version + 1, updated_at = clock_timestamp() WHERE id = $1 RETURNING id, status, hostname, host, port, sku_id, gpus_total, region_code, onboarding_mode, ssh_username, access_method, schedulable, hold_reason, generation, agent_channel, desired_agent_version, desired_delivery_mode, reported_agent_version, reported_agent_commit, last_delivery_attempt_at, last_delivery_result, last_delivery_correlation_id, agent_instance, verifier_version, certificate_not_after, capabilities, version, created_at, updated_at, status_changed_at, awaited_by, first_poll_at, held_by, tainted_at, clean_at, held_unclean, trust_bundle, trust_refused, identity_void, hardware_said, root_at, root_cause, root_ended_at, root_risk, installed_at, installed_by, installed_generation
+`
+
+type VoidIdentityParams struct {
+	ID           id.Node
+	IdentityVoid string
+}
+
+func (q *Queries) VoidIdentity(ctx context.Context, arg VoidIdentityParams) (Node, error) {
+	row := q.db.QueryRow(ctx, voidIdentity, arg.ID, arg.IdentityVoid)
+	var i Node
+	err := row.Scan(
+		&i.ID,
+		&i.Status,
+		&i.Hostname,
+		&i.Host,
+		&i.Port,
+		&i.SkuID,
+		&i.GpusTotal,
+		&i.RegionCode,
+		&i.OnboardingMode,
+		&i.SshUsername,
+		&i.AccessMethod,
+		&i.Schedulable,
+		&i.HoldReason,
+		&i.Generation,
+		&i.AgentChannel,
+		&i.DesiredAgentVersion,
+		&i.DesiredDeliveryMode,
+		&i.ReportedAgentVersion,
+		&i.ReportedAgentCommit,
+		&i.LastDeliveryAttemptAt,
+		&i.LastDeliveryResult,
+		&i.LastDeliveryCorrelationID,
+		&i.AgentInstance,
+		&i.VerifierVersion,
+		&i.CertificateNotAfter,
+		&i.Capabilities,
+		&i.Version,
+		&i.CreatedAt,
+		&i.UpdatedAt,
+		&i.StatusChangedAt,
+		&i.AwaitedBy,
+		&i.FirstPollAt,
+		&i.HeldBy,
+		&i.TaintedAt,
+		&i.CleanAt,
+		&i.HeldUnclean,
+		&i.TrustBundle,
+		&i.TrustRefused,
+		&i.IdentityVoid,
+		&i.HardwareSaid,
+		&i.RootAt,
+		&i.RootCause,
+		&i.RootEndedAt,
+		&i.RootRisk,
+		&i.InstalledAt,
+		&i.InstalledBy,
+		&i.InstalledGeneration,
+	)
+	return i, err
 }

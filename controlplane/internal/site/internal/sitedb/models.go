@@ -101,6 +101,8 @@ type Profile struct {
 	ReleaseRetiredMachines bool
 	// Reconciliation returns a node to service that it had quarantined itself, once the node is proven healthy.
 	ReturnHealedNodes bool
+	// Refuse an agent that enrols from another address than MAAS gave its machine.
+	RequireEnrollmentAddress bool
 }
 
 type Site struct {

@@ -1,0 +1,226 @@
+package node
+
+import (
+	"encoding/hex"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+
+	"gpuaas/contract/agentwire"
+)
+
+// Mismatch is a field in which a machine is not the one that a node is known to
+// be. What is known is for operators alone: whoever was refused would only have
+// to repeat it.
+type Mismatch struct {
+	Field string `json:"field"`
+	Known string `json:"known"`
+	Said  string `json:"said"` // empty: it says nothing about it
+}
+
+// The fields of hardware, as people read them.
+const (
+	FieldUUID          = "system UUID"
+	FieldSystemSerial  = "system serial"
+	FieldBoardSerial   = "board serial"
+	FieldChassisSerial = "chassis serial"
+	FieldMACs          = "MAC addresses"
+)
+
+// CompareHardware says in what a machine that makes a claim is not the known one;
+// nothing: nothing speaks against it.
+//
+// It takes a contradiction: what either side does not know, or what a vendor has
+// filled in for all its machines, says nothing. But silence must not be a way in:
+// where something is known that only firmware says, some of that must agree, and
+// otherwise one of the MAC addresses, which everybody on the network can read.
+// The serial of a chassis, which several machines share, can contradict but not
+// agree.
+func CompareHardware(known, said agentwire.Hardware) []Mismatch {
+	var wrong []Mismatch
+	agreed, asked := false, ""
+	for _, f := range []struct {
+		name        string
+		known, said string
+		same        func(a, b string) bool
+		own         bool // of one machine
+	}{
+		{FieldUUID, usableUUID(known.UUID), usableUUID(said.UUID), sameUUID, true},
+		{FieldSystemSerial, usableSerial(known.SystemSerial), usableSerial(said.SystemSerial), strings.EqualFold, true},
+		{FieldBoardSerial, usableSerial(known.BoardSerial), usableSerial(said.BoardSerial), strings.EqualFold, true},
+		{FieldChassisSerial, usableSerial(known.ChassisSerial), usableSerial(said.ChassisSerial), strings.EqualFold, false},
+	} {
+		if f.own && f.known != "" && asked == "" {
+			asked = f.name
+		}
+		switch {
+		case f.known == "" || f.said == "":
+		case !f.same(f.known, f.said):
+			wrong = append(wrong, Mismatch{Field: f.name, Known: f.known, Said: f.said})
+		case f.own:
+			agreed = true
+		}
+	}
+	knownMACs, saidMACs := usableMACs(known.MACs), usableMACs(said.MACs)
+	common := slices.ContainsFunc(saidMACs, func(m string) bool { return slices.Contains(knownMACs, m) })
+	switch {
+	case len(knownMACs) > 0 && len(saidMACs) > 0 && !common:
+		wrong = append(wrong, Mismatch{Field: FieldMACs, Known: someOf(knownMACs), Said: someOf(saidMACs)})
+	case len(wrong) > 0 || agreed:
+	case asked != "":
+		wrong = append(wrong, Mismatch{Field: asked, Known: "known"})
+	case len(knownMACs) > 0 && !common:
+		wrong = append(wrong, Mismatch{Field: FieldMACs, Known: someOf(knownMACs)})
+	}
+	return wrong
+}
+
+// LearnHardware adds what a machine that was let in says to what is known of it.
+// What is known stays; only MAC addresses become more, because MAAS lists the
+// interfaces of the day it looked.
+func LearnHardware(known, said agentwire.Hardware) agentwire.Hardware {
+	pick := func(usable func(string) string, known, said string) string {
+		if k := usable(known); k != "" {
+			return k
+		}
+		return usable(said)
+	}
+	macs := append(usableMACs(known.MACs), usableMACs(said.MACs)...)
+	slices.Sort(macs)
+	macs = slices.Compact(macs)
+	return agentwire.Hardware{
+		UUID:          pick(usableUUID, known.UUID, said.UUID),
+		SystemSerial:  pick(usableSerial, known.SystemSerial, said.SystemSerial),
+		BoardSerial:   pick(usableSerial, known.BoardSerial, said.BoardSerial),
+		ChassisSerial: pick(usableSerial, known.ChassisSerial, said.ChassisSerial),
+		MACs:          macs[:min(len(macs), maxMACs)],
+	}
+}
+
+// What is kept of a claim: more than any machine has.
+const (
+	maxMACs   = 256
+	maxSerial = 128
+)
+
+// identifies says whether anything in it tells one machine from another.
+func identifies(h agentwire.Hardware) bool {
+	return usableUUID(h.UUID) != "" || usableSerial(h.SystemSerial) != "" || usableSerial(h.BoardSerial) != "" || len(usableMACs(h.MACs)) > 0
+}
+
+// fillerUUIDs are those that vendors leave in the firmware of all their machines.
+var fillerUUIDs = []string{
+	"03000200-0400-0500-0006-000700080009", "00020003-0004-0005-0006-000700080009",
+	"12345678-1234-5678-90ab-cddeefaabbcc", "78563412-3412-7856-90ab-cddeefaabbcc",
+	"01234567-8910-1112-1314-151617181920", "fefefefe-fefe-fefe-fefe-fefefefefefe",
+}
+
+// usableUUID is a UUID in its usual form; empty: it is none, or none of its own.
+func usableUUID(s string) string {
+	raw, err := hex.DecodeString(strings.Trim(strings.ReplaceAll(strings.TrimSpace(s), "-", ""), "{}"))
+	if err != nil || len(raw) != 16 || oneByte(raw) {
+		return ""
+	}
+	u := fmt.Sprintf("%x-%x-%x-%x-%x", raw[:4], raw[4:6], raw[6:8], raw[8:10], raw[10:])
+	if slices.Contains(fillerUUIDs, u) {
+		return ""
+	}
+	return u
+}
+
+func oneByte(raw []byte) bool {
+	return !slices.ContainsFunc(raw, func(b byte) bool { return b != raw[0] })
+}
+
+// sameUUID takes both orders of bytes: firmware before SMBIOS 2.6 wrote the first
+// three fields the other way round, and readers differ in whether they mend it.
+func sameUUID(a, b string) bool { return a == b || a == swapped(b) }
+
+func swapped(u string) string {
+	raw, err := hex.DecodeString(strings.ReplaceAll(u, "-", ""))
+	if err != nil || len(raw) != 16 {
+		return u
+	}
+	slices.Reverse(raw[:4])
+	slices.Reverse(raw[4:6])
+	slices.Reverse(raw[6:8])
+	return fmt.Sprintf("%x-%x-%x-%x-%x", raw[:4], raw[4:6], raw[6:8], raw[8:10], raw[10:])
+}
+
+// fillerSerials are what vendors write where they write no serial, in small
+// letters and without anything but letters and digits.
+var fillerSerials = []string{
+	"none", "null", "unknown", "invalid", "empty", "oem", "tobefilledbyoem", "filledbyoem", "default", "defaultstring", "notspecified", "notsettable",
+	"notapplicable", "notavailable", "notpresent", "notprovided", "na", "nil", "no", "serial", "serialnumber", "systemserialnumber", "systemserialno",
+	"baseboardserialnumber", "boardserialnumber", "mbserialnumber", "chassisserialnumber", "chassisserialno", "baseboardserialno",
+	"0123456789", "123456789", "1234567890", "12345678", "1234567", "123456", "12345", "1234", "abcdefghij", "ffffffff", "empty1", "xxxx",
+}
+
+// usableSerial is a serial without what readers differ in; empty: it is none, or
+// what a vendor writes instead of one.
+func usableSerial(s string) string {
+	s = strings.Join(strings.Fields(strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return ' '
+		}
+		return r
+	}, s)), " ")
+	letters := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return -1
+	}, strings.ToLower(s))
+	if len(letters) < 4 || oneByte([]byte(letters)) || slices.Contains(fillerSerials, letters) || len(s) > maxSerial {
+		return ""
+	}
+	return strings.ToUpper(s)
+}
+
+// usableMACs are the addresses of Ethernet in a list, in order and once each.
+// Longer ones, as those of InfiniBand, change with the driver.
+func usableMACs(list []string) []string {
+	var out []string
+	for _, s := range list {
+		mac, err := net.ParseMAC(strings.TrimSpace(s))
+		if err != nil || len(mac) != 6 || mac[0]&1 != 0 || oneByte(mac) {
+			continue
+		}
+		out = append(out, mac.String())
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// someOf shows a list without filling the page.
+func someOf(list []string) string {
+	const most = 8
+	if len(list) <= most {
+		return strings.Join(list, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(list[:most], ", "), len(list)-most)
+}
+
+// fieldsOf names the fields of mismatches.
+func fieldsOf(wrong []Mismatch) string {
+	names := make([]string, len(wrong))
+	for i, m := range wrong {
+		names[i] = m.Field
+	}
+	return strings.Join(names, ", ")
+}
+
+// told is what operators read about mismatches.
+func told(wrong []Mismatch) string {
+	parts := make([]string, len(wrong))
+	for i, m := range wrong {
+		switch {
+		case m.Said == "":
+			parts[i] = fmt.Sprintf("it says nothing about its %s, which is known", m.Field)
+		default:
+			parts[i] = fmt.Sprintf("its %s is %s, and %s is known", m.Field, m.Said, m.Known)
+		}
+	}
+	return strings.Join(parts, "; ")
+}
