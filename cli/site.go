@@ -125,8 +125,8 @@ func (s *session) siteID(name string) (types.UUID, error) {
 // siteFlags are the settings of a site.
 type siteFlags struct {
 	name, region, url, caFile, pxeIface, nodePXEIface, deployUser, deployIface, syncHTTP string
-	vlan, parallel                                                             int32
-	networks, dns                                                              []string
+	vlan, parallel                                                                       int32
+	networks, dns                                                                        []string
 }
 
 func addSiteFlags(cmd *cobra.Command) *siteFlags {

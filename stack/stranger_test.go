@@ -111,7 +111,7 @@ func answersHTTP2(conn net.Conn, config *tls.Config) bool {
 }
 
 func strangersCertificate() (tls.Certificate, error) {
-	dir, err := os.MkdirTemp("", "stranger-") //nolint:usetesting // this is no test, but a process that one starts
+	dir, err := os.MkdirTemp("", "stranger-")
 	if err != nil {
 		return tls.Certificate{}, err
 	}

@@ -17,7 +17,7 @@ const (
 	ServiceAccountDeleted Type = "service_account.deleted"
 	TokenCreated          Type = "token.created"
 	TokenRevoked          Type = "token.revoked"
-	TokenExpiring         Type = "token.expiring"
+	TokenExpiring         Type = "token.expiring" //nolint:gosec // the name of an event, not a credential
 	SelfCheckRequested    Type = "self_check.requested"
 	SelfCheckFinished     Type = "self_check.finished"
 

@@ -190,7 +190,7 @@ func TestAttackAnotherProgramComesOverPlainHTTP(t *testing.T) {
 		t.Error("root runs what plain HTTP brings, and nobody decided that")
 	}
 
-	text, files := unit(someSource)
+	text, _ := unit(someSource)
 	check, run := strings.Index(text, "sha256sum --check --strict"), strings.Index(text, "\nExecStart=")
 	if check < 0 || run < check {
 		t.Errorf("the program is run unchecked:\n%s", text)
@@ -202,7 +202,7 @@ func TestAttackAnotherProgramComesOverPlainHTTP(t *testing.T) {
 	sum := sha256.Sum256([]byte(honest))
 	pinned := someSource
 	pinned.Digest = hex.EncodeToString(sum[:])
-	_, files = unit(pinned)
+	_, files := unit(pinned)
 	pin := filepath.Join(folder, "pin")
 	if err := os.WriteFile(pin, []byte(strings.ReplaceAll(files[firstboot.SyncPinFile], "/usr/bin/maas-run-scripts.new", program)), 0o600); err != nil {
 		t.Fatal(err)

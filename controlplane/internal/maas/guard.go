@@ -78,7 +78,7 @@ func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, er
 	if err != nil {
 		return nil, err
 	}
-	port, err := net.LookupPort(network, service)
+	port, err := g.resolver.LookupPort(ctx, network, service)
 	if err != nil {
 		return nil, err
 	}

@@ -16,30 +16,27 @@ import (
 // Taint notes that a tenant got access to a node, or that it was found unclean.
 // A node that is in service stays there. What somebody had before stays noted.
 func Taint(ctx context.Context, tx pgx.Tx, node id.Node, cause string) error {
-	_, err := changeIn(tx).taint(ctx, node, "", entry{event: "taint", cause: cause})
-	return err
+	return changeIn(tx).taint(ctx, node, "", entry{event: "taint", cause: cause})
 }
 
 // TaintRoot notes that somebody had root on a node, as Taint does. It is never
 // taken back by less than an installation made after it.
 func TaintRoot(ctx context.Context, tx pgx.Tx, node id.Node, by RootCause, cause string) error {
-	_, err := changeIn(tx).taint(ctx, node, by, entry{event: "taint_root", cause: cause, metadata: map[string]any{"root_cause": by}})
-	return err
+	return changeIn(tx).taint(ctx, node, by, entry{event: "taint_root", cause: cause, metadata: map[string]any{"root_cause": by}})
 }
 
-func (c change) taint(ctx context.Context, node id.Node, by RootCause, e entry) (Node, error) {
+func (c change) taint(ctx context.Context, node id.Node, by RootCause, e entry) error {
 	if _, err := c.lock(ctx, node); err != nil {
-		return Node{}, err
+		return err
 	}
 	row, err := c.SetTainted(ctx, node)
 	if err == nil && by != "" {
 		row, err = c.SetRoot(ctx, nodedb.SetRootParams{ID: node, Cause: string(by)})
 	}
 	if err != nil {
-		return Node{}, fmt.Errorf("taint node: %w", err)
+		return fmt.Errorf("taint node: %w", err)
 	}
-	n := nodeFrom(row)
-	return n, c.noted(ctx, n, e)
+	return c.noted(ctx, nodeFrom(row), e)
 }
 
 // RecordRoot notes what an operator knows: that somebody had root on a node by a
@@ -53,8 +50,7 @@ func (s *Service) RecordRoot(ctx context.Context, node id.Node, by RootCause, re
 		if err := n.gone(); err != nil {
 			return err
 		}
-		_, err = c.taint(ctx, node, by, entry{event: "taint_root", cause: reason, metadata: map[string]any{"root_cause": by}})
-		return err
+		return c.taint(ctx, node, by, entry{event: "taint_root", cause: reason, metadata: map[string]any{"root_cause": by}})
 	})
 	if err != nil {
 		return Node{}, err
