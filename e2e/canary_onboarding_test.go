@@ -15,7 +15,11 @@ import (
 	"gpuaas/sim/maas/fleet"
 )
 
-var bearer = regexp.MustCompile(`Authorization: Bearer ([A-Za-z0-9_-]{20,})`)
+var (
+	bearer = regexp.MustCompile(`Authorization: Bearer ([A-Za-z0-9_-]{20,})`)
+	// The last whole line of a private key: earlier ones are alike in all keys.
+	hostKey = regexp.MustCompile(`([A-Za-z0-9+/]{64})(?:\\n|\s)+[A-Za-z0-9+/=]+(?:\\n|\s)+-----END OPENSSH PRIVATE KEY`)
+)
 
 // openCanaryLab opens a lab, and names what a control plane needs to reach it.
 func openCanaryLab(t *testing.T) (*lab.Lab, []string) {
@@ -75,11 +79,11 @@ func useSite(t *testing.T, p *plane, l *lab.Lab) map[string]string {
 			t.Fatalf("no token in %d bytes of user data", len(userData))
 		}
 		out["enrolment token"] = string(token[1])
-		hash := regexp.MustCompile(`\$2b\$10\$[./A-Za-z0-9]{53}`).Find(userData)
-		if hash == nil {
-			t.Fatal("no hash of the deploy password in the user data")
+		key := hostKey.FindSubmatch(userData)
+		if key == nil {
+			t.Fatalf("no host key in %d bytes of user data", len(userData))
 		}
-		out["hash of the deploy password"] = string(hash)
+		out["private host key"] = string(key[1])
 	}
 	node := p.nodeID(t, r.Machines[0].Hostname)
 	p.operate(t, node, map[string]any{"mode": "soft_reset"})

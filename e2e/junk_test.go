@@ -116,6 +116,7 @@ var moreThanTheContractSays = map[string]string{
 	"get-power-choice":          "one of several parameters must name the machine",
 	"create-site-profile":       "architecture and intervals have forms of their own",
 	"upsert-roce-assignments":   "addresses have a form of their own",
+	"remove-trust-authority":    "a fingerprint has a form of its own",
 }
 
 func (j *junk) paths() {

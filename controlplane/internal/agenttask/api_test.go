@@ -225,7 +225,7 @@ func TestTheCatalogSaysWhatIsDestroyed(t *testing.T) {
 	s.call(t, "auditor", http.MethodGet, "/node-task-types", nil, &out)
 	destructive := []string{
 		agentwire.TypeDrain, agentwire.TypeUninstall, agentwire.TypeStorageCleanup, agentwire.TypeGPUScrub, agentwire.TypeSelfUpdate,
-		agentwire.TypeDeprovisionUser, agentwire.TypeRevokeUser,
+		agentwire.TypeDeprovisionUser, agentwire.TypeRevokeUser, agentwire.TypeLoginLock,
 	}
 	for _, v := range out.Items {
 		if want := slices.Contains(destructive, v.Type); want != (v.Destroys != "") || want && !strings.HasSuffix(v.Destroys, ".") {
