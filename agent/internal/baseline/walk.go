@@ -97,7 +97,9 @@ func (v *volume) walk(ctx context.Context) {
 		}
 		shown := filepath.Join(v.at, strings.TrimPrefix(path, root))
 		if err != nil {
-			v.missed(shown, err)
+			if !v.outOfReach(e, err) {
+				v.missed(shown, err)
+			}
 			return nil
 		}
 		if shown != v.at && v.points[shown] || shown == "/proc" || shown == "/sys" {
@@ -117,6 +119,25 @@ func (v *volume) walk(ctx context.Context) {
 		}
 		return v.visit(shown, info)
 	})
+}
+
+// nobody is whom files of accounts outside of a user namespace seem to belong to.
+const nobody = 65534
+
+// outOfReach says whether a folder belongs to an account outside of the user
+// namespace that the machine is, as the host's own folders in a container do:
+// root of the machine cannot read it, and nobody on the machine can put anything
+// there or give a file to that account. Root of a real machine reads everything.
+func (v *volume) outOfReach(e fs.DirEntry, err error) bool {
+	if e == nil || !errors.Is(err, fs.ErrPermission) {
+		return false
+	}
+	ids, readErr := os.ReadFile(v.Host.Path("/proc/self/uid_map"))
+	if f := strings.Fields(string(ids)); readErr != nil || len(f) == 3 && f[2] == "4294967295" {
+		return false
+	}
+	info, infoErr := e.Info()
+	return infoErr == nil && stat(info).Uid == nobody
 }
 
 func skip(e fs.DirEntry) error {
