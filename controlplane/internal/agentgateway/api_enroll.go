@@ -90,14 +90,10 @@ func (g *Gateway) report(w http.ResponseWriter, r *http.Request, c caller) error
 // trusted tells a node what to trust, signed. What comes with a certificate is
 // the same; this is for nodes that must not wait for the next one.
 func (g *Gateway) trusted(w http.ResponseWriter, r *http.Request, _ caller) error {
-	issuers, err := g.trust.nodeIssuers(r.Context())
-	if err != nil {
-		return err
-	}
 	if _, err := g.trust.serverCA(r.Context()); err != nil { // there is a bundle
 		return err
 	}
-	statements, err := g.signer.Statements(r.Context(), g.settings.TrustDomain, issuers.pem)
+	statements, err := g.signer.Statements(r.Context(), g.settings.TrustDomain, g.trust.issuerNow)
 	if err != nil {
 		return err
 	}
@@ -114,11 +110,11 @@ func (g *Gateway) kit(ctx context.Context) (agentwire.Issued, error) {
 	if err != nil {
 		return agentwire.Issued{}, err
 	}
-	trusted, err := g.trust.nodeIssuers(ctx)
+	statements, err := g.signer.Statements(ctx, g.settings.TrustDomain, g.trust.issuerNow)
 	if err != nil {
 		return agentwire.Issued{}, err
 	}
-	statements, err := g.signer.Statements(ctx, g.settings.TrustDomain, trusted.pem)
+	trusted, err := g.trust.nodeIssuers(ctx)
 	if err != nil {
 		return agentwire.Issued{}, err
 	}

@@ -45,7 +45,7 @@ type Tasks interface {
 // are to trust.
 type Signer interface {
 	Verifiers(ctx context.Context) (agentwire.VerifierSet, error)
-	Statements(ctx context.Context, domain, issuer string) ([]agentwire.Statement, error)
+	Statements(ctx context.Context, domain string, issuer func(ctx context.Context, recorded string) (string, error)) ([]agentwire.Statement, error)
 	SignPackage(ctx context.Context, version, digest string) (signer string, signature []byte, err error)
 }
 

@@ -1,9 +1,11 @@
 package agentgateway_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/fault"
@@ -75,6 +77,35 @@ func TestAPollTellsOfTheBundleAndOfRefusals(t *testing.T) {
 	}
 	poll(agentwire.HeaderTrustBundle, "x").want(http.StatusBadRequest, "invalid_request")
 	poll(agentwire.HeaderTrustBundle, strings.Repeat("0", 64), agentwire.HeaderTrustRefused, "<b>").want(http.StatusBadRequest, "invalid_request")
+}
+
+// A replica that still remembers the former issuer of node certificates asks the
+// secrets engine before it says so, and says nothing new when that is away.
+func TestAttackALateReplicaNamesTheFormerIssuer(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	p := newPlane(t, e)
+	a := p.active(t, "gpu-1")
+	successor := newAuthority(t, "next node CA", nil)
+	e.mu.Lock()
+	e.nodes, e.nodeCA = successor, successor.pem
+	e.mu.Unlock()
+	other := func(context.Context, string) (string, error) { return successor.pem, nil } // replica, which is not late
+	if _, err := p.signer.Statements(p.ctx, domain, other); err != nil {
+		t.Fatal(err)
+	}
+	p.pass(2 * time.Hour)
+	for _, away := range []error{fault.New(fault.Unavailable, "secrets_unavailable", "away"), nil} {
+		e.breaks(away)
+		var asked agentwire.TrustAnswer
+		a.get(agentwire.PathTrust, "").want(http.StatusOK, "").into(&asked)
+		if st := asked.Statements[1]; st.Version != 2 || st.PEM != successor.pem {
+			t.Errorf("engine away: %v: version %d of the issuer", away, st.Version)
+		}
+		p.pass(time.Minute)
+	}
+	// It has learnt what the others know: a certificate of the former issuer is not believed any more.
+	a.get(agentwire.PathTrust, "").want(http.StatusUnauthorized, agentwire.CodeCertificateUnknown)
 }
 
 // The listener does not show a certificate that nodes cannot verify while it

@@ -83,7 +83,7 @@ func NewTrust(cfg TrustConfig) *Trust {
 const (
 	lookEvery     = time.Minute      // at the server certificate and its files
 	refetchCAs    = 10 * time.Minute // what the CAs are
-	refetchSoon   = 15 * time.Second // because of a certificate of an unknown issuer
+	refetchSoon   = 15 * time.Second // because of an issuer that is not the one known here
 	refetchFailed = 5 * time.Second  // after it did not work
 	retryFirst    = 500 * time.Millisecond
 	retryMost     = 30 * time.Second
@@ -277,6 +277,22 @@ func (t *Trust) nodeIssuers(ctx context.Context) (*issuers, error) {
 		return nil, err
 	}
 	return t.issuers.Load(), nil
+}
+
+// issuerNow is who issues node certificates. Where another one is recorded, the
+// secrets engine is asked again before this replica says so: it may be late. One
+// that cannot ask says nothing new.
+func (t *Trust) issuerNow(ctx context.Context, recorded string) (string, error) {
+	known, err := t.nodeIssuers(ctx)
+	if err != nil || known.pem == recorded {
+		return recorded, err
+	}
+	err = t.refetchIssuers(ctx, refetchSoon)
+	if err != nil && recorded != "" {
+		t.cfg.Logger.WarnContext(ctx, "another issuer of node certificates is recorded than this replica knows", "error", err)
+		return recorded, nil
+	}
+	return t.issuers.Load().pem, err
 }
 
 // refetchIssuers asks the secrets engine who issues node certificates. Whoever

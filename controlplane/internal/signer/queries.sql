@@ -56,6 +56,9 @@ LIMIT sqlc.arg(most);
 -- name: Trusted :one
 SELECT * FROM node_trust WHERE about = $1 ORDER BY version DESC LIMIT 1;
 
+-- name: WasTrusted :one
+SELECT EXISTS (SELECT 1 FROM node_trust WHERE about = $1 AND pem = $2);
+
 -- name: Trust :one
 INSERT INTO node_trust (about, version, pem)
 SELECT sqlc.arg(about)::text, COALESCE(max(t.version), 0) + 1, sqlc.arg(pem)::text FROM node_trust t WHERE t.about = sqlc.arg(about)::text

@@ -72,12 +72,7 @@ func written(authorities []*x509.Certificate) string {
 func (s *Service) Bundle(ctx context.Context, listenerCA string) (Bundle, error) {
 	row, err := s.reads.Trusted(ctx, agentwire.AboutBundle)
 	if errors.Is(err, pgx.ErrNoRows) {
-		row, err = s.trust(ctx, agentwire.AboutBundle, func(before *signerdb.NodeTrust) string {
-			if before != nil {
-				return before.Pem
-			}
-			return listenerCA
-		})
+		row, err = s.trust(ctx, agentwire.AboutBundle, listenerCA, func(*signerdb.Queries, signerdb.NodeTrust) (bool, error) { return true, nil })
 	}
 	if err != nil {
 		return Bundle{}, fmt.Errorf("read trust bundle: %w", err)
@@ -86,19 +81,19 @@ func (s *Service) Bundle(ctx context.Context, listenerCA string) (Bundle, error)
 }
 
 // Statements are everything that nodes are to trust now, signed by every key
-// that one of them may go by. issuer is who issues node certificates now: the
-// secrets engine decides that, and here it gets its version.
-func (s *Service) Statements(ctx context.Context, domain, issuer string) ([]agentwire.Statement, error) {
+// that one of them may go by. issuer tells who issues node certificates now: the
+// secrets engine decides that, and here it gets its version. It is given what
+// is recorded, so that a replica which remembers another one looks again first.
+func (s *Service) Statements(
+	ctx context.Context, domain string, issuer func(ctx context.Context, recorded string) (string, error),
+) ([]agentwire.Statement, error) {
 	set, err := s.Verifiers(ctx)
 	if err != nil {
 		return nil, err
 	}
-	by, err := s.reads.Trusted(ctx, agentwire.AboutIssuer)
-	if errors.Is(err, pgx.ErrNoRows) || err == nil && by.Pem != issuer {
-		by, err = s.trust(ctx, agentwire.AboutIssuer, func(*signerdb.NodeTrust) string { return issuer })
-	}
+	by, err := s.issuer(ctx, issuer)
 	if err != nil {
-		return nil, fmt.Errorf("read issuer of node certificates: %w", err)
+		return nil, err
 	}
 	bundle, err := s.reads.Trusted(ctx, agentwire.AboutBundle)
 	if err != nil {
@@ -120,6 +115,31 @@ func (s *Service) Statements(ctx context.Context, domain, issuer string) ([]agen
 		}
 	}
 	return out, nil
+}
+
+// issuerStands is how long an issuer stands before one that was there earlier
+// takes its place again. Replicas look at the secrets engine far more often: who
+// names an earlier one after that means it, and before that may be late.
+const issuerStands = time.Hour
+
+// issuer is who issues node certificates, with its version.
+func (s *Service) issuer(
+	ctx context.Context, now func(ctx context.Context, recorded string) (string, error),
+) (signerdb.NodeTrust, error) {
+	row, err := s.reads.Trusted(ctx, agentwire.AboutIssuer)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return row, fmt.Errorf("read issuer of node certificates: %w", err)
+	}
+	text, err := now(ctx, row.Pem)
+	if err != nil || text == row.Pem {
+		return row, err
+	}
+	return s.trust(ctx, agentwire.AboutIssuer, text, func(q *signerdb.Queries, before signerdb.NodeTrust) (bool, error) {
+		if before.Pem == text || s.now().Sub(before.CreatedAt) > issuerStands {
+			return before.Pem == text, nil
+		}
+		return q.WasTrusted(ctx, signerdb.WasTrustedParams{About: agentwire.AboutIssuer, Pem: text})
+	})
 }
 
 // vouch signs a statement with all keys. That a retired one is gone from the
@@ -337,25 +357,26 @@ func (s *Service) announce(ctx context.Context, tx pgx.Tx, q *signerdb.Queries, 
 	return s.distribute(ctx, tx, set, fmt.Sprintf("trust-bundle-%d", b.Version))
 }
 
-// trust writes the next version of something, unless it is there by now.
-func (s *Service) trust(ctx context.Context, about string, decide func(before *signerdb.NodeTrust) string) (signerdb.NodeTrust, error) {
+// trust writes the next version of something, unless keep says that the one
+// which is there by now stays.
+func (s *Service) trust(
+	ctx context.Context, about, text string, keep func(q *signerdb.Queries, before signerdb.NodeTrust) (bool, error),
+) (signerdb.NodeTrust, error) {
 	var out signerdb.NodeTrust
 	err := s.db.InTx(system(ctx), func(ctx context.Context, tx pgx.Tx) error {
 		q := signerdb.New(tx)
 		if err := q.Lock(ctx); err != nil {
 			return fmt.Errorf("lock signers: %w", err)
 		}
-		before, err := q.Trusted(ctx, about)
-		known := &before
-		if errors.Is(err, pgx.ErrNoRows) {
-			known, err = nil, nil
+		var stays bool
+		var err error
+		if out, err = q.Trusted(ctx, about); err == nil {
+			stays, err = keep(q, out)
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			return fmt.Errorf("read what nodes trust: %w", err)
 		}
-		text := decide(known)
-		if known != nil && known.Pem == text {
-			out = before
+		if stays {
 			return nil
 		}
 		if out, err = q.Trust(ctx, signerdb.TrustParams{About: about, Pem: text}); err != nil {
@@ -368,4 +389,3 @@ func (s *Service) trust(ctx context.Context, about string, decide func(before *s
 	})
 	return out, err
 }
-

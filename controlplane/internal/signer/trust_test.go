@@ -1,6 +1,7 @@
 package signer_test
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
@@ -44,7 +45,7 @@ func (w *world) says(tb testing.TB, ca string) []agentwire.Statement {
 	if _, err := w.service.Bundle(w.ctx, ca); err != nil {
 		tb.Fatal(err)
 	}
-	out, err := w.service.Statements(w.ctx, trustDomain, ca)
+	out, err := w.service.Statements(w.ctx, trustDomain, func(context.Context, string) (string, error) { return ca, nil })
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -118,6 +119,32 @@ func TestANodeThatWasAwayTooLongNeedsRecovery(t *testing.T) {
 	w.pass(91 * 24 * time.Hour)
 	if got := believes(away, w.says(t, ca)); got != agentwire.CodeTrustUnsigned {
 		t.Errorf("91 days after its key was retired: %s", got)
+	}
+}
+
+// While the issuer of node certificates is replaced, replicas differ about it. A
+// node that asks them in turn must not drive the version beyond what others take.
+func TestAttackANodeAsksReplicasInTurnWhileTheIssuerChanges(t *testing.T) {
+	w := newWorld(t)
+	former, next, last := authority(t, "former", true), authority(t, "next", true), authority(t, "last", true)
+	w.says(t, former)
+	for range agentwire.MaxTrustJump {
+		for _, replica := range []string{next, former} {
+			if st := w.says(t, replica)[1]; st.Version != 2 || st.PEM != next {
+				t.Fatalf("version %d of the issuer, and it is the former one: %v", st.Version, st.PEM == former)
+			}
+		}
+	}
+	w.says(t, last)
+	for _, replica := range []string{former, next} {
+		if st := w.says(t, replica)[1]; st.Version != 3 || st.PEM != last {
+			t.Errorf("version %d of the issuer", st.Version)
+		}
+	}
+	// Whoever goes back to an issuer is believed once no replica can be late.
+	w.pass(2 * time.Hour)
+	if st := w.says(t, former)[1]; st.Version != 4 || st.PEM != former {
+		t.Errorf("version %d of the issuer, and it is the former one: %v", st.Version, st.PEM == former)
 	}
 }
 
@@ -223,6 +250,7 @@ func TestAnotherIssuerOfNodeCertificatesIsANewVersion(t *testing.T) {
 		issuer string
 		want   int64
 	}{{one, 1}, {one, 1}, {two, 2}, {one, 3}} {
+		w.pass(2 * time.Hour)
 		if st := w.says(t, c.issuer)[1]; st.About != agentwire.AboutIssuer || st.Version != c.want || st.PEM != c.issuer {
 			t.Errorf("version %d of %s, want %d", st.Version, st.About, c.want)
 		}

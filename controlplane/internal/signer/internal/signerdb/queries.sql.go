@@ -361,3 +361,19 @@ func (q *Queries) Vouching(ctx context.Context, arg VouchingParams) ([]VouchingR
 	}
 	return items, nil
 }
+
+const wasTrusted = `-- name: WasTrusted :one
+SELECT EXISTS (SELECT 1 FROM node_trust WHERE about = $1 AND pem = $2)
+`
+
+type WasTrustedParams struct {
+	About string
+	Pem   string
+}
+
+func (q *Queries) WasTrusted(ctx context.Context, arg WasTrustedParams) (bool, error) {
+	row := q.db.QueryRow(ctx, wasTrusted, arg.About, arg.Pem)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
