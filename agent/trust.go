@@ -116,12 +116,13 @@ func (h updateVerifiers) Apply(ctx context.Context, t *task.Task) (any, error) {
 	version := h.a.trust.Verifiers().Version()
 	var refusal *agentwire.TrustRefusal
 	switch {
+	case version >= p.Set.Version: // what else was refused is in the log, and in every poll
 	case errors.As(err, &refusal):
 		return nil, task.Fail(refusal.Code, refusal.Detail, distrustRemedy, err)
-	case err != nil && version < p.Set.Version:
+	case err != nil:
 		return nil, task.Fail("trust_not_offered", fmt.Sprintf("the control plane gave no signed statement; verifier set %d stays in use", version),
 			"use a control plane that is as new as this agent; it signs what nodes are to trust", err)
-	case version < p.Set.Version:
+	default:
 		return nil, task.Fail("trust_not_offered", fmt.Sprintf("the control plane asks for verifier set %d and has signed none that is newer than %d", p.Set.Version, version),
 			"look at the log of the control plane: it signs what nodes are to trust", nil)
 	}

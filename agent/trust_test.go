@@ -79,6 +79,28 @@ func TestAttackForgedPartsOfARenewalAreLeftOut(t *testing.T) {
 	}
 }
 
+// The task is about verifiers: what else does not fit at the moment is told, and
+// does not make it fail.
+func TestVerifiersAreTakenOverBesideABundleThatIsRefused(t *testing.T) {
+	r := newRig(t)
+	r.start(nil)
+	next, _ := r.NextListener()
+	r.Update(func(s *planetest.Settings) {
+		s.Verifiers.Version = 2
+		s.Bundle, s.Trust.BundleVersion = planetest.BundleOf("b", next), 2 // the listener is not there yet
+	})
+	if got := r.nudge(); got.Status != agentwire.ResultSucceeded {
+		t.Errorf("%+v", got)
+	}
+	if s := r.status(); s.VerifierVersion != 2 || s.BundleVersion == 2 || s.TrustRefused == nil {
+		t.Errorf("%+v", s)
+	}
+	r.Update(func(s *planetest.Settings) { s.Verifiers.Version = 1 << 40 })
+	if got := r.nudge(); got.Status != agentwire.ResultFailed {
+		t.Errorf("verifiers that were not taken over: %+v", got)
+	}
+}
+
 // The CA of the listener is replaced without a node that loses its way: both
 // are accepted, the listener changes, the former one is dropped.
 func TestTheCAOfTheListenerIsReplaced(t *testing.T) {
