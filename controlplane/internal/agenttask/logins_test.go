@@ -23,6 +23,23 @@ func (w *world) bound(t *testing.T, system string) id.Node {
 	return n
 }
 
+// A site whose login cannot be locked must not keep those of all others open.
+func TestAttackALoginThatCannotBeLockedKeepsOthersOpen(t *testing.T) {
+	w := newWorld(t)
+	first, second := w.bound(t, "abc123"), w.bound(t, "abc234")
+	if second.String() < first.String() {
+		first, second = second, first
+	}
+	w.exec(t, `UPDATE maas_sites SET deploy_user = 'root' WHERE id = (SELECT site_id FROM node_maas_state WHERE node_id = $1)`, first)
+	got, err := w.commands.LockLogins(t.Context())
+	if got != 1 || err == nil || !strings.Contains(err.Error(), first.String()) {
+		t.Errorf("%d nodes were asked, %v", got, err)
+	}
+	if e := w.poll(t, second); e == nil || e.Type != agentwire.TypeLoginLock {
+		t.Errorf("the other node got %+v", e)
+	}
+}
+
 // Machines of before each had a login of its own share a password: whoever had one
 // of them is kept out of the others without anybody asking.
 func TestAttackThePasswordOfTheSiteOpensNodesOfBefore(t *testing.T) {

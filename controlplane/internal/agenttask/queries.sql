@@ -27,7 +27,7 @@ ON CONFLICT (node_id, idempotency_key) WHERE idempotency_key <> '' DO NOTHING;
 -- and was not asked lately.
 SELECT n.id, s.deploy_user
 FROM nodes n JOIN node_maas_state b ON b.node_id = n.id JOIN maas_sites s ON s.id = b.site_id
-WHERE n.status = 'active' AND n.held_by = '' AND NOT EXISTS (
+WHERE n.status = 'active' AND n.held_by = '' AND (sqlc.narg(after)::uuid IS NULL OR n.id > sqlc.narg(after)) AND NOT EXISTS (
     SELECT FROM node_tasks t WHERE t.node_id = n.id AND t.type = sqlc.arg(type)::text AND t.generation = n.generation
       AND (t.status IN ('queued', 'dispatched', 'succeeded') OR t.created_at > sqlc.arg(since)::timestamptz))
 ORDER BY n.id LIMIT sqlc.arg(most);

@@ -64,6 +64,9 @@ func TestRejectedSitesNameTheirFields(t *testing.T) {
 		b[field] = value
 		w.call(t, http.MethodPost, "", "", b).wants(t, http.StatusUnprocessableEntity, "validation_error", "body."+field)
 	}
+	root := w.body("dc1")
+	root["deploy_user"] = "root"
+	w.call(t, http.MethodPost, "", "", root).wants(t, http.StatusUnprocessableEntity, "validation_error", "body.deploy_user")
 	for field, value := range map[string]any{"upstream_dns_servers": []string{"1.1.1.1", "dns"}, "allowed_networks": []string{"10.0.0.0/8", "x"}} {
 		b := w.body("dc1")
 		b[field] = value

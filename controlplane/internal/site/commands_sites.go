@@ -20,6 +20,7 @@ func (s *Service) CreateSite(ctx context.Context, name string, given SettingsCha
 	var p problems
 	p.matches("body.name", name, nameForm, nameRule)
 	settings = settings.checked(&p)
+	p.notRoot(given.DeployUser)
 	if err := p.rejected(); err != nil {
 		return Site{}, err
 	}
@@ -95,6 +96,7 @@ func (ch Change) applied(to Site) (Site, error) {
 		to.Status = *ch.Status
 	}
 	to.Settings = to.Settings.checked(&p)
+	p.notRoot(ch.Settings.DeployUser)
 	return to, p.rejected()
 }
 

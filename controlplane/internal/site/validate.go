@@ -104,6 +104,14 @@ func (s Settings) checked(p *problems) Settings {
 	return s
 }
 
+// notRoot refuses an account that no first boot makes and that no agent locks. A
+// site that has it from before can still be changed otherwise.
+func (p *problems) notRoot(user *string) {
+	if user != nil && *user == "root" {
+		p.add("body.deploy_user", "must not be root: it is locked when the agent has taken over; name an account of its own, such as hpcadmin")
+	}
+}
+
 // normalURL is the address of a region in the one form that is stored. What it
 // refuses is not quoted: the URL may hold a password.
 func normalURL(raw string) (string, error) {

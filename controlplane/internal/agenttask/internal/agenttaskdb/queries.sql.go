@@ -640,13 +640,14 @@ func (q *Queries) NoteSigner(ctx context.Context, arg NoteSignerParams) error {
 const openLogins = `-- name: OpenLogins :many
 SELECT n.id, s.deploy_user
 FROM nodes n JOIN node_maas_state b ON b.node_id = n.id JOIN maas_sites s ON s.id = b.site_id
-WHERE n.status = 'active' AND n.held_by = '' AND NOT EXISTS (
-    SELECT FROM node_tasks t WHERE t.node_id = n.id AND t.type = $1::text AND t.generation = n.generation
-      AND (t.status IN ('queued', 'dispatched', 'succeeded') OR t.created_at > $2::timestamptz))
-ORDER BY n.id LIMIT $3
+WHERE n.status = 'active' AND n.held_by = '' AND ($1::uuid IS NULL OR n.id > $1) AND NOT EXISTS (
+    SELECT FROM node_tasks t WHERE t.node_id = n.id AND t.type = $2::text AND t.generation = n.generation
+      AND (t.status IN ('queued', 'dispatched', 'succeeded') OR t.created_at > $3::timestamptz))
+ORDER BY n.id LIMIT $4
 `
 
 type OpenLoginsParams struct {
+	After *string
 	Type  string
 	Since time.Time
 	Most  int32
@@ -660,7 +661,12 @@ type OpenLoginsRow struct {
 // Nodes whose agent has not locked the account that their machine was set up by,
 // and was not asked lately.
 func (q *Queries) OpenLogins(ctx context.Context, arg OpenLoginsParams) ([]OpenLoginsRow, error) {
-	rows, err := q.db.Query(ctx, openLogins, arg.Type, arg.Since, arg.Most)
+	rows, err := q.db.Query(ctx, openLogins,
+		arg.After,
+		arg.Type,
+		arg.Since,
+		arg.Most,
+	)
 	if err != nil {
 		return nil, err
 	}
