@@ -21,7 +21,10 @@ var sound = map[string][]string{
 	agentwire.TypeHeartbeatCheck: {`{}`},
 	agentwire.TypeDrain:          {`{}`, `{"reason":"r","revoke_users":true}`, `{"reason":"","resume":true,"revoke_users":false}`},
 	agentwire.TypeUninstall:      {`{"keep_logs":true}`},
-	agentwire.TypeHWSyncReseed:   {`{"maas_url":"http://maas.example:5240/MAAS","system_id":"abc123","interval":"15m"}`},
+	agentwire.TypeHWSyncReseed: {
+		`{"maas_url":"http://maas.example:5240/MAAS","system_id":"abc123","interval":"15m"}`,
+		`{"maas_url":"http://m/","system_id":"abc123","interval":"15m","run_scripts_sha256":"` + strings.Repeat("ab", 32) + `"}`,
+	},
 	agentwire.TypeLoginLock:      {`{"username":"hpcadmin"}`},
 	agentwire.TypeStorageCleanup: {`{"scope":"local"}`, `{"scope":"all","scratch":["/scratch","/share3/tmp","/mnt/nvme0"]}`, `{"scope":"all","disks":"sanitize","minimum_level":"purge"}`, `{"scope":"local","disks":"sanitize"}`},
 	agentwire.TypeGPUScrub:       {`{"reset":true}`, `{"gpus":["GPU-0b1c"],"reset":false}`},
@@ -111,6 +114,7 @@ func TestBadParametersAreRefused(t *testing.T) {
 		agentwire.TypeHWSyncReseed: {
 			`{}`, `{"maas_url":"file:///etc/passwd","system_id":"abc123","interval":"15m"}`, `{"maas_url":"http://u:p@m/","system_id":"abc123","interval":"15m"}`,
 			`{"maas_url":"http://m/","system_id":"../x","interval":"15m"}`, `{"maas_url":"http://m/","system_id":"abc123","interval":"15m;x"}`,
+			`{"maas_url":"http://m/","system_id":"abc123","interval":"15m","run_scripts_sha256":"x /etc/shadow"}`,
 		},
 		agentwire.TypeLoginLock: {`{}`, `{"username":"root"}`, `{"username":"../etc"}`, `{"username":"-x"}`, `{"username":"a","force":true}`},
 		agentwire.TypeStorageCleanup: {

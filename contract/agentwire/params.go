@@ -17,6 +17,7 @@ var (
 	versionOK  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$`)
 	digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 	keyForm    = regexp.MustCompile(`^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)|sk-ssh-ed25519@openssh\.com|sk-ecdsa-sha2-nistp256@openssh\.com) [A-Za-z0-9+/]+={0,3}( [!-~ ]{0,200})?$`)
+	sha256Hex  = regexp.MustCompile(`^[0-9a-f]{64}$`)
 	systemID   = regexp.MustCompile(`^[a-z0-9]{4,12}$`)
 	interval   = regexp.MustCompile(`^[0-9]{1,6}[smh]$`)
 )
@@ -57,6 +58,11 @@ type HWSyncParams struct {
 	MAASURL  string `json:"maas_url"`
 	SystemID string `json:"system_id"`
 	Interval string `json:"interval"`
+	// RunScripts is the SHA-256 of the program that the machine fetches over plain
+	// HTTP and runs as root. It is signed with the task, because whoever answers
+	// for the control plane must not choose that program. Empty: what the machine
+	// goes by stays. Agents of before refuse the field.
+	RunScripts string `json:"run_scripts_sha256,omitempty"`
 }
 
 // Validate implements Params.
@@ -70,6 +76,9 @@ func (p HWSyncParams) Validate() error {
 	}
 	if !interval.MatchString(p.Interval) {
 		return errors.New("interval must look like 15m")
+	}
+	if p.RunScripts != "" && !sha256Hex.MatchString(p.RunScripts) {
+		return errors.New("run_scripts_sha256 is no SHA-256")
 	}
 	return nil
 }

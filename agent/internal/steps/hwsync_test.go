@@ -59,8 +59,8 @@ func TestThePinOfHardwareSyncIsRenewed(t *testing.T) {
 	b.Install("/usr/bin/systemctl")
 	b.Write("/lib/systemd/system/maas_hardware_sync.timer", "")
 	digest := strings.Repeat("ab", 32)
-	b.minted.Values = map[string]string{"consumer_key": "ck", "token_key": "tk", "token_secret": "ts", "run_scripts_sha256": digest}
-	p := agentwire.HWSyncParams{MAASURL: "http://maas.example:5240/MAAS/", SystemID: "abc123", Interval: "15m"}
+	b.minted.Values = map[string]string{"consumer_key": "ck", "token_key": "tk", "token_secret": "ts"}
+	p := agentwire.HWSyncParams{MAASURL: "http://maas.example:5240/MAAS/", SystemID: "abc123", Interval: "15m", RunScripts: digest}
 	b.job(agentwire.TypeHWSyncReseed, p).apply()
 	if b.Exists(pin) {
 		t.Error("there is a pin that nothing looks at")
@@ -70,6 +70,25 @@ func TestThePinOfHardwareSyncIsRenewed(t *testing.T) {
 	if got := b.Read(pin); got != digest+"  /usr/bin/maas-run-scripts.new\n" {
 		t.Errorf("pin %q", got)
 	}
-	b.minted.Values["run_scripts_sha256"] = "x /etc/shadow"
-	b.job(agentwire.TypeHWSyncReseed, p).applyFails("sync_pin_unusable")
+}
+
+// Whoever holds the key of the listener answers what a node asks for, and signs no
+// task: it must not say which program root is to run.
+func TestAttackAStolenListenerKeyChoosesNoProgramOfRoot(t *testing.T) {
+	const pin = "/etc/maas/maas-run-scripts.sha256"
+	signed, forged := strings.Repeat("ab", 32), strings.Repeat("66", 32)
+	b := newBench(t)
+	b.Install("/usr/bin/systemctl")
+	b.Write("/lib/systemd/system/maas_hardware_sync.timer", "")
+	b.minted.Values = map[string]string{"consumer_key": "ck", "token_key": "tk", "token_secret": "ts", "run_scripts_sha256": forged}
+	for _, p := range []agentwire.HWSyncParams{
+		{MAASURL: "http://maas.example:5240/MAAS/", SystemID: "abc123", Interval: "15m"},
+		{MAASURL: "http://maas.example:5240/MAAS/", SystemID: "abc123", Interval: "15m", RunScripts: signed},
+	} {
+		b.Write(pin, signed+"  /usr/bin/maas-run-scripts.new\n")
+		b.job(agentwire.TypeHWSyncReseed, p).apply()
+		if got := b.Read(pin); !strings.HasPrefix(got, signed) {
+			t.Errorf("root runs the program of whoever answered: %q", got)
+		}
+	}
 }

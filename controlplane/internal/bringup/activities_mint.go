@@ -9,15 +9,8 @@ import (
 	"gpuaas/controlplane/internal/redact"
 )
 
-// syncPinField is what the digest of the program that reports is called beside the
-// token. It is no secret, but it must come the same way: over a wire that MAAS
-// itself may not have.
-const syncPinField = "run_scripts_sha256"
-
 // MachineToken reads, for the agent of a node, the token with which its machine
-// reports to MAAS. A node gets that of its own machine and of no other. Where the
-// program that reports is pinned, its digest comes along: MAAS may have another
-// one by now.
+// reports to MAAS. A node gets that of its own machine and of no other.
 func (b *Bringup) MachineToken(ctx context.Context, node id.Node, systemID string) (map[string]redact.Secret, error) {
 	bound, err := binding.OfNode(ctx, b.cfg.DB, node)
 	if err != nil {
@@ -38,13 +31,5 @@ func (b *Bringup) MachineToken(ctx context.Context, node id.Node, systemID strin
 	if err != nil {
 		return nil, err
 	}
-	values := map[string]redact.Secret{"consumer_key": token.Consumer, "token_key": token.Key, "token_secret": token.Secret}
-	if at.Settings.PinsSync() {
-		pin, err := syncPin(ctx, r)
-		if err != nil {
-			return nil, err
-		}
-		values[syncPinField] = redact.New(pin)
-	}
-	return values, nil
+	return map[string]redact.Secret{"consumer_key": token.Consumer, "token_key": token.Key, "token_secret": token.Secret}, nil
 }

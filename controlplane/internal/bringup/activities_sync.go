@@ -2,8 +2,6 @@ package bringup
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"time"
 
@@ -59,26 +57,37 @@ func (b *Bringup) syncSource(ctx context.Context, r *region, w *Work) (firstboot
 	if !s.PlainSync() && !s.PinsSync() {
 		source.CA = s.CACertificate
 	}
-	if !s.PinsSync() {
-		return source, nil
-	}
 	var err error
-	source.Digest, err = r.syncPin.since(ctx, b.now().Add(-pinFreshFor), b.now(), func(ctx context.Context) (string, error) { return syncPin(ctx, r) })
-	if fault.CodeOf(err) == maas.CodeNotMAAS || fault.KindOf(err) == fault.NotFound {
-		return source, failed(durable.SiteCapabilityMissing, "hw_sync_program_missing", "MAAS of site %s does not hand out the program that reports hardware, so that it cannot be pinned", w.Site.Name).
-			with("let MAAS speak https; or accept that root runs what plain HTTP brings: gpuaas site update %s --hw-sync-http accepted", w.Site.Name).final().because(err)
-	}
+	source.Digest, err = b.syncPin(ctx, r, w)
 	return source, err
 }
 
-// syncPin is the digest of the program as the control plane sees it.
-func syncPin(ctx context.Context, r *region) (string, error) {
-	program, err := r.RunScripts(ctx)
+// syncPin is the digest of the program as the control plane sees it; empty where
+// the site does not pin it.
+func (b *Bringup) syncPin(ctx context.Context, r *region, w *Work) (string, error) {
+	if !w.Site.Settings.PinsSync() {
+		return "", nil
+	}
+	pin, err := r.syncPin.since(ctx, b.now().Add(-pinFreshFor), b.now(), r.RunScriptsSHA256)
+	if fault.CodeOf(err) == maas.CodeNotMAAS || fault.KindOf(err) == fault.NotFound {
+		return "", failed(durable.SiteCapabilityMissing, "hw_sync_program_missing", "MAAS of site %s does not hand out the program that reports hardware, so that it cannot be pinned", w.Site.Name).
+			with("let MAAS speak https; or accept that root runs what plain HTTP brings: gpuaas site update %s --hw-sync-http accepted", w.Site.Name).final().because(err)
+	}
+	return pin, err
+}
+
+// renewedPin is the digest that the agent of a node is to go by from now on. Agents
+// of before do not know that there is one, and refuse tasks that name it.
+func (b *Bringup) renewedPin(ctx context.Context, w *Work) (string, error) {
+	n, err := b.cfg.Nodes.Node(ctx, w.Node)
+	if err != nil || !n.RenewsPins() {
+		return "", err
+	}
+	r, err := b.region(ctx, w)
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256(program)
-	return hex.EncodeToString(sum[:]), nil
+	return b.syncPin(ctx, r, w)
 }
 
 // pinFreshFor is how long machines of a batch share one look at the program.
@@ -256,10 +265,18 @@ func (b *Bringup) reseed(ctx context.Context, w *Work) error {
 // reseedByTask also says which machine the node is: its agent gets the token of
 // that one and of no other.
 func (b *Bringup) reseedByTask(ctx context.Context, w *Work) error {
+	pin, err := b.renewedPin(ctx, w)
+	if err != nil {
+		return err
+	}
 	if err := w.Fence(ctx); err != nil {
 		return err
 	}
-	err := b.cfg.DB.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	key := fmt.Sprintf("%s/%s/hw-sync/%d/%d", w.Kind, w.Job, w.Epoch, w.Facts.SyncSeeds)
+	if pin != "" { // another program is another task
+		key += "/" + pin
+	}
+	err = b.cfg.DB.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		if err := bind(ctx, tx, w); err != nil {
 			return err
 		}
@@ -267,8 +284,9 @@ func (b *Bringup) reseedByTask(ctx context.Context, w *Work) error {
 			Node: w.Node, Type: agentwire.TypeHWSyncReseed,
 			Params: agentwire.HWSyncParams{
 				MAASURL: w.Site.Settings.APIBaseURL, SystemID: w.SystemID, Interval: w.Profile.Policy.HardwareSyncInterval,
+				RunScripts: pin,
 			},
-			IdempotencyKey: fmt.Sprintf("%s/%s/hw-sync/%d/%d", w.Kind, w.Job, w.Epoch, w.Facts.SyncSeeds),
+			IdempotencyKey: key,
 			Reason:         "MAAS has not heard of the hardware of the machine",
 		})
 		return err

@@ -414,8 +414,9 @@ func TestANodeWithAnAgentIsSeededByIt(t *testing.T) {
 	w, b, job := deployedWorld(t, func(p *plan) { p.config.Tasks = tasks })
 	tasks.DB = w.db
 	b.deaf = true
+	job.Site.Settings.HWSyncHTTP = site.SyncPinned
 	w.does(t, bringup.EnsureHardwareSyncConfigured, job)
-	if _, err := w.owner.Exec(t.Context(), `UPDATE nodes SET first_poll_at = now(), agent_instance = 'm' WHERE id = $1`, job.Node); err != nil {
+	if _, err := w.owner.Exec(t.Context(), `UPDATE nodes SET first_poll_at = now(), agent_instance = 'm', hardware_said = true WHERE id = $1`, job.Node); err != nil {
 		t.Fatal(err)
 	}
 	said := len(b.Commands())
@@ -430,7 +431,7 @@ func TestANodeWithAnAgentIsSeededByIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	params, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil || len(params) < 1 || len(params) > 3 || !strings.Contains(params[0], job.SystemID) {
+	if err != nil || len(params) < 1 || len(params) > 3 || !strings.Contains(params[0], job.SystemID) || !strings.Contains(params[0], "run_scripts_sha256") {
 		t.Errorf("tasks are %q, %v", params, err)
 	}
 	if bound, err := binding.OfNode(t.Context(), w.db, job.Node); err != nil || bound.SystemID != job.SystemID {
@@ -439,6 +440,9 @@ func TestANodeWithAnAgentIsSeededByIt(t *testing.T) {
 	values, err := w.bringup.MachineToken(t.Context(), job.Node, job.SystemID)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if len(values) != 3 {
+		t.Errorf("%d values come with the token, which nobody signs", len(values))
 	}
 	for _, name := range []string{"consumer_key", "token_key", "token_secret"} {
 		if v := values[name].Reveal(); v == "" || !strings.Contains(b.creds, v) {

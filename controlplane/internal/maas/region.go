@@ -2,6 +2,8 @@ package maas
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -100,13 +102,15 @@ func (c *Client) Setting(ctx context.Context, name string) (string, error) {
 	return string(raw), nil
 }
 
-// RunScripts reads the program that deployed machines report their hardware with.
-func (c *Client) RunScripts(ctx context.Context) ([]byte, error) {
+// RunScriptsSHA256 is the digest of the program that deployed machines report their
+// hardware with, as MAAS hands it out now.
+func (c *Client) RunScriptsSHA256(ctx context.Context) (string, error) {
 	a, err := c.do(ctx, call{method: http.MethodGet, path: "maas-run-scripts", open: true})
 	if err != nil {
-		return nil, fmt.Errorf("read the program that reports hardware: %w", err)
+		return "", fmt.Errorf("read the program that reports hardware: %w", err)
 	}
-	return a.body, nil
+	sum := sha256.Sum256(a.body)
+	return hex.EncodeToString(sum[:]), nil
 }
 
 // SetSetting changes a setting of the region.

@@ -118,6 +118,11 @@ func (n Node) Facts() (map[string]string, error) {
 	return facts, nil
 }
 
+// RenewsPins says whether the agent knows that the program which reports hardware
+// is pinned. Agents came to know it together with saying which machine they run on;
+// those of before refuse a task that names the digest.
+func (n Node) RenewsPins() bool { return n.HardwareSaid }
+
 // inspection is a report about a machine in the two forms that are stored.
 type inspection struct{ facts, found json.RawMessage }
 

@@ -42,6 +42,8 @@ type Region interface {
 	// Release gives a machine back and makes sure that this began. The ways to
 	// erase are none, quick and secure.
 	Release(ctx context.Context, systemID, erase, comment string) error
+	// RunScriptsSHA256 is the digest of the program that machines report with.
+	RunScriptsSHA256(ctx context.Context) (string, error)
 	// Now is the time by the clock of MAAS.
 	Now() time.Time
 	// Cost is what was asked of MAAS since the region was opened.

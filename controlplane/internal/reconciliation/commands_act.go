@@ -32,6 +32,7 @@ type due struct {
 	Finding
 	verdict Verdict
 	node    node.Node
+	pin     string // digest of the program that its machine reports with; empty: stays
 }
 
 // act does what is due about findings that this run saw, unless something
@@ -153,6 +154,10 @@ func (c *cycle) withhold(ctx context.Context, d due, reason string) error {
 // once or not at all. MAAS cannot be part of a transaction, so a release is
 // marked first and happens at most once.
 func (c *cycle) take(ctx context.Context, d due) (done bool, withheld string, err error) {
+	if d.pin, err = c.renewedPin(ctx, d); err != nil {
+		c.hitch(ctx, "the program that reports hardware", err)
+		return false, "MAAS does not hand out the program that reports hardware, so that it cannot be pinned", nil
+	}
 	err = c.inChange(ctx, func(ctx context.Context, tx change) error {
 		done, withheld = false, ""
 		n, err := node.Lock(ctx, tx.tx, d.Node)
@@ -204,13 +209,25 @@ func (c *cycle) effect(ctx context.Context, tx pgx.Tx, d due, n node.Node) (note
 	case Reseed:
 		_, err = c.cfg.Tasks.Enqueue(ctx, tx, agenttask.Request{
 			Node: d.Node, Type: agentwire.TypeHWSyncReseed, IdempotencyKey: "finding/" + d.ID.String(), Reason: cause,
-			Params: agentwire.HWSyncParams{MAASURL: c.site.Settings.APIBaseURL, SystemID: d.SystemID, Interval: c.interval(d)},
+			Params: agentwire.HWSyncParams{MAASURL: c.site.Settings.APIBaseURL, SystemID: d.SystemID, Interval: c.interval(d), RunScripts: d.pin},
 		})
 	case Release:
 		return "MAAS is asked to release it; how that ended is not known", nil
 	case None:
 	}
 	return "", err
+}
+
+// renewedPin is the digest that a node which is seeded anew goes by from now on:
+// MAAS may hand out another program since. It is read once in a run.
+func (c *cycle) renewedPin(ctx context.Context, d due) (pin string, err error) {
+	if d.Action != Reseed || !c.site.Settings.PinsSync() || !d.node.RenewsPins() {
+		return "", nil
+	}
+	if c.syncPin == "" {
+		c.syncPin, err = c.region.RunScriptsSHA256(ctx)
+	}
+	return c.syncPin, err
 }
 
 // interval is how often the machine of a node is to report its hardware.

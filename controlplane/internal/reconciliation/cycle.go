@@ -30,9 +30,10 @@ type cycle struct {
 	troubles   []error   // what MAAS did not answer
 	heard      bool      // it answered something
 	trip       bool
-	direct     int  // machines that were asked for by themselves
-	noting     bool // that a machine was read is noted, however short ago it was before
-	working    []at // jobs at the site; nil: not read yet
+	direct     int    // machines that were asked for by themselves
+	noting     bool   // that a machine was read is noted, however short ago it was before
+	working    []at   // jobs at the site; nil: not read yet
+	syncPin    string // digest of the program that reports hardware; empty: not read yet
 }
 
 // fresh is what a look showed of a finding, and when.

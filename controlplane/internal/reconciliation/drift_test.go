@@ -2,9 +2,11 @@ package reconciliation_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/job"
 	"gpuaas/controlplane/internal/node"
 	"gpuaas/controlplane/internal/reconciliation"
@@ -264,6 +266,36 @@ func TestHardwareSyncIsReseededABoundedNumberOfTimes(t *testing.T) {
 	if list != 6 {
 		t.Errorf("the last of six findings is number %d", list)
 	}
+}
+
+// A pinned machine hears in the task itself, which is signed, by what it knows the
+// program that reports. Agents of before refuse what they do not know.
+func TestAReseedNamesTheProgramThatMAASHandsOutNow(t *testing.T) {
+	w := newWorld(t, 1)
+	w.exec(t, `UPDATE maas_sites SET hw_sync_http = 'pinned' WHERE id = $1`, w.at)
+	w.cycle(t)
+	reseeds := func(want int, named string) {
+		t.Helper()
+		w.maas.machines["m000"].LastSync = new(w.time.Add(-3 * time.Hour))
+		w.maas.events = append(w.maas.events, "m000")
+		w.cycle(t)
+		if len(w.tasks.tasks) != want {
+			t.Fatalf("%d tasks, want %d", len(w.tasks.tasks), want)
+		}
+		if want > 0 {
+			if p := w.tasks.tasks[want-1].Params.(agentwire.HWSyncParams); p.RunScripts != named {
+				t.Errorf("the task names %q, want %q", p.RunScripts, named)
+			}
+		}
+	}
+	w.exec(t, `UPDATE nodes SET hardware_said = true WHERE id = $1`, w.nodes[0])
+	reseeds(0, "")
+	w.maas.program = strings.Repeat("ab", 32)
+	reseeds(1, w.maas.program)
+	w.maas.machines["m000"].LastSync = new(w.time)
+	w.cycle(t)
+	w.exec(t, `UPDATE nodes SET hardware_said = false WHERE id = $1`, w.nodes[0])
+	reseeds(2, "")
 }
 
 func TestRetiredButDeployedIsReleasedOnlyIfPolicyAllows(t *testing.T) {
