@@ -65,6 +65,29 @@ func TestAttackTheLastAdministratorGivesTheLastWayInAway(t *testing.T) {
 	wantCode(t, w.service.SignOut(admin), "")
 }
 
+// An administrator signed in through an identity provider that is gone by now:
+// that session is all there is. Somebody else signs in from the same browser.
+func TestAttackAnotherSignInEndsTheLastWayIn(t *testing.T) {
+	w := newSignInWorld(t)
+	w.user(t, "ada@example.com", auth.PlatformAdmin)
+	try := w.attempt(t)
+	code := map[string]any{"code": try.code, "state": try.state, "code_verifier": try.verifier}
+	last, _ := opened(t, w.signInAgain(t, &http.Cookie{Name: "none", Value: "none"}, code))
+	if _, err := w.db.Exec(t.Context(), "UPDATE users SET oidc_issuer = 'https://former.example.com'"); err != nil {
+		t.Fatal(err)
+	}
+	token := w.token(t, w.user(t, "dev@example.com", auth.Auditor).ID)
+	now, _ := opened(t, w.signInAgain(t, last, map[string]any{"token": token.Reveal()}))
+	w.me(t, now)
+	w.me(t, last)
+	w.wantRows(t, "SELECT count(*) FROM audit_logs WHERE action = 'token.revoke'", 0)
+
+	// With another way in the session is given up as any other one.
+	w.token(t, w.user(t, "root@example.com", auth.PlatformAdmin).ID)
+	opened(t, w.signInAgain(t, last, map[string]any{"token": token.Reveal()}))
+	w.over(t, last)
+}
+
 // Two administrators who sign out at the same moment must not both succeed.
 func TestAttackTheLastTwoTokensAreRevokedAtOnce(t *testing.T) {
 	w := newWorld(t, identity.OIDCConfig{})

@@ -63,7 +63,7 @@ func (s *Service) sessionLike(ctx context.Context, caller *auth.Principal, forme
 }
 
 // endFormer ends the session that a browser gives up for another one, unless the
-// other one is made of it.
+// other one is made of it. One that is the last way in goes on beside it.
 func (s *Service) endFormer(ctx context.Context, c change, former redact.Secret, presented id.Token) error {
 	if !wellFormed(former) {
 		return nil
@@ -75,8 +75,21 @@ func (s *Service) endFormer(ctx context.Context, c change, former redact.Secret,
 	if err != nil {
 		return fmt.Errorf("find former session: %w", err)
 	}
-	err = s.revoke(ctx, c, row.UserID, id.ServiceAccount{}, row.ID)
-	if fault.KindOf(err) == fault.NotFound { // somebody else has just ended it
+	owner, err := c.User(ctx, row.UserID)
+	if err != nil {
+		return fmt.Errorf("read owner of former session: %w", err)
+	}
+	err = pgx.BeginFunc(ctx, c.tx, func(tx pgx.Tx) error { // a part that can be undone by itself
+		part := change{tx: tx, Queries: identitydb.New(tx)}
+		return s.keepWayIn(ctx, part, userFrom(owner).administers(), func() error {
+			return s.revoke(ctx, part, row.UserID, id.ServiceAccount{}, row.ID)
+		})
+	})
+	switch {
+	case fault.KindOf(err) == fault.NotFound: // somebody else has just ended it
+		return nil
+	case fault.CodeOf(err) == codeLastWayIn:
+		s.logger.WarnContext(ctx, "the former session of a browser goes on: it is the last way in", "token_id", row.ID.String())
 		return nil
 	}
 	return err
