@@ -73,6 +73,21 @@ const (
 	CodeGenerationJump   = "generation_jump"
 )
 
+// AboutGeneration is what a refused jump of the generation is about.
+const AboutGeneration = "generation"
+
+// KnownRefusal tells whether a node of this version can refuse something with
+// this code and subject.
+func KnownRefusal(code, about string) bool {
+	switch code {
+	case CodeGenerationJump:
+		return about == AboutGeneration
+	case CodeTrustMalformed, CodeTrustOtherDomain, CodeTrustUnsigned, CodeTrustTooFar, CodeTrustUnfit:
+		return about == AboutVerifiers || about == AboutIssuer || about == AboutBundle
+	}
+	return false
+}
+
 // TrustRefusal is why a node does not take something over.
 type TrustRefusal struct { //nolint:errname // a word of the contract
 	Code   string `json:"code"`

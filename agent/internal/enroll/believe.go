@@ -193,7 +193,7 @@ func (t *Trust) takeRenewed(
 			"another CA bundle of the control plane came without a signature, the present one stays in use: %s", unsignedBecause))
 	}
 	if present.Generation > 0 && issued.Generation-present.Generation > agentwire.MaxGenerationJump {
-		refused = append(refused, agentwire.Distrust(agentwire.CodeGenerationJump, "generation",
+		refused = append(refused, agentwire.Distrust(agentwire.CodeGenerationJump, agentwire.AboutGeneration,
 			"generation %d was offered to this node, which is at %d: generations come with signed tasks only, and by at most %d",
 			issued.Generation, present.Generation, agentwire.MaxGenerationJump))
 	}

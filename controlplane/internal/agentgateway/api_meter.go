@@ -17,9 +17,10 @@ const (
 	arrivalRate, arrivalBurst = 100, 400 // before the database is asked
 	callRate, callBurst       = 20, 100  // reports, results, credentials
 	pollRate, pollBurst       = 50, 200
-	downloadRate              = 1.0 / 30 // a second, so that a download over a bad line can go on
-	downloadBurst             = 20       //
-	heldDownloads             = 2        // at the same time
+	downloadRate              = 1.0 / 30    // a second, so that a download over a bad line can go on
+	downloadBurst             = 20          //
+	refusalRate, refusalBurst = 1.0 / 60, 1 // of trust that are noted: one a minute
+	heldDownloads             = 2           // at the same time
 )
 
 type limiter interface{ Take(key string) error }
@@ -31,6 +32,7 @@ type meter struct {
 	calls       limiter // by node, as the rest
 	polls       limiter
 	downloads   limiter
+	refusals    limiter
 	downloading *slots
 }
 
@@ -47,7 +49,7 @@ func newMeter(s Settings, clock func() time.Time) meter {
 	}
 	return meter{
 		newcomers: of(newcomerRate, newcomerBurst), arrivals: of(arrivalRate, arrivalBurst), calls: of(callRate, callBurst),
-		polls: of(pollRate, pollBurst), downloads: of(downloadRate, downloadBurst),
+		polls: of(pollRate, pollBurst), downloads: of(downloadRate, downloadBurst), refusals: of(refusalRate, refusalBurst),
 		downloading: newSlots(heldDownloads),
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"gpuaas/contract/agentwire"
@@ -91,17 +92,32 @@ func (g *Gateway) noteVerifiers(r *http.Request, c caller) error {
 }
 
 // noteTrust learns from a poll what the agent verifies this listener with, and
-// what it refused to trust. Agents of the version before say neither.
+// what it refused to trust. Agents of the version before say neither. Refusals go
+// into the audit log: nodes have a few to choose from, and one a minute. They
+// tell it with every poll, so that what comes too early is noted later.
 func (g *Gateway) noteTrust(r *http.Request, c caller) error {
 	bundle, refused := r.Header.Get(agentwire.HeaderTrustBundle), r.Header.Get(agentwire.HeaderTrustRefused)
-	if bundle == "" || bundle == c.TrustBundle && refused == c.TrustRefused {
+	if bundle == "" {
 		return nil
 	}
 	if !fingerprintForm.MatchString(bundle) || !refusalForm.MatchString(refused) {
 		return httpapi.InvalidRequest("the headers %s and %s must be a SHA-256 and what was refused", agentwire.HeaderTrustBundle, agentwire.HeaderTrustRefused)
 	}
+	if code, about, said := strings.Cut(refused, " "); said && !agentwire.KnownRefusal(code, about) {
+		refused = otherRefusal
+	}
+	if refused != "" && refused != c.TrustRefused && g.meter.refusals.Take(c.Node.String()) != nil {
+		refused = c.TrustRefused
+	}
+	if bundle == c.TrustBundle && refused == c.TrustRefused {
+		return nil
+	}
 	return g.nodes.NoteTrust(r.Context(), c.Identity, bundle, refused)
 }
+
+// otherRefusal stands for every refusal that this version does not know: an
+// agent may be newer.
+const otherRefusal = "trust_other unknown"
 
 var (
 	fingerprintForm = regexp.MustCompile(`^[0-9a-f]{64}$`)

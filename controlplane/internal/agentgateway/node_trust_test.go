@@ -79,6 +79,39 @@ func TestAPollTellsOfTheBundleAndOfRefusals(t *testing.T) {
 	poll(agentwire.HeaderTrustBundle, strings.Repeat("0", 64), agentwire.HeaderTrustRefused, "<b>").want(http.StatusBadRequest, "invalid_request")
 }
 
+// A refusal is worth an entry in the audit log, the history and the outbox. A
+// node that says another one with every poll does not fill them.
+func TestAttackANodeRefusesSomethingElseWithEveryPoll(t *testing.T) {
+	t.Parallel()
+	p := newPlane(t, newEngine(t))
+	a := p.active(t, "gpu-1")
+	poll := func(refused string) {
+		t.Helper()
+		a.send(http.MethodGet, agentwire.PathWait, "wait_seconds=1", nil,
+			agentwire.HeaderTrustBundle, a.issued.TrustBundle.Fingerprint, agentwire.HeaderTrustRefused, refused).want(http.StatusNoContent, "")
+	}
+	noted := func(want int, last string) {
+		t.Helper()
+		var audits int
+		err := p.db.QueryRow(p.ctx, `SELECT count(*) FROM audit_logs WHERE action = 'node.trust_refused'`).Scan(&audits)
+		if err != nil || audits != want {
+			t.Errorf("%d audit entries, want %d: %v", audits, want, err)
+		}
+		if n, err := p.nodes.Node(p.ctx, a.node); err != nil || n.TrustRefused != last {
+			t.Errorf("%q is noted, want %q: %v", n.TrustRefused, last, err)
+		}
+	}
+	for _, refused := range []string{"trust_unsigned verifiers", "trust_unsigned node_issuer", "trust_too_far verifiers"} {
+		poll(refused)
+	}
+	noted(1, "trust_unsigned verifiers")
+	p.pass(2 * time.Minute)
+	poll("made_up nonsense")
+	p.pass(2 * time.Minute)
+	poll("more nonsense") // words that nobody knows are all the same
+	noted(2, "trust_other unknown")
+}
+
 // A replica that still remembers the former issuer of node certificates asks the
 // secrets engine before it says so, and says nothing new when that is away.
 func TestAttackALateReplicaNamesTheFormerIssuer(t *testing.T) {
