@@ -89,13 +89,17 @@ func settingsFor(t *testing.T, e stack.Endpoints) []string {
 }
 
 // onLoopback lets sites lead to a MAAS of the test, which is on this machine.
-func onLoopback(t *testing.T, maasURL string) string {
+func onLoopback(t *testing.T, maasURLs ...string) string {
 	t.Helper()
-	u, err := url.Parse(maasURL)
-	if err != nil {
-		t.Fatal(err)
+	hosts := make([]string, len(maasURLs))
+	for i, maasURL := range maasURLs {
+		u, err := url.Parse(maasURL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hosts[i] = u.Host
 	}
-	return "GPUAAS_SITES_LOOPBACK=" + u.Host
+	return "GPUAAS_SITES_LOOPBACK=" + strings.Join(hosts, ",")
 }
 
 func privateFile(t *testing.T, dir, name, content string) string {

@@ -23,9 +23,9 @@ func TestSiteThatMAASCannotBeReadFor(t *testing.T) {
 	t.Parallel()
 	l := openAgentsLab(t, lab.Options{}, 3)
 	record := l.Record()
-	w := watch(t, record, t.TempDir(), false)
-	w.onboardAll(t, record.Machines)
 	front := openGate(t, l.URL)
+	w := watch(t, record, t.TempDir(), false, onLoopback(t, record.URL, front.url))
+	w.onboardAll(t, record.Machines)
 	record.URL = front.url
 	w.useLab(t, record)
 	released, hidden, healthy := record.Machines[0].Hostname, record.Machines[1].Hostname, record.Machines[2].Hostname

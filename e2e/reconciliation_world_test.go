@@ -66,8 +66,9 @@ func watch(t *testing.T, record lab.Record, state string, apart bool, settings .
 	t.Helper()
 	w := &watched{engines: stacktest.Start(t, stack.Options{}), state: state, record: record}
 	address := freeAddress(t)
-	w.env = append(often(settings...),
-		"GPUAAS_NODES_LISTEN="+address, "GPUAAS_NODES_URL=https://"+address, "GPUAAS_NODES_SSH_PROXY="+record.SSHProxy, onLoopback(t, record.URL), "GPUAAS_NODES_NEWCOMER_RATE=200")
+	w.env = append([]string{onLoopback(t, record.URL)}, often(settings...)...)
+	w.env = append(w.env,
+		"GPUAAS_NODES_LISTEN="+address, "GPUAAS_NODES_URL=https://"+address, "GPUAAS_NODES_SSH_PROXY="+record.SSHProxy, "GPUAAS_NODES_NEWCOMER_RATE=200")
 	if apart {
 		w.p = startPlane(t, w.engines.Endpoints(), planeOptions{env: w.env, roles: "api,relay"})
 		w.startWorker(t)

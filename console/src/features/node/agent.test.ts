@@ -12,6 +12,8 @@ function agent(change: Partial<Agent>): Agent {
     last_delivery_result: '',
     reported_agent_commit: 'abc',
     reported_agent_version: '1.2.0',
+    trust_bundle: '',
+    trust_refused: '',
     verifier_version: 1,
     ...change,
   }
