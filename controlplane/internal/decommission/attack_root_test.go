@@ -208,23 +208,16 @@ func TestAttackARecoveredIdentityIsNoNewInstallation(t *testing.T) {
 
 // A reimage of the release before had no stages that clean again: what it
 // validated is not enough, and going through it again is.
-func TestAReimageThatDidNotCleanAgainIsNotCertified(t *testing.T) {
+func TestAReimageThatDidNotCleanAgainProvesNothing(t *testing.T) {
 	y := newYard(t)
 	n := y.node(t, node.Active, true)
 	d := y.request(t, n, decommission.Reimage)
-	once := false
-	y.before = func(call durable.StageCall) error {
-		if call.Stage == decommission.StageValidate && !once {
-			once = true
-			y.exec(t, `UPDATE nodes SET root_at = installed_at - interval '1 second', root_cause = 'sudo' WHERE id = $1`, n)
-		}
-		return nil
-	}
+	y.rootBefore(t, n, decommission.StageValidate)
 	end := y.run(t, d.ID, y.act(t, d.ID, durable.JobRerun, func() {
 		parked := y.read(t, d.ID)
-		wants(t, parked, durable.JobFailedManualIntervention, decommission.StageCertificate, "node_tainted")
-		if decommission.Recommended(parked) != durable.JobRerun {
-			t.Errorf("%s is recommended", decommission.Recommended(parked))
+		wants(t, parked, durable.JobFailedManualIntervention, decommission.StageValidate, "node_tainted")
+		if decommission.Recommended(parked) != durable.JobRerun || !y.see(t, n).Root.Stands() {
+			t.Errorf("%s is recommended, root stands %t", decommission.Recommended(parked), y.see(t, n).Root.Stands())
 		}
 	}))
 	wants(t, end, durable.JobCompleted, decommission.StageEnable, "")
@@ -305,17 +298,51 @@ func TestAttackAnAcceptedRiskCoversNothingThatCameAfter(t *testing.T) {
 }
 
 // What only root leaves, however they came to it, makes the node one that
-// somebody had root on.
+// somebody had root on; what a tenant can leave does not.
 func TestAttackWhatOnlyRootLeavesTaintsAsRoot(t *testing.T) {
 	y := newYard(t)
-	n := y.node(t, node.Active, true)
-	d := y.request(t, n, decommission.SoftReset)
-	found := dirty()
-	found.Findings = append(found.Findings, agentwire.CleanFinding{Kind: "unit", Subject: "/etc/systemd/system/planted.service", Detail: "the baseline does not have it"})
-	y.agent.on(agentwire.TypeValidateClean, succeeds(found), succeeds(clean(agentwire.TypeValidateClean)))
-	end := y.run(t, d.ID, y.act(t, d.ID, durable.JobResume))
-	wants(t, end, durable.JobFailedManualIntervention, decommission.StageValidate, "node_root_tainted")
-	if now := y.see(t, n); now.Access() != node.RootAccess || now.Root.Cause != node.RootFound || now.Status != node.Quarantined {
-		t.Errorf("the node is %s: %+v", now.Status, now.Root)
+	sum := "sha256:" + strings.Repeat("0", 64)
+	for name, c := range map[string]struct {
+		kind, subject, value string
+		had                  node.Access
+	}{
+		"account":            {"account", "sysd", "uid 1500 gid 1500 home / shell /bin/sh", node.RootAccess},
+		"group":              {"group", "mine", "gid 1500", node.RootAccess},
+		"member":             {"member", "sudo:deploy", "", node.RootAccess},
+		"password":           {"password", "root", "set", node.RootAccess},
+		"unit":               {"unit", "/etc/systemd/system/planted.service", sum, node.RootAccess},
+		"sudo rule":          {"unit", "/etc/sudoers.d/planted", sum, node.RootAccess},
+		"preload":            {"preload", "/etc/ld.so.preload", sum, node.RootAccess},
+		"module":             {"module", "evil", "", node.RootAccess},
+		"capability":         {"capability", "/usr/bin/dump", "01", node.RootAccess},
+		"agent":              {"agent", "/opt/gpuaas/agent/1.0/gpuaas-agent", sum, node.RootAccess},
+		"setuid of root":     {"setid", "/var/tmp/.x/sh", "mode 4755 uid 0 gid 20100 " + sum, node.RootAccess},
+		"setgid of shadow":   {"setid", "/var/tmp/.x/sh", "mode 2755 uid 20100 gid 42 " + sum, node.RootAccess},
+		"setuid of a tenant": {"setid", "/var/tmp/.x/sh", "mode 4755 uid 100000 gid 100000 " + sum, node.UserAccess},
+		"job of the system":  {"cron", "/etc/cron.d/planted", sum, node.RootAccess},
+		"crontab of root":    {"cron", "/var/spool/cron/crontabs/root", sum + " uid 0 gid 105", node.RootAccess},
+		"crontab of another": {"cron", "/var/spool/cron/crontabs/mallory", sum + " uid 20100 gid 105", node.UserAccess},
+		"at job of root":     {"at", "/var/spool/cron/atjobs/a1", sum + " uid 0 gid 1", node.RootAccess},
+		"at job of another":  {"at", "/var/spool/cron/atjobs/a1", sum + " uid 20100 gid 1", node.UserAccess},
+		"key of root":        {"authorized_key", "/root" + "/.ssh/authorized_keys x", "", node.RootAccess},
+		"spool":              {"spool", "/var/crash/x", "uid 20100", node.UserAccess},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := y.node(t, node.Active, true)
+			d := y.request(t, n, decommission.SoftReset)
+			found := dirty()
+			found.Findings = append(found.Findings, agentwire.CleanFinding{Kind: c.kind, Subject: c.subject, Detail: "not in the baseline of the installation: " + c.value})
+			y.agent.on(agentwire.TypeValidateClean, succeeds(found), succeeds(clean(agentwire.TypeValidateClean)))
+			end := y.run(t, d.ID, y.act(t, d.ID, durable.JobResume, func() {
+				if now := y.see(t, n); now.Access() != c.had || now.Status != node.Quarantined || now.Root.Stands() && now.Root.Cause != node.RootFound {
+					t.Errorf("the node is %s, somebody had %q: %+v", now.Status, now.Access(), now.Root)
+				}
+			}))
+			if c.had == node.UserAccess {
+				wants(t, end, durable.JobCompleted, decommission.StageEnable, "")
+				return
+			}
+			wants(t, end, durable.JobFailedManualIntervention, decommission.StageValidate, "node_root_tainted")
+		})
 	}
 }

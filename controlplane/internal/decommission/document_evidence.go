@@ -117,16 +117,21 @@ func (d Decommission) dependent(n node.Node, asked time.Time) string {
 	return fmt.Sprintf("not independent: it was seen by the installation that somebody had root on at %s (%s)", stamp(*n.Root.At), n.Root.Cause)
 }
 
-// notAgain is why a machine is not cleaned since it was installed anew, although
-// somebody had root on it before; empty: it is, or an operator decided to go on
-// without.
+// notAgain is why an operation did not clean a machine through the installation
+// that was made since somebody had root on it; empty: it did, or somebody
+// accepted in words to go on without.
 func (j judged) notAgain(d Decommission, n node.Node, evidence []Evidence) string {
-	if d.Mode != Reimage || !d.hadRoot(n) {
+	stages := map[string]string{EvidenceStorage: StageStorage, EvidenceGPU: StageScrub}
+	switch {
+	case !d.hadRoot(n), d.Mode != Reimage && n.Root.Accepted():
 		return ""
+	case d.Mode == Reimage:
+		stages = map[string]string{EvidenceStorage: StageStorageAgain, EvidenceGPU: StageScrubAgain}
 	}
-	for stage, kind := range map[string]string{StageStorageAgain: EvidenceStorage, StageScrubAgain: EvidenceGPU} {
+	for kind, stage := range stages {
 		waived := slices.ContainsFunc(evidence, func(e Evidence) bool { return e.Stage == stage && e.Kind == EvidenceOverride })
-		if j.newest[kind] == 0 && !waived {
+		spared := kind == EvidenceStorage && d.StorageCleanup.sparesDisks()
+		if !waived && (spared || j.newest[kind] == 0) {
 			return fmt.Sprintf("%s was not carried out after it was installed anew", stage)
 		}
 	}

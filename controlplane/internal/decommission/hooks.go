@@ -401,7 +401,7 @@ func (h hooks) reenrolled(ctx context.Context, tx pgx.Tx, s job.Settled[Decommis
 		return err
 	}
 	if n.Status == node.Enrolling {
-		if s.Work.Facts.Deploys > 0 { // and not taken over as somebody else installed it
+		if s.Work.Facts.Deploys > 0 && !s.Work.Facts.Adopted { // and not taken over as somebody else installed it
 			if err := node.Installed(ctx, tx, d.Node, d.holder()); err != nil {
 				return disagreeing(err)
 			}

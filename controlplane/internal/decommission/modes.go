@@ -48,7 +48,7 @@ var onceMore = []string{StageStorageAgain, StageScrubAgain}
 // spares says whether a mode leaves a stage out, because the node needs no
 // cleaning, or no other than it had.
 func (m Mode) spares(stage string, n node.Node) bool {
-	return m == Reactivate && !n.Tainted() && slices.Contains(whereTainted, stage) || m == Reimage && !n.Root.Stands() && slices.Contains(onceMore, stage)
+	return m == Reactivate && n.Access() == node.NoAccess && slices.Contains(whereTainted, stage) || m == Reimage && !n.Root.Stands() && slices.Contains(onceMore, stage)
 }
 
 // believes says whether a mode goes by what the installation says that the node
@@ -60,7 +60,10 @@ func (m Mode) believes() bool {
 // proves says whether the validation of a mode shows that a tainted node is
 // clean. A validation sees neither the memory of GPUs nor what is in no file of
 // a disk: without everything being cleaned before, it proves nothing.
-func (m Mode) proves(n node.Node) bool { return m != StorageCleanup || !n.Tainted() }
+func (m Mode) proves(n node.Node) bool { return m != StorageCleanup || n.Access() == node.NoAccess }
+
+// sparesDisks says whether a cleanup leaves data disks as they are.
+func (c Cleanup) sparesDisks() bool { return c == CleanupNone || c == CleanupWeka }
 
 // returns says whether the node is to be in service when the mode has ended.
 func (m Mode) returns() bool {

@@ -178,14 +178,14 @@ func (s situation) blocks(r Request) []error {
 // the node say; nil: it would not.
 func (s situation) incredible(r Request) error {
 	n := s.node
-	switch unread := r.StorageCleanup == CleanupNone || r.StorageCleanup == CleanupWeka; {
-	case r.Mode == Reimage && n.Root.Stands() && unread:
-		return fault.New(fault.Conflict, node.CodeRoot, "somebody had root on node %s: it is not proven clean while its data disks stay as they are", n.Hostname).
-			WithRemedy("ask for storage_cleanup local or all; it is done by the new installation")
+	switch {
 	case r.Mode == SoftReset && r.ResidualRisk != "" && !s.managed() && n.OnboardingMode == node.Manual:
 		return nil
-	case r.Mode.believes():
+	case r.Mode.believes() && n.Compromised():
 		return n.Incredible()
+	case n.Root.Stands() && r.Mode.cleans() && r.Mode.proves(n) && r.StorageCleanup.sparesDisks():
+		return fault.New(fault.Conflict, node.CodeRoot, "somebody had root on node %s: it is not proven clean while its data disks stay as they are", n.Hostname).
+			WithRemedy("ask for storage_cleanup local or all; it is done by the new installation")
 	}
 	return nil
 }
@@ -254,7 +254,7 @@ func (s *Service) Plan(ctx context.Context, of id.Node, r Request) (Plan, error)
 }
 
 func planned(s situation, r Request) Plan {
-	if r.Mode == Reactivate && !s.node.Tainted() {
+	if r.Mode == Reactivate && s.node.Access() == node.NoAccess {
 		r.StorageCleanup = CleanupNone // of what is shown: see spares
 	}
 	p := Plan{
@@ -311,7 +311,7 @@ func namesOf(t job.Table) []string {
 // effects says in words what is destroyed, and what is not.
 func (s situation) effects(r Request) []string {
 	var out []string
-	if r.Mode.leaves() || r.Mode == SoftReset || r.Mode == Reactivate && s.node.Tainted() {
+	if r.Mode.leaves() || r.Mode == SoftReset || r.Mode == Reactivate && s.node.Access() != node.NoAccess {
 		out = append(out, "terminal sessions end, and the accounts of tenants are removed with their homes")
 	}
 	switch r.StorageCleanup {
@@ -358,7 +358,7 @@ func (s situation) effects(r Request) []string {
 	case Drain:
 		out = append(out, "nothing is cleaned: disks and GPUs keep what is on them, until the node is reactivated, which destroys it")
 	case Reactivate:
-		if !s.node.Tainted() {
+		if s.node.Access() == node.NoAccess {
 			out = append(out, "nothing is destroyed: the node is proven clean")
 		}
 	case StorageCleanup:

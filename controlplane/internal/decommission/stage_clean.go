@@ -29,7 +29,7 @@ const (
 
 // cleanup removes what tenants left on disks and mounts.
 func (s *Service) cleanup(ctx context.Context, d Decommission, w *bringup.Work, stage string) (bringup.Result, error) {
-	if stage == StageStorageAgain && (d.StorageCleanup == CleanupNone || d.StorageCleanup == CleanupWeka) {
+	if stage == StageStorageAgain && d.StorageCleanup.sparesDisks() {
 		return bringup.Result{}, rootTainted(d, "its data disks were to be left as they are", "cancel, then clean them, too: gpuaas node reimage "+d.Hostname+" --storage-cleanup local")
 	}
 	if d.StorageCleanup == CleanupNone {
@@ -243,7 +243,9 @@ func (s *Service) validate(ctx context.Context, d Decommission, w *bringup.Work)
 }
 
 // credible refuses what a node says of itself whose installation somebody had
-// root on: it is kept as evidence, and proves nothing.
+// root on: it is kept as evidence, and proves nothing. Where somebody had root on
+// the installation before, this operation must have cleaned disks and GPUs
+// through the present one.
 func (s *Service) credible(ctx context.Context, d Decommission) error {
 	n, err := s.nodes.Node(ctx, d.Node)
 	if err != nil || d.accepts() != nil || !d.Mode.proves(n) {
@@ -252,7 +254,25 @@ func (s *Service) credible(ctx context.Context, d Decommission) error {
 	if err := n.Incredible(); err != nil {
 		return incredible(d, err)
 	}
-	return nil
+	if !n.Root.Stands() {
+		return nil
+	}
+	evidence, err := s.EvidenceOf(ctx, d.ID)
+	if err != nil {
+		return err
+	}
+	late, err := judge(d, n, evidence)
+	if err != nil {
+		return err
+	}
+	switch why := or(late.notAgain(d, n, evidence), or(late.why(EvidenceStorage), late.why(EvidenceGPU))); {
+	case why == "":
+		return nil
+	case d.StorageCleanup.sparesDisks():
+		return rootTainted(d, why, "cancel, then ask once more with --storage-cleanup local, or all")
+	default:
+		return tainted(d, why)
+	}
 }
 
 // incredible makes a failure of what the inventory says about an installation.
@@ -271,9 +291,6 @@ func rootTainted(d Decommission, why, remedy string) *bringup.Failure {
 	}
 }
 
-// ofRoot are the kinds of findings that nobody leaves who did not have root.
-var ofRoot = []string{"account", "group", "member", "password", "sudo", "unit", "preload", "module", "capability", "agent"}
-
 // rootLeft says whether a validation found what only somebody with root leaves.
 func rootLeft(result bringup.Result) bool {
 	for _, e := range result.Evidence {
@@ -282,7 +299,7 @@ func rootLeft(result bringup.Result) bool {
 		if !ok || json.Unmarshal(s.Output, &out) != nil {
 			continue
 		}
-		if slices.ContainsFunc(out.Findings, func(f agentwire.CleanFinding) bool { return slices.Contains(ofRoot, f.Kind) }) {
+		if slices.ContainsFunc(out.Findings, node.LeftByRoot) {
 			return true
 		}
 	}

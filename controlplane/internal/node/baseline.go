@@ -52,22 +52,56 @@ const maxDifferences = 200
 // Compare says what an installation has that its baseline does not have, or has
 // otherwise. What is gone is no finding.
 func (b Baseline) Compare(now agentwire.Inventory, c Comparison) []agentwire.CleanFinding {
-	findings := []agentwire.CleanFinding{}
-	more := 0
+	findings, others := []agentwire.CleanFinding{}, []agentwire.CleanFinding{}
 	for _, e := range now.Entries {
-		why := b.differs(e, now, c)
+		f := agentwire.CleanFinding{Kind: e.Kind, Subject: e.Name, Detail: b.differs(e, now, c)}
 		switch {
-		case why == "":
-		case len(findings) == maxDifferences:
-			more++
+		case f.Detail == "":
+		case LeftByRoot(f): // first: nobody hides it behind many others
+			findings = append(findings, f)
 		default:
-			findings = append(findings, agentwire.CleanFinding{Kind: e.Kind, Subject: e.Name, Detail: why})
+			others = append(others, f)
 		}
 	}
-	if more > 0 {
+	findings = append(findings, others...)
+	if more := len(findings) - maxDifferences; more > 0 {
+		findings = findings[:maxDifferences]
 		findings[maxDifferences-1] = agentwire.CleanFinding{Kind: "baseline", Subject: "more", Detail: fmt.Sprintf("%d more differences from the baseline", more+1)}
 	}
 	return findings
+}
+
+// ofRoot are the kinds of differences that nobody makes who does not have root.
+// Keys are of accounts that were there before any tenant, and sudo rules are
+// units.
+var ofRoot = []string{
+	agentwire.EntryAccount, agentwire.EntryPassword, agentwire.EntryGroup, agentwire.EntryMember, agentwire.EntryKey, agentwire.EntryUnit, agentwire.EntryPreload,
+	agentwire.EntryModule, agentwire.EntryCapability, agentwire.EntryAgent,
+}
+
+// owned reads from a difference to whom a file belongs now; the agent names no
+// owner where that is root.
+var owned = regexp.MustCompile(`^(?:not in|differs from) the baseline of the installation: (?:it is )?(?:mode [0-7]{4}|sha256:[0-9a-f]{64}) uid ([0-9]+) gid ([0-9]+)(?: |$)`)
+
+// LeftByRoot says whether nobody leaves what a validation found who did not have
+// root.
+func LeftByRoot(f agentwire.CleanFinding) bool {
+	uid, gid := 0, 0
+	if m := owned.FindStringSubmatch(f.Detail); m != nil {
+		uid, _ = strconv.Atoi(m[1]) // what is no number counts as root
+		gid, _ = strconv.Atoi(m[2])
+	}
+	switch f.Kind {
+	case "users": // as the agent itself says of another account with uid 0
+		return strings.HasSuffix(f.Detail, "with the rights of root")
+	case agentwire.EntrySetID: // who has an id can make such a file of that id only
+		return uid < agentwire.MinUID || gid < agentwire.MinUID
+	case agentwire.EntryCron:
+		return uid == 0 || !strings.HasPrefix(f.Subject, "/var/spool/cron/")
+	case agentwire.EntryAt:
+		return uid == 0
+	}
+	return slices.Contains(ofRoot, f.Kind)
 }
 
 // differs says in what an entry is not as the baseline has it; empty: it is.

@@ -222,3 +222,14 @@ func TestDifferencesAreBounded(t *testing.T) {
 		t.Errorf("%d findings, the last %+v", len(found), found[len(found)-1])
 	}
 }
+
+// Whoever has root and many files beside does not hide what only root leaves.
+func TestAttackManyDifferencesHideNothingOfRoot(t *testing.T) {
+	var many []agentwire.Entry
+	for range 1000 {
+		many = append(many, agentwire.Entry{Kind: agentwire.EntryForeign, Name: "/opt/" + id.NewString(), Value: "uid 100000 gid 100000"})
+	}
+	if found := compare(t, nil, append(many, shell)); found[0].Subject != shell.Name || !node.LeftByRoot(found[0]) {
+		t.Errorf("the first finding is %+v", found[0])
+	}
+}

@@ -36,7 +36,7 @@ func (n Node) keptOut() Node {
 // that is in service stays there when a tenant gets access: that is what it is
 // for. So losing and regaining contact restores what was.
 func mayServe(before, after Node) error {
-	if before.inService() || !after.inService() || !after.Tainted() {
+	if before.inService() || !after.inService() || after.Access() == NoAccess {
 		return nil
 	}
 	if err := after.Incredible(); err != nil {

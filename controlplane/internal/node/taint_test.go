@@ -90,6 +90,21 @@ func TestAttackAnInstallationThatSomebodyHadRootOnDoesNotTestify(t *testing.T) {
 	wantCode(t, w.says(t, a.node), fault.Conflict, node.CodeRoot)
 }
 
+// Root that was found in rows of the release before stands on nodes that count as
+// clean otherwise: once out of service, they do not come back so.
+func TestAttackRootAloneKeepsANodeOutOfService(t *testing.T) {
+	w := newWorld(t)
+	a := w.active(t, "m1")
+	w.root(t, a.node)
+	w.drive(t, a.node, node.Quarantine)
+	w.exec(t, `UPDATE nodes SET tainted_at = NULL WHERE id = $1`, a.node)
+	_, err := w.service.ReturnToService(system(t), a.node, "it looks fine")
+	wantCode(t, err, fault.Conflict, node.CodeRoot)
+	w.exec(t, `UPDATE nodes SET installed_at = clock_timestamp(), installed_generation = generation WHERE id = $1`, a.node)
+	_, err = w.service.ReturnToService(system(t), a.node, "it is installed anew")
+	wantCode(t, err, fault.Conflict, "node_tainted")
+}
+
 // Whoever enrols once more by a token that was carried to it says nothing about
 // what it runs on.
 func TestAttackARecoveryTokenMakesNoInstallation(t *testing.T) {

@@ -330,6 +330,23 @@ func TestAdoptGoesOnWhereTheMachineIs(t *testing.T) {
 	}
 }
 
+// What somebody else installed does not count as installed by the onboarding,
+// however often that tried.
+func TestAttackAnAdoptedInstallationIsNotOurs(t *testing.T) {
+	for _, adopted := range []bool{false, true} {
+		y := newYard(t)
+		y.script.on(bringup.WaitForAgentEnrollment, func(ctx context.Context, w *bringup.Work, _ int) (bringup.Result, error) {
+			w.Facts.Deploys, w.Facts.Adopted = 1, adopted
+			return y.script.well(ctx, bringup.WaitForAgentEnrollment, w)
+		})
+		o := y.request(t, 1)
+		done := y.run(t, o.ID)
+		if n, err := node.Get(y.ctx, y.db, o.Node); err != nil || n.Status != node.Active || (n.Installation.MadeAt == nil) != adopted {
+			t.Errorf("adopted %t: %s at %s (%s: %s), %+v, %v", adopted, done.Status, done.Stage, done.ErrorCode, done.ErrorMessage, n.Installation, err)
+		}
+	}
+}
+
 // An adoption that finds nothing parks the job where it was.
 func TestAdoptThatFindsNothing(t *testing.T) {
 	y := newYard(t)

@@ -175,7 +175,7 @@ func complete(ctx context.Context, tx pgx.Tx, w *bringup.Work, o Onboarding) err
 		}
 	}
 	if n.Status != node.Active {
-		if w.Facts.Deploys > 0 { // and not taken over as somebody else installed it
+		if w.Facts.Deploys > 0 && !w.Facts.Adopted { // and not taken over as somebody else installed it
 			if err := node.Installed(ctx, tx, o.Node, "onboarding "+o.ID.String()); err != nil {
 				return disagreeing(err)
 			}
