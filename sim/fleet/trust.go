@@ -19,7 +19,7 @@ func (a *Agent) look(ctx context.Context) error {
 		return fmt.Errorf("ask what to trust: %w", err)
 	}
 	for _, st := range answer.Statements {
-		present := int64(0)
+		var present int64
 		switch st.About {
 		case agentwire.AboutVerifiers:
 			present = a.verifiers.Version

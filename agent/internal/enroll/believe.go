@@ -40,7 +40,7 @@ type keptTrust struct {
 }
 
 // Refused is what the node was last told to trust and did not.
-type Refused struct {
+type Refused struct { //nolint:errname // a note of a refusal, not an error that is returned
 	agentwire.TrustRefusal
 	At time.Time `json:"at"`
 }

@@ -57,7 +57,8 @@ func TestHardware(t *testing.T) {
 			},
 		},
 		"a container, for which its maker speaks": {
-			map[string]string{"/etc/gpuaas-firmware/product_uuid": "11111111-2222-3333-4444-555555555555\n", nic + "eth0/address": "52:54:00:00:00:01\n"}, nil,
+			map[string]string{"/etc/gpuaas-firmware/product_uuid": "11111111-2222-3333-4444-555555555555\n", nic + "eth0/address": "52:54:00:00:00:01\n"},
+			nil,
 			agentwire.Hardware{UUID: "11111111-2222-3333-4444-555555555555", MACs: []string{"52:54:00:00:00:01"}},
 		},
 		"nothing at all": {nil, nil, agentwire.Hardware{}},

@@ -51,7 +51,7 @@ type lease struct {
 func newSharedLimiter(cfg Config) *sharedLimiter {
 	return &sharedLimiter{
 		db: cfg.DB, local: newLimiter(cfg.Limits, cfg.Clock), clock: cfg.Clock, logger: cfg.Logger,
-		batch:  int32(min(max(cfg.Limits.Burst/leaseShare, 1), leaseMost)), //nolint:gosec // at most leaseMost
+		batch:  int32(min(max(cfg.Limits.Burst/leaseShare, 1), leaseMost)),
 		leases: map[string]*lease{},
 	}
 }

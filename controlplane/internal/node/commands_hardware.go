@@ -117,7 +117,7 @@ func (c change) setHardware(ctx context.Context, node id.Node, known agentwire.H
 // refuses says why a machine may not enrol as a node; nil: nothing is known that
 // speaks against it. The refusal names the field and not what is known of it;
 // why is for operators.
-func (m Machine) refuses(said *agentwire.Hardware, from string) (refusal error, why string) { //nolint:revive // the refusal is what it is about
+func (m Machine) refuses(said *agentwire.Hardware, from string) (refusal error, why string) { //nolint:revive,staticcheck // the refusal is what it is about
 	if said == nil {
 		if !identifies(m.Known) {
 			return nil, "" // an agent of an earlier release; a finding says so

@@ -215,11 +215,9 @@ func fieldsOf(wrong []Mismatch) string {
 func told(wrong []Mismatch) string {
 	parts := make([]string, len(wrong))
 	for i, m := range wrong {
-		switch {
-		case m.Said == "":
+		parts[i] = fmt.Sprintf("its %s is %s, and %s is known", m.Field, m.Said, m.Known)
+		if m.Said == "" {
 			parts[i] = fmt.Sprintf("it says nothing about its %s, which is known", m.Field)
-		default:
-			parts[i] = fmt.Sprintf("its %s is %s, and %s is known", m.Field, m.Said, m.Known)
 		}
 	}
 	return strings.Join(parts, "; ")

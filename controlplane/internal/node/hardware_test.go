@@ -47,7 +47,8 @@ func TestCompareHardware(t *testing.T) {
 		"an interface that MAAS never saw": {server, but(func(h *hardware) { h.MACs = append(h.MACs, "02:42:ac:11:00:02") }), ""},
 		"a neighbour in the same chassis": {
 			but(func(h *hardware) { h.ChassisSerial = "CHASSIS7" }),
-			hardware{ChassisSerial: "CHASSIS7", MACs: []string{"b0:7b:25:aa:00:01"}}, "system UUID",
+			hardware{ChassisSerial: "CHASSIS7", MACs: []string{"b0:7b:25:aa:00:01"}},
+			"system UUID",
 		},
 		"silence":                            {server, hardware{}, "system UUID"},
 		"only what the network shows":        {server, hardware{MACs: server.MACs}, "system UUID"},

@@ -69,7 +69,7 @@ type Identity struct {
 	VerifierVersion int64
 	TrustBundle     string // fingerprint of what it verifies the control plane with
 	TrustRefused    string // what it last refused to trust
-	Polled          bool // it has polled with this identity before
+	Polled          bool   // it has polled with this identity before
 }
 
 // tokenPrefix tells people, and scanners that look for leaked secrets, what

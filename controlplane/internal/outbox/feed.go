@@ -83,7 +83,7 @@ func (f *Feed) Read(ctx context.Context, r FeedRequest, tell func(FeedItem) erro
 	}
 	past, err := f.past(ctx, r.Reader(), consumer)
 	if err != nil {
-		return nil //nolint:nilerr // the reader left
+		return nil // the reader left
 	}
 	defer past.over()
 	messages, err := consumer.Messages()

@@ -8,6 +8,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -345,7 +346,7 @@ func (s *Service) announce(ctx context.Context, tx pgx.Tx, q *signerdb.Queries, 
 		names[i] = Authority(c)
 	}
 	if err := audit.Record(ctx, tx, audit.Entry{
-		Action: "trust." + action, TargetKind: "trust_bundle", TargetID: fmt.Sprint(b.Version), Result: audit.Success, Reason: reason,
+		Action: "trust." + action, TargetKind: "trust_bundle", TargetID: strconv.FormatInt(b.Version, 10), Result: audit.Success, Reason: reason,
 		Metadata: map[string]any{"version": b.Version, "authorities": names},
 	}); err != nil {
 		return err
@@ -383,7 +384,7 @@ func (s *Service) trust(
 			return fmt.Errorf("write what nodes trust: %w", err)
 		}
 		return audit.Record(ctx, tx, audit.Entry{
-			Action: "trust.record", TargetKind: about, TargetID: fmt.Sprint(out.Version), Result: audit.Success, Reason: "it is in use",
+			Action: "trust.record", TargetKind: about, TargetID: strconv.FormatInt(out.Version, 10), Result: audit.Success, Reason: "it is in use",
 			Metadata: map[string]any{"version": out.Version},
 		})
 	})

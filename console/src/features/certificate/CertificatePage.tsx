@@ -47,7 +47,7 @@ function Read({ signed }: { signed: Signed }) {
   const { document: d } = signed
   const before = weak(d)
   return (
-    <>
+    <div className="contents [overflow-wrap:anywhere]">
       {before.length > 0 && (
         <Note tone="warn" title="Read this before you rely on it">
           <ul className="list-disc pl-5">
@@ -97,7 +97,7 @@ function Read({ signed }: { signed: Signed }) {
       <Gaps of={d.not_covered} />
       <Decisions downgrades={d.downgrades} overrides={d.overrides} />
       <Signature signed={signed} />
-    </>
+    </div>
   )
 }
 
