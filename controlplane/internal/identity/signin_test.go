@@ -14,7 +14,7 @@ import (
 	"gpuaas/controlplane/internal/redact"
 )
 
-const redirectURI = "http://127.0.0.1:43117/callback"
+const redirectURI = "http://127.0.0.1:43117" + callbackPath
 
 // signInWorld is a control plane that trusts a provider.
 type signInWorld struct {
