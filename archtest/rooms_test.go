@@ -16,17 +16,17 @@ var adapters = []string{"secrets", "maas", "bmc", "ssh"}
 func TestLinesLieInTheirRooms(t *testing.T) {
 	for _, s := range sources(t) {
 		own := slice(s.path)
-		if own == "" || s.test || s.made || rungs[own] < 2 {
+		if own == "" || s.test || s.made || level(s.path) <= slices.Index(floors, "adapter") {
 			continue
 		}
 		for _, i := range s.imports {
-			web := strings.HasPrefix(i, "github.com/danielgtaylor/huma") || i == internal("httpapi")
+			web := strings.HasPrefix(i, "github.com/danielgtaylor/huma") || slice(i) == "httpapi"
 			database := strings.HasPrefix(i, "github.com/jackc/pgx")
 			adapter := slices.Contains(adapters, slice(i))
 			switch {
 			case web && !strings.HasPrefix(s.name(), "api"):
 				t.Errorf("%s imports %s: HTTP belongs in api.go", s.path, i)
-			case strings.HasPrefix(s.name(), "workflow") && (database || adapter || i == "net/http" || i == internal("postgres")):
+			case strings.HasPrefix(s.name(), "workflow") && (database || adapter || i == "net/http" || slice(i) == "postgres"):
 				t.Errorf("%s imports %s: a workflow only orchestrates", s.path, i)
 			case adapter && !strings.HasPrefix(s.name(), "activities"):
 				t.Errorf("%s imports %s: effects belong in activities*.go", s.path, i)

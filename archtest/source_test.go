@@ -101,15 +101,22 @@ func walk(t *testing.T, visit func(path string)) {
 	}
 }
 
-func internal(pkg string) string { return module + "/controlplane/internal/" + pkg }
+const inside = "controlplane/internal/"
 
-// slice is the package below controlplane/internal that a path or import lies
-// in; empty when it lies elsewhere.
-func slice(path string) string {
-	rest, ok := strings.CutPrefix(strings.TrimPrefix(path, module+"/"), "controlplane/internal/")
+// place is the floor and the package below controlplane/internal that a path or
+// import lies in; empty when it lies elsewhere.
+func place(path string) (floor, pkg string) {
+	rest, ok := strings.CutPrefix(strings.TrimPrefix(path, module+"/"), inside)
 	if !ok {
-		return ""
+		return "", ""
 	}
-	first, _, _ := strings.Cut(rest, "/")
-	return first
+	floor, rest, _ = strings.Cut(rest, "/")
+	pkg, _, _ = strings.Cut(rest, "/")
+	return floor, pkg
+}
+
+// slice is the package of place.
+func slice(path string) string {
+	_, pkg := place(path)
+	return pkg
 }

@@ -14,12 +14,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
-	"gpuaas/controlplane/internal/auth"
-	"gpuaas/controlplane/internal/httpapi"
-	"gpuaas/controlplane/internal/id"
-	"gpuaas/controlplane/internal/identity"
-	"gpuaas/controlplane/internal/postgres/postgrestest"
-	"gpuaas/controlplane/internal/telemetry"
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/auth"
+	"gpuaas/controlplane/internal/engine/httpapi"
+	"gpuaas/controlplane/internal/engine/postgres/postgrestest"
+	"gpuaas/controlplane/internal/engine/telemetry"
+	"gpuaas/controlplane/internal/people/identity"
 )
 
 // house is a control plane on a real database, with one person for each role.

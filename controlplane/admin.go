@@ -8,13 +8,13 @@ import (
 	"log/slog"
 	"time"
 
-	"gpuaas/controlplane/internal/fault"
-	"gpuaas/controlplane/internal/id"
-	"gpuaas/controlplane/internal/identity"
-	"gpuaas/controlplane/internal/lifecycle"
-	"gpuaas/controlplane/internal/outbox"
-	"gpuaas/controlplane/internal/postgres"
-	"gpuaas/controlplane/internal/telemetry"
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/base/lifecycle"
+	"gpuaas/controlplane/internal/engine/outbox"
+	"gpuaas/controlplane/internal/engine/postgres"
+	"gpuaas/controlplane/internal/engine/telemetry"
+	"gpuaas/controlplane/internal/people/identity"
 )
 
 // Migrate brings the schema forward and tells which migrations ran.

@@ -12,9 +12,9 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"gpuaas/controlplane/internal/auth"
-	"gpuaas/controlplane/internal/httpapi"
-	"gpuaas/controlplane/internal/id"
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/auth"
+	"gpuaas/controlplane/internal/engine/httpapi"
 )
 
 const nilID = "00000000-0000-0000-0000-000000000000"

@@ -12,9 +12,9 @@ import (
 	"strings"
 	"time"
 
-	"gpuaas/controlplane/internal/httpapi"
-	"gpuaas/controlplane/internal/identity"
-	"gpuaas/controlplane/internal/redact"
+	"gpuaas/controlplane/internal/base/redact"
+	"gpuaas/controlplane/internal/engine/httpapi"
+	"gpuaas/controlplane/internal/people/identity"
 )
 
 // Secret is a value that is never shown, however it is printed.

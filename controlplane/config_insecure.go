@@ -10,7 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"gpuaas/controlplane/internal/durable"
+	"gpuaas/controlplane/internal/engine/durable"
 )
 
 // What may be named in the setting insecure.

@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"gpuaas/controlplane/internal/decommission"
-	"gpuaas/controlplane/internal/onboarding"
-	"gpuaas/controlplane/internal/reconciliation"
+	"gpuaas/controlplane/internal/work/decommission"
+	"gpuaas/controlplane/internal/work/onboarding"
+	"gpuaas/controlplane/internal/work/reconciliation"
 )
 
 var update = flag.Bool("update", false, "write the generated files")

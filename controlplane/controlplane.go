@@ -13,14 +13,14 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"gpuaas/controlplane/internal/auth"
-	"gpuaas/controlplane/internal/durable"
-	"gpuaas/controlplane/internal/httpapi"
-	"gpuaas/controlplane/internal/id"
-	"gpuaas/controlplane/internal/outbox"
-	"gpuaas/controlplane/internal/postgres"
-	"gpuaas/controlplane/internal/selfcheck"
-	"gpuaas/controlplane/internal/telemetry"
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/auth"
+	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/engine/httpapi"
+	"gpuaas/controlplane/internal/engine/outbox"
+	"gpuaas/controlplane/internal/engine/postgres"
+	"gpuaas/controlplane/internal/engine/telemetry"
+	"gpuaas/controlplane/internal/work/selfcheck"
 )
 
 // Options is what a process gives the control plane besides its configuration.

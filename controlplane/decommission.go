@@ -1,7 +1,7 @@
 package controlplane
 
 import (
-	"gpuaas/controlplane/internal/decommission"
+	"gpuaas/controlplane/internal/work/decommission"
 )
 
 // newDecommission puts together what cleans nodes and takes them out.

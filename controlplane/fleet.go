@@ -12,14 +12,14 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"gpuaas/contract/agentwire"
-	"gpuaas/controlplane/internal/agentgateway"
-	"gpuaas/controlplane/internal/agenttask"
-	"gpuaas/controlplane/internal/id"
-	"gpuaas/controlplane/internal/node"
-	"gpuaas/controlplane/internal/postgres"
-	"gpuaas/controlplane/internal/signer"
-	"gpuaas/controlplane/internal/sku"
-	"gpuaas/controlplane/internal/terminal"
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/postgres"
+	"gpuaas/controlplane/internal/fleet/agentgateway"
+	"gpuaas/controlplane/internal/fleet/agenttask"
+	"gpuaas/controlplane/internal/fleet/node"
+	"gpuaas/controlplane/internal/fleet/signer"
+	"gpuaas/controlplane/internal/fleet/sku"
+	"gpuaas/controlplane/internal/fleet/terminal"
 )
 
 // fleet is everything about nodes: the inventory, what they are told to do, and

@@ -5,11 +5,11 @@ import (
 	"strings"
 	"time"
 
-	"gpuaas/controlplane/internal/fault"
-	"gpuaas/controlplane/internal/redact"
-	"gpuaas/controlplane/internal/secrets"
-	"gpuaas/controlplane/internal/signer"
-	"gpuaas/controlplane/internal/site"
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/base/redact"
+	"gpuaas/controlplane/internal/engine/secrets"
+	"gpuaas/controlplane/internal/fleet/signer"
+	"gpuaas/controlplane/internal/fleet/site"
 	"gpuaas/deploy/openbao"
 )
 

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"gpuaas/controlplane/internal/fault"
-	"gpuaas/controlplane/internal/signer"
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/fleet/signer"
 	"gpuaas/deploy/openbao"
 )
 

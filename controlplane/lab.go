@@ -9,8 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"gpuaas/controlplane/internal/audit"
-	"gpuaas/controlplane/internal/httpapi"
+	"gpuaas/controlplane/internal/engine/audit"
+	"gpuaas/controlplane/internal/engine/httpapi"
 )
 
 // labAudited puts into the audit log what people do to the machines of a lab,

@@ -4,10 +4,10 @@ import (
 	"context"
 	"time"
 
-	"gpuaas/controlplane/internal/bringup"
-	"gpuaas/controlplane/internal/durable"
-	"gpuaas/controlplane/internal/fault"
-	"gpuaas/controlplane/internal/job"
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/work/bringup"
+	"gpuaas/controlplane/internal/work/job"
 )
 
 // Point is an attempt at a stage of a job.

@@ -10,11 +10,11 @@ import (
 	"golang.org/x/net/proxy"
 
 	"gpuaas/contract/agentwire"
-	"gpuaas/controlplane/internal/agentgateway"
-	"gpuaas/controlplane/internal/bmc"
-	"gpuaas/controlplane/internal/bringup"
-	"gpuaas/controlplane/internal/maas"
-	"gpuaas/controlplane/internal/onboarding"
+	"gpuaas/controlplane/internal/adapter/bmc"
+	"gpuaas/controlplane/internal/adapter/maas"
+	"gpuaas/controlplane/internal/fleet/agentgateway"
+	"gpuaas/controlplane/internal/work/bringup"
+	"gpuaas/controlplane/internal/work/onboarding"
 )
 
 // newOnboarding puts together what brings machines up.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"gpuaas/controlplane/internal/decommission"
-	"gpuaas/controlplane/internal/id"
-	"gpuaas/controlplane/internal/reconciliation"
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/work/decommission"
+	"gpuaas/controlplane/internal/work/reconciliation"
 )
 
 // ReconciliationConfig is how MAAS, the agents and the inventory are compared.

@@ -11,9 +11,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"gpuaas/controlplane/internal/auth"
-	"gpuaas/controlplane/internal/identity"
-	"gpuaas/controlplane/internal/telemetry"
+	"gpuaas/controlplane/internal/engine/auth"
+	"gpuaas/controlplane/internal/engine/telemetry"
+	"gpuaas/controlplane/internal/people/identity"
 )
 
 // lab says what it was asked for.

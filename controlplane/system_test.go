@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"gpuaas/controlplane/internal/auth"
-	"gpuaas/controlplane/internal/identity"
-	"gpuaas/controlplane/internal/lifecycle"
-	"gpuaas/controlplane/internal/telemetry"
+	"gpuaas/controlplane/internal/base/lifecycle"
+	"gpuaas/controlplane/internal/engine/auth"
+	"gpuaas/controlplane/internal/engine/telemetry"
+	"gpuaas/controlplane/internal/people/identity"
 )
 
 func (h *house) get(t *testing.T, role auth.Role, path string) (int, string) {

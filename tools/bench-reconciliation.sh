@@ -37,7 +37,7 @@ measure() { # benchmark, times
     awk '/^Benchmark/ {for (i = 3; i < NF; i += 2) if ($(i + 1) == "ns/op") printf "  %10.3f s/cycle\n", $i / 1e9; else printf "  %10.3f %s\n", $i, $(i + 1)}' "$work/log" | sort -k 2
 }
 
-go test -c -o "$work/reconciliation.test" ./controlplane/internal/reconciliation
+go test -c -o "$work/reconciliation.test" ./controlplane/internal/work/reconciliation
 echo "== one site of 10,000 machines, 1 % changed in each cycle, everything on these $(nproc) cores"
 regions 1 10000
 measure BenchmarkCycle10k "${CYCLES:-12}"

@@ -85,23 +85,23 @@ echo "idle with 5,000 agents: $(awk -v t="$(($(ticks "$launcher") - before))" 'B
 kill "$agents"
 wait "$agents" 2>/dev/null || true
 down
-bin/withstack -- go test -run '^$' -bench . ./controlplane/internal/node | grep Benchmark
-bin/withstack -- go test -run '^$' -bench . ./controlplane/internal/agenttask | grep Benchmark
-bin/withstack -- go test -run '^$' -bench . ./controlplane/internal/secrets ./controlplane/internal/signer | grep Benchmark
+bin/withstack -- go test -run '^$' -bench . ./controlplane/internal/fleet/node | grep Benchmark
+bin/withstack -- go test -run '^$' -bench . ./controlplane/internal/fleet/agenttask | grep Benchmark
+bin/withstack -- go test -run '^$' -bench . ./controlplane/internal/engine/secrets ./controlplane/internal/fleet/signer | grep Benchmark
 echo
 echo "== agent"
 ls -l bin/agent/*/ | awk '/gpuaas/{print $9 ": " $5 " bytes"}'
 GPUAAS_TEST_IDLE=60s go test ./agent -run TheProgram -v | grep -E 'resident|CPU|idle' || true
 echo
 echo "== outbox, authentication, test databases"
-bin/withstack -- go test -run '^$' -bench 'BenchmarkRelay$' -benchtime 50000x ./controlplane/internal/outbox | grep Benchmark
-bin/withstack -- go test -run '^$' -bench 'BenchmarkCommit' -benchtime 2000x ./controlplane/internal/outbox | grep Benchmark
-bin/withstack -- go test -run '^$' -bench 'BenchmarkAuthenticate' ./controlplane/internal/identity | grep Benchmark
+bin/withstack -- go test -run '^$' -bench 'BenchmarkRelay$' -benchtime 50000x ./controlplane/internal/engine/outbox | grep Benchmark
+bin/withstack -- go test -run '^$' -bench 'BenchmarkCommit' -benchtime 2000x ./controlplane/internal/engine/outbox | grep Benchmark
+bin/withstack -- go test -run '^$' -bench 'BenchmarkAuthenticate' ./controlplane/internal/people/identity | grep Benchmark
 bin/withstack -- go test -run '^$' -bench 'BenchmarkClone' ./stack/stacktest | grep Benchmark
 echo
 echo "== MAAS client and simulator"
-GOMAXPROCS=1 go test -run '^$' -bench 'BenchmarkSimulatorRead' -benchtime 3s ./controlplane/internal/maas/conformance | grep Benchmark
-go test -run '^$' -bench 'BenchmarkThousandWaits' -benchtime 1x ./controlplane/internal/maas | grep Benchmark
+GOMAXPROCS=1 go test -run '^$' -bench 'BenchmarkSimulatorRead' -benchtime 3s ./controlplane/internal/adapter/maas/conformance | grep Benchmark
+go test -run '^$' -bench 'BenchmarkThousandWaits' -benchtime 1x ./controlplane/internal/adapter/maas | grep Benchmark
 go test -run '^$' -bench 'BenchmarkChunkOfFifty' ./sim/maas | grep Benchmark
 echo
 echo "== disk verification, against dd on the same loop device"

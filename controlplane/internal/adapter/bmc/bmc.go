@@ -1,0 +1,147 @@
+package bmc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bougou/go-ipmi/pkg/client"
+	"github.com/bougou/go-ipmi/pkg/command/chassis"
+	"github.com/bougou/go-ipmi/pkg/types"
+
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/base/redact"
+)
+
+// The codes of the faults of this package.
+const (
+	CodeUnreachable = "bmc_unreachable" // no answer
+	CodeRefused     = "bmc_refused"     // the account is not let in, or may not
+	CodeBusy        = "bmc_busy"        // it has no session left
+	CodeFailed      = "bmc_failed"      // it was asked, and did not do it
+)
+
+const (
+	port       = 623
+	actionTime = time.Minute     // for all that is done in one session
+	replyTime  = 5 * time.Second // for one message of it
+	retries    = 2
+)
+
+// IPMI speaks to BMCs. The zero value is ready for use.
+type IPMI struct {
+	// Find says where the BMC of an address listens, as host:port, for networks in
+	// which BMCs are reached by another way; nil: at the address itself.
+	Find func(address string) string
+}
+
+// PXECycle makes a server boot from the network once, now: one that is on is
+// switched off and on again.
+func (i *IPMI) PXECycle(ctx context.Context, address, user string, pass redact.Secret) error {
+	return i.session(ctx, address, user, pass, func(ctx context.Context, c *client.Client) error {
+		state, err := c.GetChassisStatus(ctx)
+		if err != nil {
+			return fmt.Errorf("get chassis status: %w", err)
+		}
+		// The firmware of GPU servers boots by EFI; a legacy one takes the same wish.
+		if err := c.SetBootDevice(ctx, types.BootDeviceSelectorForcePXE, types.BIOSBootTypeEFI, false); err != nil {
+			return fmt.Errorf("set boot device: %w", err)
+		}
+		how := chassis.ChassisControlPowerUp
+		if state.PowerIsOn {
+			how = chassis.ChassisControlPowerCycle
+		}
+		if _, err := c.ChassisControl(ctx, how); err != nil {
+			return fmt.Errorf("control chassis: %w", err)
+		}
+		return nil
+	})
+}
+
+// session does something within a session of its own and ends it: a BMC has few.
+func (i *IPMI) session(ctx context.Context, address, user string, pass redact.Secret, do func(context.Context, *client.Client) error) error {
+	host, at, err := i.where(address)
+	if err != nil {
+		return err
+	}
+	within, cancel := context.WithTimeout(ctx, actionTime)
+	defer cancel()
+	c, err := client.NewClient(host, at, user, pass.Reveal())
+	if err != nil {
+		return fault.New(fault.Invalid, CodeRefused, "user name or password are longer than IPMI allows").
+			WithRemedy("correct the BMC credentials of the site or its override")
+	}
+	c.WithTimeout(replyTime).WithRetry(retries).WithCipherSuiteID(types.CipherSuiteID3).WithMaxPrivilegeLevel(types.PrivilegeLevelOperator)
+	if err := c.Connect(within); err != nil {
+		cancel() // there is no session to end: only the socket is closed
+		_ = c.Close(within)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return explain(address, err)
+	}
+	err = do(within, c)
+	last, done := context.WithTimeout(context.WithoutCancel(ctx), replyTime)
+	defer done()
+	closed := c.Close(last)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return explain(address, errors.Join(err, closed))
+	}
+	return nil // a session that does not end times out, and what was asked for is done
+}
+
+func (i *IPMI) where(address string) (host string, at int, err error) {
+	if i.Find == nil {
+		return address, port, nil
+	}
+	found := i.Find(address)
+	host, number, err := net.SplitHostPort(found)
+	if err == nil {
+		at, err = strconv.Atoi(number)
+	}
+	if err != nil {
+		return "", 0, fault.Wrap(err, fault.Unavailable, CodeUnreachable, "no way to the BMC at %s is known", address).WithRemedy("%s", remedyReach)
+	}
+	return host, at, nil
+}
+
+const (
+	remedyReach = "check the address of the BMC, its network, and that IPMI over LAN is switched on"
+	remedyEnter = "check user, password and privilege (operator or more) of the BMC credentials"
+)
+
+// explain gives a failure its meaning. The library joins the failures of a
+// handshake as text, so their text is what there is to go by.
+func explain(address string, err error) error {
+	text := err.Error()
+	has := func(parts ...error) bool {
+		for _, p := range parts {
+			if strings.Contains(text, p.Error()) {
+				return true
+			}
+		}
+		return false
+	}
+	cause := errors.New("IPMI") // what the library says may hold what was sent
+	switch {
+	case has(client.ErrRAKPAuthentication, types.NewRmcpStatusError(types.RmcpStatusCodeInvalidIntegrityCheckValue),
+		types.NewRmcpStatusError(types.RmcpStatusCodeUnauthorizedName)):
+		return fault.Wrap(cause, fault.Forbidden, CodeRefused, "the BMC at %s does not know the user, or not by this password", address).WithRemedy("%s", remedyEnter)
+	case has(types.NewRmcpStatusError(types.RmcpStatusCodeUnauthorizedRoleOfPriLevel)):
+		return fault.Wrap(cause, fault.Forbidden, CodeRefused, "the user may not switch the server of the BMC at %s", address).WithRemedy("%s", remedyEnter)
+	case strings.Contains(text, "timeout"), strings.Contains(text, "deadline exceeded"), strings.Contains(text, "connection refused"),
+		strings.Contains(text, "no route to host"), strings.Contains(text, "unreachable"):
+		return fault.Wrap(cause, fault.Unavailable, CodeUnreachable, "the BMC at %s does not answer", address).WithRemedy("%s", remedyReach)
+	case strings.Contains(text, "Open Session failed"):
+		return fault.Wrap(cause, fault.Unavailable, CodeBusy, "the BMC at %s has no session left", address).WithRemedy("retry in a minute: sessions that were not ended are given up by then")
+	}
+	return fault.Wrap(cause, fault.Unavailable, CodeFailed, "the BMC at %s did not make the server boot from the network", address).
+		WithRemedy("look at the log of the BMC, then retry")
+}

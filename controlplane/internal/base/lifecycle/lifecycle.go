@@ -1,0 +1,167 @@
+// Package lifecycle holds what every state machine of the product shares: one
+// typed table per noun. From that single table come the guard, the database
+// check, the enum of the API, the documentation page and the test that walks
+// every state and event; none of them is written by hand.
+package lifecycle
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"gpuaas/controlplane/internal/base/fault"
+)
+
+// State is one state of a noun.
+type State[S ~string] struct {
+	Name     S
+	Meaning  string
+	Terminal bool
+	// StuckAfter is how long a noun may stay here before somebody must be
+	// told; zero means for ever.
+	StuckAfter time.Duration
+}
+
+// Edge is one allowed change. An event leaves a state by at most one edge.
+type Edge[S, E ~string] struct {
+	From  S
+	Event E
+	To    S
+	Owner string // the only code that may take it
+}
+
+// Table is the whole lifecycle of a noun.
+type Table[S, E ~string] struct {
+	Noun    string
+	Title   string
+	Initial []S
+	States  []State[S]
+	Edges   []Edge[S, E]
+}
+
+// Next is the state an event leads to, or a conflict that lists what is
+// allowed instead.
+func (t Table[S, E]) Next(from S, event E) (S, error) {
+	for _, e := range t.Edges {
+		if e.From == from && e.Event == event {
+			return e.To, nil
+		}
+	}
+	var zero S
+	allowed := t.Events(from)
+	if len(allowed) == 0 {
+		return zero, fault.New(fault.Conflict, t.Noun+"_state_conflict",
+			"%s is %s, which is final: %s is not possible", t.Noun, from, event)
+	}
+	return zero, fault.New(fault.Conflict, t.Noun+"_state_conflict",
+		"%s is %s: %s is not possible there", t.Noun, from, event).
+		WithRemedy("possible now: %s", strings.Join(allowed, ", "))
+}
+
+// Events lists what may happen in a state, sorted.
+func (t Table[S, E]) Events(from S) []string {
+	var out []string
+	for _, e := range t.Edges {
+		if e.From == from {
+			out = append(out, string(e.Event))
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// AllEvents lists every event of the table, sorted.
+func (t Table[S, E]) AllEvents() []E {
+	var out []E
+	for _, e := range t.Edges {
+		out = append(out, e.Event)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Values lists the names of the states in the order of the table.
+func (t Table[S, E]) Values() []string {
+	out := make([]string, len(t.States))
+	for i, s := range t.States {
+		out[i] = string(s.Name)
+	}
+	return out
+}
+
+// State finds a state by name.
+func (t Table[S, E]) State(name S) (State[S], bool) {
+	i := slices.IndexFunc(t.States, func(s State[S]) bool { return s.Name == name })
+	if i < 0 {
+		return State[S]{}, false
+	}
+	return t.States[i], true
+}
+
+// Validate reports every way in which a table contradicts itself.
+func (t Table[S, E]) Validate() []error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(t.Noun+": "+format, args...)) }
+	seen := map[S]bool{}
+	for _, s := range t.States {
+		if seen[s.Name] {
+			bad("state %s is listed twice", s.Name)
+		}
+		if s.Meaning == "" {
+			bad("state %s has no meaning", s.Name)
+		}
+		seen[s.Name] = true
+	}
+	type leaving struct {
+		from  S
+		event E
+	}
+	taken := map[leaving]bool{}
+	for _, e := range t.Edges {
+		from, fromOK := t.State(e.From)
+		_, toOK := t.State(e.To)
+		switch {
+		case !fromOK || !toOK:
+			bad("edge %s -> %s names an unknown state", e.From, e.To)
+		case from.Terminal:
+			bad("edge %s -> %s leaves a terminal state", e.From, e.To)
+		case e.Owner == "":
+			bad("edge %s -> %s has no owner", e.From, e.To)
+		case taken[leaving{e.From, e.Event}]:
+			bad("event %s leaves %s twice", e.Event, e.From)
+		}
+		taken[leaving{e.From, e.Event}] = true
+	}
+	for _, unreachable := range t.unreachable() {
+		bad("state %s cannot be reached", unreachable)
+	}
+	for _, s := range t.States {
+		if !s.Terminal && len(t.Events(s.Name)) == 0 {
+			bad("state %s has no way out and is not terminal", s.Name)
+		}
+	}
+	return errs
+}
+
+func (t Table[S, E]) unreachable() []S {
+	reached := map[S]bool{}
+	for _, s := range t.Initial {
+		reached[s] = true
+	}
+	for grew := true; grew; {
+		grew = false
+		for _, e := range t.Edges {
+			if reached[e.From] && !reached[e.To] {
+				reached[e.To], grew = true, true
+			}
+		}
+	}
+	var out []S
+	for _, s := range t.States {
+		if !reached[s.Name] {
+			out = append(out, s.Name)
+		}
+	}
+	return out
+}

@@ -1,0 +1,122 @@
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/auth"
+	"gpuaas/controlplane/internal/engine/httpapi"
+	"gpuaas/controlplane/internal/engine/postgres"
+)
+
+// LogEntry is one entry of the audit log.
+type LogEntry struct {
+	ID            string          `json:"id" format:"uuid"`
+	OccurredAt    time.Time       `json:"occurred_at"`
+	ActorKind     string          `json:"actor_kind" enum:"user,service_account,system,anonymous"`
+	ActorID       string          `json:"actor_id"`
+	ActorName     string          `json:"actor_name"`
+	ActorRole     string          `json:"actor_role" doc:"strongest role the actor held on the target"`
+	ActorAddress  string          `json:"actor_address,omitempty"`
+	Action        string          `json:"action" example:"tenant.create"`
+	TargetKind    string          `json:"target_kind"`
+	TargetID      string          `json:"target_id"`
+	OrgID         *id.Org         `json:"org_id,omitempty"`
+	ProjectID     *id.Project     `json:"project_id,omitempty"`
+	Result        string          `json:"result" enum:"success,failure,denied"`
+	Reason        string          `json:"reason,omitempty"`
+	CorrelationID string          `json:"correlation_id"`
+	Metadata      json.RawMessage `json:"metadata,omitempty"`
+}
+
+type listInput struct {
+	httpapi.Page
+	Action        string    `query:"action" doc:"only this action, such as tenant.create"`
+	ActorID       string    `query:"actor_id" doc:"only what this actor did"`
+	TargetKind    string    `query:"target_kind" doc:"only targets of this kind"`
+	TargetID      string    `query:"target_id" doc:"only this target"`
+	Result        string    `query:"result" enum:"success,failure,denied" doc:"only attempts that ended so"`
+	CorrelationID string    `query:"correlation_id" doc:"only what one request caused"`
+	Since         time.Time `query:"since" doc:"at or after this time"`
+	Until         time.Time `query:"until" doc:"before this time"`
+}
+
+type listOutput struct {
+	Body httpapi.List[LogEntry]
+}
+
+type cursor struct {
+	Before int64 `json:"b"`
+}
+
+// Register adds the operations of the audit log.
+func Register(api *httpapi.API, db *postgres.DB) {
+	httpapi.Register(api, httpapi.Operation{
+		ID: "list-audit-logs", Method: http.MethodGet, Path: "/api/v1/admin/audit-logs", Tag: "Audit",
+		Summary:     "List the audit log, newest first",
+		Description: "Holders of a role on the platform see everything; tenant admins see what concerns their tenants.",
+		Access:      httpapi.Anywhere(auth.AuditRead),
+	}, func(ctx context.Context, in *listInput) (*listOutput, error) { return list(ctx, db, in) })
+}
+
+func list(ctx context.Context, db *postgres.DB, in *listInput) (*listOutput, error) {
+	var c cursor
+	if _, err := in.After(&c); err != nil {
+		return nil, err
+	}
+	f := Filter{
+		Action: given(in.Action), ActorID: given(in.ActorID), TargetKind: given(in.TargetKind), TargetID: given(in.TargetID),
+		Result: given(in.Result), CorrelationID: given(in.CorrelationID), Since: given(in.Since), Until: given(in.Until),
+	}
+	if who := auth.From(ctx); !who.SeesEverything() {
+		f.Orgs = append([]id.Org{}, who.OrgsWith(auth.AuditRead)...)
+	}
+	logs, err := List(ctx, db, f, c.Before, in.Limit())
+	if err != nil {
+		return nil, err
+	}
+	page := httpapi.NewList(in.Page, logs, func(l Log) any { return cursor{Before: l.Seq} })
+	out := &listOutput{Body: httpapi.List[LogEntry]{NextCursor: page.NextCursor}}
+	for _, l := range page.Items {
+		out.Body.Items = append(out.Body.Items, wire(l))
+	}
+	return out, nil
+}
+
+func wire(l Log) LogEntry {
+	return LogEntry{
+		ID: l.ID, OccurredAt: l.OccurredAt, ActorKind: string(l.ActorKind), ActorID: l.ActorID, ActorName: l.ActorName,
+		ActorRole: string(l.ActorRole), ActorAddress: l.ActorAddr, Action: l.Action, TargetKind: l.TargetKind, TargetID: l.TargetID,
+		OrgID: given(l.Org), ProjectID: given(l.Project), Result: string(l.Result), Reason: l.Reason,
+		CorrelationID: l.CorrelationID, Metadata: l.Metadata,
+	}
+}
+
+// given is nil for a value that was not given.
+func given[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
+}
+
+// Denials records refused attempts, for httpapi.
+type Denials struct{ DB *postgres.DB }
+
+// RecordDenial writes a refused attempt in a transaction of its own: there is
+// no change it could belong to.
+func (d Denials) RecordDenial(ctx context.Context, denial httpapi.Denial) error {
+	return d.DB.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		return Record(ctx, tx, Entry{
+			Action: "authz.deny", TargetKind: "operation", TargetID: denial.OperationID,
+			Org: denial.Target.Org, Project: denial.Target.Project, Result: Denied, Reason: denial.Reason,
+			Metadata: map[string]any{"method": denial.Method, "path": denial.Path, "permission": denial.Permission},
+		})
+	})
+}

@@ -1,0 +1,113 @@
+package auth_test
+
+import (
+	"testing"
+
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/auth"
+)
+
+var (
+	tenantA, tenantB       = id.New[id.Org](), id.New[id.Org]()
+	projectA, otherProject = id.New[id.Project](), id.New[id.Project]()
+)
+
+// holder makes a principal that holds one role, on tenant A or project A where
+// the role is not one of the platform.
+func holder(role auth.Role) *auth.Principal {
+	p := &auth.Principal{Kind: auth.KindUser, ID: "u"}
+	switch role {
+	case auth.PlatformAdmin, auth.Auditor:
+		p.Platform = role
+	case auth.TenantAdmin:
+		p.Tenants = map[id.Org]auth.Role{tenantA: role}
+	case auth.ProjectAdmin, auth.ProjectMember, auth.ProjectViewer:
+		p.Projects = map[id.Project]auth.ProjectRole{projectA: {Org: tenantA, Role: role}}
+	case auth.NoRole:
+	}
+	return p
+}
+
+func TestEveryRoleOnEveryTarget(t *testing.T) {
+	platform := auth.Target{}
+	ownTenant := auth.Target{Org: tenantA}
+	ownProject := auth.Target{Org: tenantA, Project: projectA}
+	sibling := auth.Target{Org: tenantA, Project: otherProject}
+	foreign := auth.Target{Org: tenantB}
+	stolen := auth.Target{Org: tenantB, Project: projectA} // a project under a tenant it does not belong to
+	const read, change = auth.ProjectRead, auth.ProjectUpdate
+	for _, c := range []struct {
+		role   auth.Role
+		target auth.Target
+		want   auth.Permission
+		is     auth.Decision
+	}{
+		{auth.PlatformAdmin, platform, auth.TenantCreate, auth.Allowed},
+		{auth.PlatformAdmin, foreign, change, auth.Allowed},
+		{auth.Auditor, foreign, read, auth.Allowed},
+		{auth.Auditor, foreign, change, auth.Denied},
+		{auth.Auditor, platform, auth.OutboxManage, auth.Denied},
+		{auth.TenantAdmin, platform, auth.TenantCreate, auth.Denied},
+		{auth.TenantAdmin, ownTenant, auth.TenantUpdate, auth.Allowed},
+		{auth.TenantAdmin, ownProject, change, auth.Allowed},
+		{auth.TenantAdmin, sibling, change, auth.Allowed},
+		{auth.TenantAdmin, foreign, read, auth.Hidden},
+		{auth.ProjectAdmin, ownProject, change, auth.Allowed},
+		{auth.ProjectAdmin, ownTenant, auth.TenantRead, auth.Allowed},
+		{auth.ProjectAdmin, ownTenant, auth.ProjectUpdate, auth.Denied},
+		{auth.ProjectAdmin, sibling, read, auth.Hidden},
+		{auth.ProjectAdmin, stolen, read, auth.Hidden},
+		{auth.ProjectMember, ownProject, read, auth.Allowed},
+		{auth.ProjectMember, ownProject, change, auth.Denied},
+		{auth.ProjectViewer, ownProject, read, auth.Allowed},
+		{auth.ProjectViewer, ownProject, auth.ServiceAccountRead, auth.Denied},
+		{auth.ProjectViewer, foreign, read, auth.Hidden},
+		{auth.NoRole, platform, read, auth.Denied},
+		{auth.NoRole, ownProject, read, auth.Hidden},
+	} {
+		if got := holder(c.role).Decide(c.want, c.target); got != c.is {
+			t.Errorf("%s wants %s on %+v: got %d, want %d", c.role, c.want, c.target, got, c.is)
+		}
+	}
+}
+
+func TestScopesOnlyNarrow(t *testing.T) {
+	p := holder(auth.Auditor)
+	p.Scopes = []auth.Permission{auth.AuditRead, auth.TenantCreate}
+	if p.Decide(auth.AuditRead, auth.Target{}) != auth.Allowed {
+		t.Error("scope took away what it names")
+	}
+	if p.Decide(auth.TenantCreate, auth.Target{}) != auth.Denied {
+		t.Error("scope gave what the role does not hold")
+	}
+	if p.Decide(auth.OutboxRead, auth.Target{}) != auth.Denied || p.DecideAnywhere(auth.OutboxRead) != auth.Denied {
+		t.Error("permission outside the scopes was allowed")
+	}
+}
+
+func TestAuditorHoldsNoPermissionThatChanges(t *testing.T) {
+	reads := map[auth.Permission]bool{}
+	for _, p := range auth.Permissions() {
+		if auth.Grants(auth.Auditor, p) {
+			reads[p] = true
+		}
+	}
+	for p := range reads {
+		if s := string(p); len(s) < 5 || s[len(s)-5:] != ":read" {
+			t.Errorf("auditor may %s", p)
+		}
+	}
+	for _, p := range auth.Permissions() {
+		if s := string(p); s[len(s)-5:] == ":read" && !reads[p] {
+			t.Errorf("auditor may not %s", p)
+		}
+	}
+}
+
+func TestAnonymousMayNothing(t *testing.T) {
+	for _, p := range auth.Permissions() {
+		if auth.Anonymous().Decide(p, auth.Target{}) == auth.Allowed || auth.Anonymous().DecideAnywhere(p) == auth.Allowed {
+			t.Errorf("anonymous may %s", p)
+		}
+	}
+}

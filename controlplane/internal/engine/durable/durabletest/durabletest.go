@@ -1,0 +1,27 @@
+// Package durabletest runs workflows in Temporal's test environment, set up as
+// the product's own workers are.
+package durabletest
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
+
+	"gpuaas/controlplane/internal/engine/durable"
+)
+
+// New makes an environment in which time is skipped and activities are real.
+func New(tb testing.TB, register func(worker.Registry)) *testsuite.TestWorkflowEnvironment {
+	tb.Helper()
+	quiet := slog.New(slog.DiscardHandler)
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(log.NewStructuredLogger(quiet))
+	env := suite.NewTestWorkflowEnvironment()
+	env.SetWorkerOptions(durable.WorkerOptions(quiet, time.Second))
+	register(env)
+	return env
+}

@@ -1,0 +1,256 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humachi"
+
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/engine/auth"
+)
+
+const (
+	streamType = "text/event-stream"
+	// A reader that takes nothing for this long is given up.
+	streamWriteTimeout = 10 * time.Second
+	// So soon a stream opens by itself when its handler has nothing to say yet.
+	streamOpensAfter = 250 * time.Millisecond
+	// The name of the last event of a stream that broke; its data is a Problem.
+	// It is not called error, which browsers mix up with lost connections.
+	problemEvent = "problem"
+)
+
+// Event is one message of a stream. An event without a name opens the stream
+// and sends nothing: from then on the caller knows that it is listening.
+type Event struct {
+	ID   string // what a caller resumes after; empty when the event is no place to resume
+	Name string // one that was declared at registration
+	Data any
+}
+
+// LastEventID is where a caller wants to resume: embed it in the input of a stream.
+type LastEventID struct {
+	LastEventIDHeader string `header:"Last-Event-ID" maxLength:"128" pattern:"^[!-~]*$" doc:"Resume after the event with this id."`
+	LastEventIDQuery  string `query:"last_event_id" maxLength:"128" pattern:"^[!-~]*$" doc:"The same, for callers who cannot set headers."`
+}
+
+// Last is the id of the last event the caller has seen; empty at the beginning.
+func (l LastEventID) Last() string {
+	if l.LastEventIDHeader != "" {
+		return l.LastEventIDHeader
+	}
+	return l.LastEventIDQuery
+}
+
+// RegisterStream adds a feed of server-sent events. events names each kind of
+// event and gives a sample of its data for the contract. The handler runs until
+// it returns, the caller leaves, loses access, or the server shuts down: then
+// its context ends. An error before the first event is answered as a problem,
+// a later one as an event named problem.
+func RegisterStream[I any](
+	a *API, op Operation, events map[string]any,
+	handler func(ctx context.Context, in *I, send func(Event) error) error,
+) {
+	op.Stream = true
+	if _, taken := events[problemEvent]; taken || op.Method != http.MethodGet || len(events) == 0 {
+		panic(fmt.Sprintf("httpapi: stream %q: needs method GET and at least one event, none of them named %s", op.ID, problemEvent))
+	}
+	described := a.describe(op, reflect.TypeFor[I]())
+	a.nameIDs(reflect.TypeFor[I]())
+	described.Responses = map[string]*huma.Response{"200": {
+		Description: "A stream of server-sent events. It ends with an event named problem when it breaks.",
+		Content:     map[string]*huma.MediaType{streamType: {Schema: a.eventSchema(events)}},
+	}}
+	huma.Register(a.huma, described, func(_ context.Context, in *I) (*huma.StreamResponse, error) {
+		return &huma.StreamResponse{Body: func(hctx huma.Context) {
+			r, w := humachi.Unwrap(hctx)
+			a.stream(w, r, op, events, func(ctx context.Context, send func(Event) error) error {
+				return handler(ctx, in, send)
+			})
+		}}, nil
+	})
+	a.finish(op)
+}
+
+// eventSchema describes one message; which one it is, its event field tells.
+func (a *API) eventSchema(events map[string]any) *huma.Schema {
+	registry := a.OpenAPI().Components.Schemas
+	message := func(name string, data reflect.Type) *huma.Schema {
+		a.nameIDs(data)
+		return &huma.Schema{
+			Title: "Event " + name, Type: huma.TypeObject, Required: []string{"event", "data"},
+			Properties: map[string]*huma.Schema{
+				"id":    {Type: huma.TypeString},
+				"event": {Type: huma.TypeString, Enum: []any{name}},
+				"data":  registry.Schema(data, true, name),
+			},
+		}
+	}
+	out := &huma.Schema{Title: "Server-sent event"}
+	for _, name := range sortedKeys(events) {
+		out.OneOf = append(out.OneOf, message(name, reflect.TypeOf(events[name])))
+	}
+	out.OneOf = append(out.OneOf, message(problemEvent, reflect.TypeFor[Problem]()))
+	return out
+}
+
+// stream runs one stream from its opening to its end.
+func (a *API) stream(
+	w http.ResponseWriter, r *http.Request, op Operation, events map[string]any,
+	handler func(context.Context, func(Event) error) error,
+) {
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	ctx, leave, err := a.attendStream(ctx, cancel, r, op)
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
+	defer leave()
+	out := &feed{w: w, control: http.NewResponseController(w), events: events}
+	_ = out.control.SetWriteDeadline(time.Time{}) // the frame's own would end the stream
+
+	var beating sync.WaitGroup
+	beating.Go(func() { a.beat(ctx, cancel, out) })
+	stop := func() { cancel(nil); beating.Wait() }
+	defer stop() // nothing may write once the request is over, even when the handler panicked
+	err = handler(ctx, out.send)
+	ended := context.Cause(ctx)
+	stop()
+	a.endStream(r, out, err, ended)
+}
+
+// attendStream puts a stream under the eyes of those who check what lasts.
+func (a *API) attendStream(
+	ctx context.Context, cancel context.CancelCauseFunc, r *http.Request, op Operation,
+) (context.Context, func(), error) {
+	var now atomic.Pointer[auth.Principal]
+	now.Store(auth.From(ctx))
+	standing := Standing{
+		Caller: auth.From(ctx), End: func(why error) { cancel(why) },
+		Again: func(context.Context) (*auth.Principal, error) { return auth.Anonymous(), nil },
+		May: func(_ context.Context, caller *auth.Principal) error {
+			now.Store(caller)
+			checking, done := context.WithTimeout(auth.With(context.WithoutCancel(ctx), caller), recheckOne)
+			defer done()
+			return a.decide(r.WithContext(checking), op, caller)
+		},
+	}
+	if op.Access.scope != ScopePublic {
+		token, err := a.credential(r, op)
+		if err != nil {
+			return ctx, nil, err
+		}
+		standing.Again = func(ctx context.Context) (*auth.Principal, error) { return a.cfg.Auth.Authenticate(ctx, token) }
+	}
+	leave, err := a.Attend(standing)
+	return context.WithValue(ctx, callerKey{}, now.Load), leave, err
+}
+
+// beat opens a silent stream, keeps it visibly alive, and ends it when its
+// caller can no longer be reached.
+func (a *API) beat(ctx context.Context, cancel context.CancelCauseFunc, out *feed) {
+	wait := streamOpensAfter
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+		wait = a.cfg.Heartbeat
+		if err := out.comment("alive"); err != nil {
+			cancel(err)
+			return
+		}
+	}
+}
+
+func (a *API) endStream(r *http.Request, out *feed, err, ended error) {
+	var why *fault.Error
+	if errors.As(ended, &why) {
+		err = why
+	}
+	if err == nil || r.Context().Err() != nil || errors.Is(ended, errUnreachable) || errors.Is(err, errUnreachable) {
+		if !out.opened {
+			_ = out.send(Event{}) // a stream with nothing to say is still a stream
+		}
+		return
+	}
+	if !out.opened {
+		a.fail(out.w, r, err)
+		return
+	}
+	_ = out.message(Event{Name: problemEvent, Data: a.problem(r.Context(), err)})
+}
+
+var errUnreachable = errors.New("the listener cannot be reached")
+
+// feed writes one stream. Handler and heartbeat both do.
+type feed struct {
+	mu      sync.Mutex
+	w       http.ResponseWriter
+	control *http.ResponseController
+	events  map[string]any
+	opened  bool
+}
+
+func (f *feed) send(e Event) error {
+	if e.Name == "" {
+		return f.comment("open")
+	}
+	if _, ok := f.events[e.Name]; !ok {
+		return fault.New(fault.Internal, codeInternal, "event %q was not declared", e.Name)
+	}
+	return f.message(e)
+}
+
+func (f *feed) message(e Event) error {
+	data, err := json.Marshal(e.Data)
+	if err != nil {
+		return fmt.Errorf("encode event %s: %w", e.Name, err)
+	}
+	var b bytes.Buffer
+	if e.ID != "" {
+		for _, c := range []byte(e.ID) {
+			if c < '!' || c > '~' {
+				return fault.New(fault.Internal, codeInternal, "id of event %s is not visible ASCII", e.Name)
+			}
+		}
+		_, _ = fmt.Fprintf(&b, "id: %s\n", e.ID)
+	}
+	_, _ = fmt.Fprintf(&b, "event: %s\ndata: %s\n\n", e.Name, data) // JSON has no line breaks
+	return f.write(b.Bytes())
+}
+
+func (f *feed) comment(text string) error { return f.write([]byte(": " + text + "\n\n")) }
+
+func (f *feed) write(b []byte) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.opened {
+		f.opened = true
+		f.w.Header().Set("Content-Type", streamType)
+		f.w.Header().Set("X-Accel-Buffering", "no") // proxies must not wait for the end
+		f.w.WriteHeader(http.StatusOK)
+	}
+	// A deadline left standing would end a silent stream, so it is lifted again.
+	_ = f.control.SetWriteDeadline(time.Now().Add(streamWriteTimeout))
+	defer func() { _ = f.control.SetWriteDeadline(time.Time{}) }()
+	if _, err := f.w.Write(b); err != nil {
+		return fmt.Errorf("%w: %w", errUnreachable, err)
+	}
+	if err := f.control.Flush(); err != nil {
+		return fmt.Errorf("%w: %w", errUnreachable, err)
+	}
+	return nil
+}

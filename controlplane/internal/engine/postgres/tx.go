@@ -1,0 +1,94 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"gpuaas/controlplane/internal/base/fault"
+)
+
+const maxTxAttempts = 8
+
+// TxFunc is the body of a transaction. It may run more than once, so it must
+// have no effect outside the transaction.
+type TxFunc func(ctx context.Context, tx pgx.Tx) error
+
+// InTx runs a transaction and repeats it when the database says that another
+// one was in the way. An error before the commit means that nothing happened;
+// an error of the commit itself means that nobody can know, and says so.
+func (db *DB) InTx(ctx context.Context, fn TxFunc) error {
+	return db.inTx(ctx, pgx.TxOptions{}, fn)
+}
+
+// InSerializableTx is InTx for rules that span rows nobody locks.
+func (db *DB) InSerializableTx(ctx context.Context, fn TxFunc) error {
+	return db.inTx(ctx, pgx.TxOptions{IsoLevel: pgx.Serializable}, fn)
+}
+
+func (db *DB) inTx(ctx context.Context, opts pgx.TxOptions, fn TxFunc) error {
+	for attempt := 1; ; attempt++ {
+		err := db.tryTx(ctx, opts, fn)
+		if !inTheWay(err) {
+			return classify(err)
+		}
+		if attempt == maxTxAttempts {
+			return fault.Wrap(err, fault.Unavailable, "transaction_contended",
+				"the change collided with others %d times in a row", attempt).WithRemedy("repeat the request")
+		}
+		select {
+		case <-ctx.Done():
+			return classify(ctx.Err())
+		case <-time.After(time.Duration(rand.Int64N(int64(attempt * int(5*time.Millisecond))))): //nolint:gosec // jitter, not a secret
+		}
+	}
+}
+
+func (db *DB) tryTx(ctx context.Context, opts pgx.TxOptions, fn TxFunc) error {
+	tx, err := db.pool.BeginTx(ctx, opts)
+	if err != nil {
+		return err
+	}
+	// The rollback must reach the server even when the caller has gone away.
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	left := &notices{}
+	ctx = context.WithValue(ctx, noticesKey{}, left)
+	if err := fn(ctx, tx); err != nil {
+		return err
+	}
+	if hook, ok := ctx.Value(commitHookKey{}).(TxFunc); ok {
+		if err := hook(ctx, tx); err != nil {
+			return err
+		}
+	}
+	err = tx.Commit(ctx)
+	var pg *pgconn.PgError
+	if err == nil {
+		db.notifier.send(left.all)
+		return nil
+	}
+	if errors.As(err, &pg) { // the server answered, so the outcome is known
+		return err
+	}
+	return fault.Wrap(err, fault.Ambiguous, "commit_outcome_unknown",
+		"the connection to the database broke while the change was being committed").
+		WithRemedy("read the resource before repeating, or repeat with the same Idempotency-Key")
+}
+
+type commitHookKey struct{}
+
+// WithCommitHook adds a statement to every transaction of a context, run just
+// before its commit and bound to its fate.
+func WithCommitHook(ctx context.Context, hook TxFunc) context.Context {
+	return context.WithValue(ctx, commitHookKey{}, hook)
+}
+
+// inTheWay reports whether a transaction failed only because of another one.
+func inTheWay(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && (pg.Code == "40001" || pg.Code == "40P01")
+}

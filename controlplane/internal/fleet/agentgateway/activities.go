@@ -1,0 +1,44 @@
+package agentgateway
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"time"
+
+	"gpuaas/controlplane/internal/engine/secrets"
+)
+
+// PKI is what the gateway asks of the secrets engine.
+type PKI interface {
+	// SignNodeCSR has the node CA sign a request for one identity.
+	SignNodeCSR(ctx context.Context, csrPEM, uri string, ttl time.Duration) (secrets.Certificate, error)
+	// NodeCA is the issuer of node certificates and the chain above it.
+	NodeCA(ctx context.Context) (string, error)
+	// ServerCA is what nodes verify the control plane with.
+	ServerCA(ctx context.Context) (string, error)
+	// IssueServerCertificate makes a certificate for this listener.
+	IssueServerCertificate(ctx context.Context, names []string, ttl time.Duration) (secrets.ServerCertificate, error)
+}
+
+// serverCertificateLife is what is asked for; it is renewed after two thirds.
+const serverCertificateLife = 30 * 24 * time.Hour
+
+// issueServer gets a certificate for this listener from the secrets engine.
+func (t *Trust) issueServer(ctx context.Context) (*serverCertificate, error) {
+	issued, err := t.cfg.PKI.IssueServerCertificate(ctx, t.cfg.Names, serverCertificateLife)
+	if err != nil {
+		return nil, fmt.Errorf("issue certificate of the node listener: %w", err)
+	}
+	pair, err := tls.X509KeyPair([]byte(issued.PEM), []byte(issued.Key.Reveal()))
+	if err != nil {
+		return nil, fmt.Errorf("read certificate of the node listener: %w", err)
+	}
+	now := t.cfg.Clock()
+	return &serverCertificate{pair: &pair, notAfter: issued.NotAfter, renewAt: now.Add(issued.NotAfter.Sub(now) * 2 / 3)}, nil
+}
+
+// certify has the node CA sign the key of a request.
+func (t *Trust) certify(ctx context.Context, csrPEM, uri string, ttl time.Duration) (secrets.Certificate, error) {
+	return t.cfg.PKI.SignNodeCSR(ctx, csrPEM, uri, ttl)
+}

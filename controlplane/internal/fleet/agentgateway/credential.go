@@ -1,0 +1,141 @@
+package agentgateway
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"time"
+
+	"gpuaas/contract/agentwire"
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/base/redact"
+	"gpuaas/controlplane/internal/fleet/agenttask"
+)
+
+// Minter makes credentials of one type.
+type Minter interface {
+	Mint(ctx context.Context, m Mint) (Minted, error)
+}
+
+// Backend makes credentials of one type for tasks of certain types.
+type Backend struct {
+	Minter Minter
+	// TaskTypes are the types whose tasks may ask.
+	TaskTypes []string
+	// LongLived says that what is handed out lives on after the task: the machine
+	// keeps it until whoever made it takes it back. It has no time of expiry.
+	LongLived bool
+}
+
+// Mint is a request for a credential by a task that is being carried out now.
+type Mint struct {
+	Task        agenttask.Task
+	Type        string
+	OperationID string
+	StepID      string
+	Intent      map[string]string // what it is for
+}
+
+// Minted is a credential. Its values are shown to the agent and to nobody else.
+type Minted struct {
+	Values    map[string]redact.Secret
+	ExpiresAt time.Time // zero: never by itself, which only a long-lived one may be
+}
+
+// credentialTypes are the types there are, with a back-end or without.
+var credentialTypes = []string{
+	agentwire.CredentialOCIPull, agentwire.CredentialS3Read, agentwire.CredentialGCSRead, agentwire.CredentialHFToken,
+	agentwire.CredentialClusterJoin, agentwire.CredentialMAASMachineToken,
+}
+
+// maxCredentialLife is what short-lived means.
+const maxCredentialLife = time.Hour
+
+var (
+	repositoryForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9._/:-]{0,253}[a-z0-9])?$`)
+	digestForm     = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+)
+
+const maxIntent = 16
+
+// checkMint finds what is wrong with a request whoever asks.
+func checkMint(in agentwire.MintRequest) error {
+	var fields []fault.Field
+	refuse := func(field, message string) {
+		fields = append(fields, fault.Field{Path: "body." + field, Message: message})
+	}
+	if in.Attempt < 1 {
+		refuse("attempt", "must be that of the task, from 1")
+	}
+	if !plain(in.StepID, 100) {
+		refuse("step_id", "must name the step that needs the credential")
+	}
+	if in.OperationID != "" && !plain(in.OperationID, 100) {
+		refuse("operation_id", "must be visible ASCII, 100 characters at most")
+	}
+	if !slices.Contains(credentialTypes, in.CredentialType) {
+		refuse("credential_type", "is not one there is")
+	}
+	if len(in.Intent) > maxIntent {
+		refuse("intent", "has too many entries")
+	}
+	for k, v := range in.Intent {
+		if !plain(k, 64) || len(v) > 512 {
+			refuse("intent", "has an entry that is too long or not named in visible ASCII")
+			break
+		}
+	}
+	if len(fields) == 0 {
+		return nil
+	}
+	return fault.New(fault.Invalid, "validation_error", "the request has fields that cannot be accepted").WithFields(fields...)
+}
+
+// backend finds who makes a credential for a task.
+func (g *Gateway) backend(credentialType string, task agenttask.Task) (Backend, error) {
+	b, ok := g.backends[credentialType]
+	if !ok || b.Minter == nil {
+		return b, fault.New(fault.Unavailable, "credential_backend_missing", "nothing here makes credentials of type %s", credentialType).
+			WithRemedy("set up the back-end of this credential type in the control plane; the task can be repeated afterwards")
+	}
+	if !slices.Contains(b.TaskTypes, task.Type) {
+		return b, fault.New(fault.Forbidden, "credential_not_for_task", "a task of type %s has no use for a credential of type %s", task.Type, credentialType)
+	}
+	return b, nil
+}
+
+// honest refuses a credential that is not what its back-end is said to make.
+func (b Backend) honest(credentialType string, expires, now time.Time) error {
+	switch short := expires.After(now) && !expires.After(now.Add(maxCredentialLife)); {
+	case b.LongLived && !expires.IsZero():
+		return fault.New(fault.Internal, "credential_not_long_lived",
+			"the back-end of %s says that a credential expires at %s, which lives on", credentialType, utc(expires))
+	case !b.LongLived && !short:
+		return fault.New(fault.Internal, "credential_not_short_lived", "the back-end of %s made a credential that expires at %s", credentialType, utc(expires))
+	}
+	return nil
+}
+
+// mint makes a credential for a task that is bound to the node, and records
+// that it did before anybody sees it. Attempts that fail are recorded, too.
+func (g *Gateway) mint(ctx context.Context, c caller, task agenttask.Task, in agentwire.MintRequest) (agentwire.Credential, error) {
+	backend, err := g.backend(in.CredentialType, task)
+	if err != nil {
+		return agentwire.Credential{}, err
+	}
+	made, err := backend.Minter.Mint(ctx, Mint{Task: task, Type: in.CredentialType, OperationID: in.OperationID, StepID: in.StepID, Intent: in.Intent})
+	if err != nil {
+		return agentwire.Credential{}, err
+	}
+	if err := backend.honest(in.CredentialType, made.ExpiresAt, g.clock()); err != nil {
+		return agentwire.Credential{}, err
+	}
+	if err := g.recordMint(ctx, c, task.ID, in, nil); err != nil {
+		return agentwire.Credential{}, err
+	}
+	out := agentwire.Credential{CredentialType: in.CredentialType, Values: map[string]string{}, ExpiresAt: made.ExpiresAt}
+	for k, v := range made.Values {
+		out.Values[k] = v.Reveal()
+	}
+	return out, nil
+}

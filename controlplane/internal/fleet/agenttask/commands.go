@@ -1,0 +1,288 @@
+package agenttask
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"go.opentelemetry.io/otel/propagation"
+
+	"gpuaas/contract/agentwire"
+	"gpuaas/contract/eventwire"
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/audit"
+	"gpuaas/controlplane/internal/engine/auth"
+	"gpuaas/controlplane/internal/engine/outbox"
+	"gpuaas/controlplane/internal/engine/postgres"
+	"gpuaas/controlplane/internal/engine/telemetry"
+	"gpuaas/controlplane/internal/fleet/agenttask/internal/agenttaskdb"
+	"gpuaas/controlplane/internal/fleet/node"
+)
+
+// Prepare completes the parameters of a task that an operator asks for, such as
+// with the digest and signature of the package that an update installs.
+type Prepare func(ctx context.Context, node id.Node, params json.RawMessage) (json.RawMessage, error)
+
+// Commands is how the control plane asks nodes to do things.
+type Commands struct {
+	DB *postgres.DB
+	// Preparers completes parameters of the types it names; only what
+	// operators ask for passes through it.
+	Preparers map[string]Prepare
+	// Clock is time.Now unless a test says otherwise.
+	Clock func() time.Time
+}
+
+func (c Commands) now() time.Time {
+	if c.Clock != nil {
+		return c.Clock()
+	}
+	return time.Now()
+}
+
+const aggregate = "node_task"
+
+// Enqueue adds a task to the caller's transaction. A request with the key of an
+// earlier one is that task, if it asks for the same.
+func (c Commands) Enqueue(ctx context.Context, tx pgx.Tx, r Request) (Task, error) {
+	if err := r.owned(ctx, tx); err != nil {
+		return Task{}, err
+	}
+	spec, params, err := checked(r.Type, r.Params)
+	if err != nil {
+		return Task{}, err
+	}
+	q := agenttaskdb.New(tx)
+	generation, err := target(ctx, q, r.Node, r.Type)
+	if err != nil {
+		return Task{}, err
+	}
+	row, err := q.Insert(ctx, agenttaskdb.InsertParams{
+		ID: id.New[id.NodeTask](), NodeID: r.Node, Type: r.Type, Params: params, ConcurrencyClass: string(spec.Class),
+		Generation: generation, MaxAttempts: int32(spec.Attempts), DeadlineAt: c.deadline(spec), //nolint:gosec // a small number of the catalog
+		IdempotencyKey: r.IdempotencyKey, AwaitWorkflowID: r.AwaitWorkflow, RequestedBy: auth.From(ctx).ID, Reason: r.Reason,
+		CorrelationID: correlation(ctx), TraceParent: traceParent(ctx),
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return repeated(ctx, q, r, params)
+	}
+	if err != nil {
+		return Task{}, fmt.Errorf("insert task %s for node %s: %w", r.Type, r.Node, err)
+	}
+	t, err := fromRow(row)
+	if err != nil {
+		return Task{}, err
+	}
+	if t.letsIn() {
+		if err := node.LetIn(ctx, tx, t.Node, t.givesRoot(), t.entry()); err != nil {
+			return Task{}, err
+		}
+	}
+	if err := record(ctx, tx, "node_task.create", t, audit.Success, r.Reason, nil); err != nil {
+		return Task{}, err
+	}
+	if err := announce(ctx, tx, eventwire.NodeTaskQueued, t); err != nil {
+		return Task{}, err
+	}
+	return t, postgres.Notify(ctx, tx, channel, r.Node.String())
+}
+
+// letsIn reports whether a task gives somebody access to its node, who may leave
+// something behind. It is noted with the task and not with its success: a task
+// whose end nobody hears of may have let somebody in all the same.
+func (t Task) letsIn() bool {
+	return t.Type == agentwire.TypeProvisionUser || t.Type == agentwire.TypeTerminalOpen
+}
+
+// givesRoot is how a task that lets somebody in gives them root; empty: it does
+// not. Terminals are never opened as root.
+func (t Task) givesRoot() node.RootCause {
+	var p agentwire.ProvisionUserParams
+	if t.Type == agentwire.TypeProvisionUser && (json.Unmarshal(t.Params, &p) != nil || p.Sudo) {
+		return node.RootBySudo
+	}
+	return ""
+}
+
+func (t Task) entry() string { return fmt.Sprintf("task %s (%s) lets a tenant in", t.ID, t.Type) }
+
+// deadline is when it is too late: the node had as long as it may to come for
+// the task, and one attempt's time on top.
+func (c Commands) deadline(spec agentwire.Spec) time.Time {
+	return c.now().Add(spec.Patience + spec.Window)
+}
+
+// EnqueueForFleet gives every node that is in the fleet the same task, in one
+// statement, and says how many got one. A node that has a task with this key
+// keeps that one. There is no event per node: whatever made the fleet change
+// has its own.
+func (c Commands) EnqueueForFleet(ctx context.Context, tx pgx.Tx, r Request) (int, error) {
+	if err := r.owned(ctx, tx); err != nil {
+		return 0, err
+	}
+	spec, encoded, err := checked(r.Type, r.Params)
+	if err != nil {
+		return 0, err
+	}
+	q := agenttaskdb.New(tx)
+	n, err := q.InsertForFleet(ctx, agenttaskdb.InsertForFleetParams{
+		Type: r.Type, Params: encoded, ConcurrencyClass: string(spec.Class), MaxAttempts: int32(spec.Attempts), //nolint:gosec // a small number of the catalog
+		DeadlineAt: c.deadline(spec), IdempotencyKey: r.IdempotencyKey, RequestedBy: auth.From(ctx).ID,
+		CorrelationID: correlation(ctx), TraceParent: traceParent(ctx),
+	})
+	if err != nil {
+		return 0, fmt.Errorf("insert task %s for the fleet: %w", r.Type, err)
+	}
+	err = audit.Record(ctx, tx, audit.Entry{
+		Action: "node_task.create_for_fleet", TargetKind: "node_task", TargetID: r.IdempotencyKey, Result: audit.Success,
+		Metadata: map[string]any{"type": r.Type, "nodes": n},
+	})
+	if err != nil || n == 0 {
+		return int(n), err
+	}
+	return int(n), postgres.Notify(ctx, tx, channel, everyNode)
+}
+
+// Cancel stops a task. One that no node has ends here and now; otherwise its
+// agent is told with its next sign of life, and reports how far it came.
+func (c Commands) Cancel(ctx context.Context, task id.NodeTask, reason string) (Task, error) {
+	var t Task
+	err := c.DB.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		q := agenttaskdb.New(tx)
+		row, err := q.Held(ctx, task)
+		if t, err = found(row.NodeTask, err, task); err != nil {
+			return err
+		}
+		if _, err := Lifecycle.Next(t.Status, Cancel); err != nil {
+			return err
+		}
+		if err := record(ctx, tx, "node_task.cancel", t, audit.Success, reason, map[string]any{"prior_status": t.Status}); err != nil {
+			return err
+		}
+		if t.Status == Queued {
+			t, err = finish(ctx, tx, t, c.now(), ending{event: Cancel, err: agentwire.TaskError{Code: CodeCancelled, Message: reason}})
+			return err
+		}
+		after, err := q.RequestCancel(ctx, task)
+		t, err = found(after, err, task)
+		return err
+	})
+	return t, err
+}
+
+// checked says what a type is and brings its parameters into the form that is
+// signed.
+func checked(typ string, params any) (agentwire.Spec, json.RawMessage, error) {
+	spec, known := agentwire.Lookup(typ)
+	if !known {
+		return spec, nil, fault.New(fault.Invalid, "node_task_type_unknown", "there is no task type %q", typ).
+			WithRemedy("list them with: gpuaas node task types")
+	}
+	raw := []byte("{}")
+	if params != nil {
+		var err error
+		if raw, err = json.Marshal(params); err != nil {
+			return spec, nil, fmt.Errorf("encode parameters of %s: %w", typ, err)
+		}
+	}
+	if bytes.Equal(raw, []byte("null")) {
+		raw = []byte("{}")
+	}
+	_, err := spec.Decode(raw)
+	if err == nil && hasNUL(raw) {
+		err = errors.New("a NUL character cannot be stored")
+	}
+	if err != nil {
+		return spec, nil, fault.New(fault.Invalid, "node_task_params_invalid", "parameters of %s: %v", typ, err).
+			WithFields(fault.Field{Path: "body.params", Message: err.Error()})
+	}
+	canonical, err := agentwire.Canonical(raw)
+	if err != nil {
+		return spec, nil, fmt.Errorf("canonical parameters of %s: %w", typ, err)
+	}
+	return spec, canonical, nil
+}
+
+func target(ctx context.Context, q *agenttaskdb.Queries, node id.Node, typ string) (generation int64, err error) {
+	row, err := q.Target(ctx, agenttaskdb.TargetParams{NodeID: node, Type: typ})
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return 0, fault.New(fault.NotFound, "node_not_found", "there is no node %s", node).WithRemedy("list them with: gpuaas node list")
+	case err != nil:
+		return 0, fmt.Errorf("read node %s: %w", node, err)
+	case row.Fenced:
+		return 0, fault.New(fault.Conflict, agentwire.CodeNodeFenced, "node %s is %s: it cannot be given %s", node, row.Status, typ)
+	}
+	return row.Generation, nil
+}
+
+// repeated finds the task of an earlier request with the same key. If it has
+// not ended, whoever asks now is told when it does, unless another is already.
+func repeated(ctx context.Context, q *agenttaskdb.Queries, r Request, params json.RawMessage) (Task, error) {
+	row, err := q.LockByKey(ctx, agenttaskdb.LockByKeyParams{NodeID: r.Node, IdempotencyKey: r.IdempotencyKey})
+	if err != nil {
+		return Task{}, fmt.Errorf("read task with key %q of node %s: %w", r.IdempotencyKey, r.Node, err)
+	}
+	t, err := fromRow(row)
+	if err != nil {
+		return Task{}, err
+	}
+	if t.Type != r.Type || !bytes.Equal(t.Params, params) {
+		return Task{}, fault.New(fault.Conflict, "node_task_key_reused", "key %q of node %s stands for another task: %s", r.IdempotencyKey, r.Node, t.ID).
+			WithRemedy("use a new key for a new task")
+	}
+	if r.AwaitWorkflow == "" || r.AwaitWorkflow == t.AwaitWorkflow || t.Status.Ended() {
+		return t, nil
+	}
+	if t.AwaitWorkflow != "" {
+		// One workflow is told. Taking the task over would leave the other waiting.
+		return Task{}, fault.New(fault.Conflict, "node_task_awaited", "task %s with key %q of node %s is awaited by workflow %s", t.ID, r.IdempotencyKey, r.Node, t.AwaitWorkflow).
+			WithRemedy("ask again when the task has ended, or use a new key for a new task")
+	}
+	t.AwaitWorkflow = r.AwaitWorkflow
+	if err := q.Await(ctx, agenttaskdb.AwaitParams{ID: t.ID, AwaitWorkflowID: t.AwaitWorkflow}); err != nil {
+		return Task{}, fmt.Errorf("await task %s: %w", t.ID, err)
+	}
+	return t, nil
+}
+
+// everyNode is the notification that concerns all of them.
+const everyNode = ""
+
+func record(ctx context.Context, tx pgx.Tx, action string, t Task, result audit.Result, reason string, metadata map[string]any) error {
+	all := map[string]any{"node_id": t.Node.String(), "type": t.Type, "attempt": t.Attempt}
+	for k, v := range metadata {
+		all[k] = v
+	}
+	return audit.Record(ctx, tx, audit.Entry{
+		Action: action, TargetKind: aggregate, TargetID: t.ID.String(), Result: result, Reason: reason, Metadata: all,
+	})
+}
+
+func announce(ctx context.Context, tx pgx.Tx, event eventwire.Type, t Task) error {
+	return outbox.Append(ctx, tx, outbox.Event{
+		Type: event, AggregateKind: aggregate, AggregateID: t.ID.String(),
+		Payload: eventwire.NodeTask{
+			TaskID: t.ID.String(), NodeID: t.Node.String(), TaskType: t.Type, Status: string(t.Status), ErrorCode: t.Error.Code, Attempt: t.Attempt,
+		},
+	})
+}
+
+// correlation is never empty: the agent reports under it.
+func correlation(ctx context.Context) string {
+	if c := telemetry.Correlation(ctx); c != "" {
+		return c
+	}
+	return id.NewString()
+}
+
+func traceParent(ctx context.Context) string {
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, carrier)
+	return carrier[eventwire.HeaderTraceParent]
+}

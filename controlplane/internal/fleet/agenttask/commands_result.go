@@ -1,0 +1,238 @@
+package agenttask
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"gpuaas/contract/agentwire"
+	"gpuaas/contract/eventwire"
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/audit"
+	"gpuaas/controlplane/internal/engine/auth"
+	"gpuaas/controlplane/internal/engine/outbox"
+	"gpuaas/controlplane/internal/engine/postgres"
+	"gpuaas/controlplane/internal/engine/telemetry"
+	"gpuaas/controlplane/internal/fleet/agenttask/internal/agenttaskdb"
+	"gpuaas/controlplane/internal/fleet/node"
+)
+
+// Result ends a task with what its node reports. The same result may come
+// again; another one for a task that has ended is a conflict.
+func (q *Queue) Result(ctx context.Context, node id.Node, task id.NodeTask, r agentwire.ResultRequest) error {
+	return q.onBehalf(ctx, node, task, func(ctx context.Context, tx pgx.Tx, t Task) error {
+		end, err := endingOf(t, r)
+		switch {
+		case err != nil:
+			return err
+		case t.Status.Ended() && end.same(t):
+			return nil
+		}
+		if err := live(t, r.Attempt); err != nil {
+			return err
+		}
+		if end.refused {
+			// What the node will not do is somebody's attempt, or a fault of the
+			// control plane: either way people must find it.
+			if err := record(ctx, tx, "node_task.refuse", t, audit.Denied, end.err.Code, map[string]any{"detail": end.err.Message}); err != nil {
+				return err
+			}
+		}
+		if t, err = finish(ctx, tx, t, q.cfg.Clock(), end); err != nil {
+			return err
+		}
+		return amend(ctx, tx, t, r.Amends)
+	})
+}
+
+// amend keeps what a task that succeeded changed of the installation of its
+// node. What a task of its type cannot have changed is refused and audited.
+func amend(ctx context.Context, tx pgx.Tx, t Task, a *agentwire.Amendment) error {
+	if a == nil || t.Status != Succeeded {
+		return nil
+	}
+	if err := a.Validate(t.Type); err != nil {
+		return record(ctx, tx, "node_task.amend_baseline", t, audit.Denied, "baseline_amendment_refused", map[string]any{"detail": err.Error()})
+	}
+	return node.AmendBaseline(ctx, tx, t.Node, t.ID, t.Type, a.Serial, *a)
+}
+
+// Progress renews the lease of a task and keeps the steps that its agent
+// reports. Steps that are known already are left as they are.
+func (q *Queue) Progress(ctx context.Context, node id.Node, task id.NodeTask, r agentwire.ProgressRequest) (agentwire.ProgressResponse, error) {
+	var out agentwire.ProgressResponse
+	err := q.onBehalf(ctx, node, task, func(ctx context.Context, tx pgx.Tx, t Task) error {
+		if err := live(t, r.Attempt); err != nil {
+			return err
+		}
+		db, now := agenttaskdb.New(tx), q.cfg.Clock()
+		out = agentwire.ProgressResponse{LeaseExpiresAt: now.Add(agentwire.Lease).UTC(), Cancel: t.CancelRequested || t.overran(now)}
+		if err := db.RenewLease(ctx, agenttaskdb.RenewLeaseParams{ID: task, LeaseExpiresAt: out.LeaseExpiresAt}); err != nil {
+			return fmt.Errorf("renew lease of task %s: %w", task, err)
+		}
+		return insertSteps(ctx, db, task, r)
+	})
+	return out, err
+}
+
+// Bound is the task that a node works on now, for credentials that are given
+// out under its name: handed to this node, in this attempt, with a live lease.
+func (q *Queue) Bound(ctx context.Context, node id.Node, task id.NodeTask, attempt int) (Task, error) {
+	var bound Task
+	err := q.onBehalf(ctx, node, task, func(_ context.Context, _ pgx.Tx, t Task) error {
+		if err := live(t, attempt); err != nil {
+			return err
+		}
+		if t.Status != Dispatched || t.Attempt != attempt || !q.cfg.Clock().Before(*t.LeaseExpiresAt) {
+			return fault.New(fault.Conflict, "node_task_not_held", "task %s is %s in attempt %d; attempt %d does not hold it now", task, t.Status, t.Attempt, attempt)
+		}
+		bound = t
+		return nil
+	})
+	return bound, err
+}
+
+// onBehalf does something to a task for its node, in one transaction. To any
+// other node the task does not exist, and that it tried is kept.
+func (q *Queue) onBehalf(ctx context.Context, node id.Node, task id.NodeTask, do func(context.Context, pgx.Tx, Task) error) error {
+	ctx = auth.With(ctx, auth.System("node:"+node.String()))
+	var foreign Task
+	err := q.cfg.DB.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		row, err := agenttaskdb.New(tx).Held(ctx, task)
+		t, err := found(row.NodeTask, err, task)
+		switch {
+		case fault.KindOf(err) == fault.NotFound:
+			return notYours(node, task)
+		case err != nil:
+			return err
+		case t.Node != node:
+			foreign = t
+			return notYours(node, task)
+		case row.Superseded && !t.Status.Ended():
+			return fault.New(fault.Conflict, agentwire.CodeTaskFinal, "task %s belongs to an earlier generation of node %s and is void", task, node)
+		}
+		return do(causeOf(ctx, t), tx, t)
+	})
+	if foreign.ID.IsZero() {
+		return err
+	}
+	return errors.Join(err, q.cfg.DB.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		return record(ctx, tx, "node_task.touch", foreign, audit.Denied, agentwire.CodeTaskNotYours, map[string]any{"by_node_id": node.String()})
+	}))
+}
+
+func notYours(node id.Node, task id.NodeTask) error {
+	return fault.New(fault.NotFound, agentwire.CodeTaskNotYours, "node %s has no task %s", node, task)
+}
+
+// live refuses what comes too late, and what was never handed out.
+func live(t Task, attempt int) error {
+	switch {
+	case t.Status.Ended():
+		return fault.New(fault.Conflict, agentwire.CodeTaskFinal, "task %s is %s, which is final", t.ID, t.Status)
+	case attempt < 1 || attempt > t.Attempt:
+		return fault.New(fault.Conflict, "node_task_attempt_unknown", "task %s was handed out %d times; there is no attempt %d", t.ID, t.Attempt, attempt)
+	}
+	return nil
+}
+
+// finish is the one function that ends a task. The workflow that waits for it
+// and the readers of events are told by the same transaction.
+func finish(ctx context.Context, tx pgx.Tx, t Task, now time.Time, e ending) (Task, error) {
+	next, err := Lifecycle.Next(t.Status, e.event)
+	if err != nil {
+		return t, err
+	}
+	q := agenttaskdb.New(tx)
+	row, err := q.Finish(ctx, agenttaskdb.FinishParams{
+		ID: t.ID, Status: string(next), FinishedAt: now, Output: e.output, ErrorCode: e.err.Code, ErrorMessage: e.err.Message,
+		ErrorRemedy: e.err.Remedy, AgentVersion: e.agent, StartedAt: e.startedAt,
+	})
+	if err != nil {
+		return t, fmt.Errorf("move task %s to %s: %w", t.ID, next, err)
+	}
+	held := t.Status == Dispatched
+	if t, err = fromRow(row); err != nil {
+		return t, err
+	}
+	if t.letsIn() && t.Attempt > 0 && e.err.Code != CodeSuperseded {
+		// Again, because the node may have been proven clean while it was queued.
+		if err := t.taints(ctx, tx); err != nil {
+			return t, err
+		}
+	}
+	if t.AwaitWorkflow != "" {
+		err := outbox.SignalWorkflow(ctx, tx, outbox.WorkflowSignal{
+			WorkflowID: t.AwaitWorkflow, Name: SignalName(t.ID), Payload: map[string]string{"task_id": t.ID.String(), "status": string(t.Status)},
+		})
+		if err != nil {
+			return t, err
+		}
+	}
+	if err := announce(ctx, tx, eventwire.NodeTaskFinished, t); err != nil {
+		return t, err
+	}
+	if !held || t.Class == agentwire.ClassConcurrent {
+		return t, nil
+	}
+	return t, postgres.Notify(ctx, tx, channel, t.Node.String()) // whatever waited for it to end may go on
+}
+
+// taints notes whom a task let in, and with what.
+func (t Task) taints(ctx context.Context, tx pgx.Tx) error {
+	if by := t.givesRoot(); by != "" {
+		return node.TaintRoot(ctx, tx, t.Node, by, t.entry())
+	}
+	return node.Taint(ctx, tx, t.Node, t.entry())
+}
+
+const (
+	maxSteps       = 1000
+	maxStepName    = 100
+	maxStepMessage = 1000
+)
+
+var stepStatuses = map[string]bool{"started": true, "succeeded": true, "failed": true, "skipped": true}
+
+// insertSteps keeps what can be kept: a step is a word to people, and a bad one
+// is no reason to lose the lease.
+func insertSteps(ctx context.Context, db *agenttaskdb.Queries, task id.NodeTask, r agentwire.ProgressRequest) error {
+	var keep []agentwire.Step
+	for _, s := range r.Steps {
+		s.Name, s.Message = stored(s.Name, maxStepName), stored(s.Message, maxStepMessage)
+		if s.Percent != nil && (*s.Percent < 0 || *s.Percent > 100) {
+			s.Percent = nil
+		}
+		if s.Seq >= 1 && s.Seq <= maxSteps && s.Name != "" && stepStatuses[s.Status] {
+			keep = append(keep, s)
+		}
+	}
+	if len(keep) == 0 {
+		return nil
+	}
+	encoded, err := json.Marshal(keep)
+	if err != nil {
+		return fmt.Errorf("encode steps of task %s: %w", task, err)
+	}
+	err = db.InsertSteps(ctx, agenttaskdb.InsertStepsParams{TaskID: task, Attempt: int32(r.Attempt), Steps: encoded}) //nolint:gosec // not above the attempts of the task
+	if err != nil {
+		return fmt.Errorf("insert steps of task %s: %w", task, err)
+	}
+	return nil
+}
+
+// causeOf ties what the end of a task causes to whoever asked for it.
+func causeOf(ctx context.Context, t Task) context.Context {
+	ctx = telemetry.WithCorrelation(ctx, t.Correlation)
+	if trace.SpanContextFromContext(ctx).IsValid() {
+		return ctx
+	}
+	return propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{eventwire.HeaderTraceParent: t.TraceParent})
+}

@@ -1,0 +1,112 @@
+package agenttask
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/contract/agentwire"
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/auth"
+	"gpuaas/controlplane/internal/engine/postgres"
+	"gpuaas/controlplane/internal/fleet/agenttask/internal/agenttaskdb"
+)
+
+const sweepBite = 500
+
+// Sweep takes tasks back from nodes that fell silent and ends those that can no
+// longer be carried out. It says how many it changed. Several processes may
+// sweep at once: each task is changed by one.
+func (q *Queue) Sweep(ctx context.Context) (int, error) {
+	ctx = auth.With(ctx, auth.System("node-task-sweeper"))
+	changed := 0
+	var failures []error
+	for {
+		due, err := agenttaskdb.New(q.cfg.DB).Overdue(ctx, agenttaskdb.OverdueParams{Now: q.cfg.Clock(), BatchSize: sweepBite})
+		if err != nil {
+			return changed, fmt.Errorf("look for overdue tasks: %w", err)
+		}
+		before := changed
+		for _, task := range due {
+			did, err := q.sweepOne(ctx, task)
+			switch {
+			case err != nil:
+				failures = append(failures, err) // one task that cannot be ended must not keep the others
+			case did:
+				changed++
+			}
+		}
+		if len(due) < sweepBite || changed == before {
+			return changed, errors.Join(failures...)
+		}
+	}
+}
+
+func (q *Queue) sweepOne(ctx context.Context, task id.NodeTask) (changed bool, err error) {
+	err = q.cfg.DB.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		changed = false
+		db := agenttaskdb.New(tx)
+		row, err := db.LockOverdue(ctx, task)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil // somebody is at it
+		}
+		t, err := found(row.NodeTask, err, task)
+		if err != nil {
+			return err
+		}
+		now := q.cfg.Clock()
+		fate := fateOf(t, row.Superseded, now)
+		ctx = causeOf(ctx, t)
+		if fate.event == "" {
+			return nil // it moved on before we had the lock
+		}
+		changed = true
+		if fate.event == Requeue {
+			if _, err := Lifecycle.Next(t.Status, Requeue); err != nil {
+				return err
+			}
+			if err := db.Requeue(ctx, t.ID); err != nil {
+				return fmt.Errorf("requeue task %s: %w", t.ID, err)
+			}
+			return postgres.Notify(ctx, tx, channel, t.Node.String())
+		}
+		_, err = finish(ctx, tx, t, now, fate)
+		return err
+	})
+	return changed, err
+}
+
+// fateOf is what becomes of a task that may be overdue; no event when it is not.
+func fateOf(t Task, superseded bool, now time.Time) ending {
+	silent := t.Status == Dispatched && !now.Before(*t.LeaseExpiresAt)
+	late := !now.Before(t.DeadlineAt)
+	switch {
+	case t.Status.Ended():
+		return ending{}
+	case superseded:
+		return ending{event: Cancel, err: agentwire.TaskError{Code: CodeSuperseded, Message: "the node was taken over or removed; what it was asked before is void"}}
+	case silent && t.CancelRequested:
+		return ending{event: Cancel, err: agentwire.TaskError{Code: CodeCancelled, Message: "its node fell silent before it could stop it; the effect is unknown"}}
+	case silent && (late || t.Attempt >= t.MaxAttempts):
+		return ending{event: Expire, err: agentwire.TaskError{
+			Code: CodeSilent, Message: fmt.Sprintf("the node gave no sign of life during %d attempts; the effect is unknown", t.Attempt),
+			Remedy: "see why the node is silent, look at its state, then ask again",
+		}}
+	case silent:
+		return ending{event: Requeue}
+	case t.Status == Queued && late && t.Attempt == 0:
+		return ending{event: Expire, err: agentwire.TaskError{
+			Code: CodeNotFetched, Message: "the node did not come for it in time; nothing was done",
+			Remedy: "see why the node does not poll, or what it is busy with, then ask again",
+		}}
+	case t.Status == Queued && late:
+		return ending{event: Expire, err: agentwire.TaskError{
+			Code: CodeSilent, Message: fmt.Sprintf("the node had it %d times, fell silent, and did not come for it again; the effect is unknown", t.Attempt),
+			Remedy: "see why the node is silent, look at its state, then ask again",
+		}}
+	}
+	return ending{}
+}

@@ -1,0 +1,73 @@
+package agenttask
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/fleet/agenttask/internal/agenttaskdb"
+)
+
+// The keys of tasks that a workflow gives begin with its id and a slash.
+
+// LiveOf lists the tasks that a workflow gave a node and that have not ended,
+// newest first. Whoever takes the work of a workflow up waits for them instead
+// of giving others.
+func LiveOf(ctx context.Context, db agenttaskdb.DBTX, node id.Node, workflowID string) ([]Task, error) {
+	rows, err := agenttaskdb.New(db).LiveOfJob(ctx, agenttaskdb.LiveOfJobParams{NodeID: node, KeyPrefix: workflowID + "/"})
+	if err != nil {
+		return nil, fmt.Errorf("look for tasks of workflow %s: %w", workflowID, err)
+	}
+	out := make([]Task, len(rows))
+	for i, r := range rows {
+		if out[i], err = fromRow(r); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// CancelOf stops the tasks that a workflow gave a node and that have not ended.
+func (c Commands) CancelOf(ctx context.Context, node id.Node, workflowID, reason string) error {
+	tasks, err := LiveOf(ctx, c.DB, node, workflowID)
+	if err != nil {
+		return err
+	}
+	for _, t := range tasks {
+		if _, err := c.Cancel(ctx, t.ID, reason); err != nil && fault.KindOf(err) != fault.Conflict { // it has just ended
+			return err
+		}
+	}
+	return nil
+}
+
+// Task reads a task.
+func (c Commands) Task(ctx context.Context, task id.NodeTask) (Task, error) {
+	row, err := agenttaskdb.New(c.DB).Get(ctx, task)
+	return found(row, err, task)
+}
+
+// TellWhenEnded makes a workflow the one that is signalled when a task ends. One
+// that has ended already is returned as it is, and signals nobody.
+func (c Commands) TellWhenEnded(ctx context.Context, task id.NodeTask, workflowID string) (Task, error) {
+	var t Task
+	err := c.DB.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		q := agenttaskdb.New(tx)
+		row, err := q.Held(ctx, task)
+		if t, err = found(row.NodeTask, err, task); err != nil || t.Status.Ended() || t.AwaitWorkflow == workflowID {
+			return err
+		}
+		if err := q.Await(ctx, agenttaskdb.AwaitParams{ID: task, AwaitWorkflowID: workflowID}); err != nil {
+			return fmt.Errorf("note who waits for task %s: %w", task, err)
+		}
+		t.AwaitWorkflow = workflowID
+		return nil
+	})
+	return t, err
+}
+
+// Result is how the task ended, if it has.
+func (t Task) Result() Result { return t.result() }

@@ -1,0 +1,93 @@
+package agenttask_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"gpuaas/contract/agentwire"
+	"gpuaas/controlplane/internal/base/id"
+)
+
+// bound is a node in service whose machine came from MAAS.
+func (w *world) bound(t *testing.T, system string) id.Node {
+	t.Helper()
+	n := w.node(t)
+	site, profile := id.New[id.Site](), id.New[id.Profile]()
+	w.exec(t, `INSERT INTO maas_sites (id, name, region_code, api_base_url, pxe_iface, pxe_vlan_vid, node_pxe_iface, fingerprint_salt, deploy_user)
+		VALUES ($1, $2, 'eu-1', 'http://maas.example:5240/MAAS', 'ens19', 0, 'eno1', decode(repeat('00', 16), 'hex'), 'hpcadmin')`, site, system)
+	w.exec(t, `INSERT INTO maas_site_profiles (id, site_id, name) VALUES ($1, $2, 'default')`, profile, site)
+	w.exec(t, `INSERT INTO node_maas_state (node_id, site_id, profile_id, maas_system_id, ipmi_ip, pxe_mac, last_maas_status, last_maas_power_state, last_maas_ips)
+		VALUES ($1, $2, $3, $4, '', '', 'Deployed', 'on', '{}')`, n, site, profile, system)
+	w.exec(t, `UPDATE nodes SET status = 'active' WHERE id = $1`, n)
+	return n
+}
+
+// A site whose login cannot be locked must not keep those of all others open.
+func TestAttackALoginThatCannotBeLockedKeepsOthersOpen(t *testing.T) {
+	w := newWorld(t)
+	first, second := w.bound(t, "abc123"), w.bound(t, "abc234")
+	if second.String() < first.String() {
+		first, second = second, first
+	}
+	w.exec(t, `UPDATE maas_sites SET deploy_user = 'root' WHERE id = (SELECT site_id FROM node_maas_state WHERE node_id = $1)`, first)
+	got, err := w.commands.LockLogins(t.Context())
+	if got != 1 || err == nil || !strings.Contains(err.Error(), first.String()) {
+		t.Errorf("%d nodes were asked, %v", got, err)
+	}
+	if e := w.poll(t, second); e == nil || e.Type != agentwire.TypeLoginLock {
+		t.Errorf("the other node got %+v", e)
+	}
+}
+
+// Machines of before each had a login of its own share a password: whoever had one
+// of them is kept out of the others without anybody asking.
+func TestAttackThePasswordOfTheSiteOpensNodesOfBefore(t *testing.T) {
+	w := newWorld(t)
+	old, manual := w.bound(t, "abc123"), w.node(t)
+	w.exec(t, `UPDATE nodes SET status = 'active' WHERE id = $1`, manual)
+	sweep := func(want int) {
+		t.Helper()
+		if got, err := w.commands.LockLogins(t.Context()); err != nil || got != want {
+			t.Fatalf("%d nodes were asked, %v; want %d", got, err, want)
+		}
+	}
+	w.exec(t, `UPDATE nodes SET held_by = 'decommission x' WHERE id = $1`, old)
+	sweep(0)
+	w.exec(t, `UPDATE nodes SET held_by = '' WHERE id = $1`, old)
+	sweep(1)
+	sweep(0)
+	e := w.poll(t, old)
+	if e == nil || e.Type != agentwire.TypeLoginLock || !strings.Contains(string(e.Params), `"hpcadmin"`) {
+		t.Fatalf("the node got %+v", e)
+	}
+	task, err := id.Parse[id.NodeTask](e.TaskID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// One that could not is asked again another day.
+	failed := agentwire.ResultRequest{Attempt: 1, Status: agentwire.ResultFailed, Error: &agentwire.TaskError{Code: "account_not_locked", Message: "no"}}
+	if err := w.queue.Result(t.Context(), old, task, failed); err != nil {
+		t.Fatal(err)
+	}
+	sweep(0)
+	w.clock.pass(25 * time.Hour)
+	sweep(1)
+	if e = w.poll(t, old); e == nil {
+		t.Fatal("the node got nothing")
+	}
+	if task, err = id.Parse[id.NodeTask](e.TaskID); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.queue.Result(t.Context(), old, task, succeeded(t, 1, agentwire.LoginLockOutput{Closed: []string{}})); err != nil {
+		t.Fatal(err)
+	}
+	w.clock.pass(48 * time.Hour)
+	sweep(0)
+	// Whoever installs it anew gives it another life, and another login.
+	w.exec(t, `UPDATE nodes SET generation = generation + 1 WHERE id = $1`, old)
+	sweep(1)
+	if got := w.count(t, `SELECT count(*) FROM node_tasks WHERE node_id = $1`, manual); got != 0 {
+		t.Errorf("a node that nobody deployed was given %d tasks", got)
+	}
+}

@@ -1,0 +1,192 @@
+package agenttask_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/contract/agentwire"
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/fleet/agenttask"
+	"gpuaas/controlplane/internal/fleet/node"
+)
+
+func (w *world) tainted(tb testing.TB, n id.Node) bool {
+	tb.Helper()
+	found, err := node.Get(tb.Context(), w.db, n)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return found.Tainted()
+}
+
+func (w *world) provenClean(tb testing.TB, n id.Node) {
+	tb.Helper()
+	err := w.db.InTx(w.ctx, func(ctx context.Context, tx pgx.Tx) error {
+		_, err := node.NoteClean(ctx, tx, n, time.Now().Add(time.Minute), "nothing was found")
+		return err
+	})
+	if err != nil || w.tainted(tb, n) {
+		tb.Fatalf("the node is not clean: %v", err)
+	}
+}
+
+func TestLettingATenantInTaintsTheNode(t *testing.T) {
+	w := newWorld(t)
+	for typ, want := range map[string]bool{
+		agentwire.TypeProvisionUser: true, agentwire.TypeTerminalOpen: true,
+		agentwire.TypeDeprovisionUser: false, agentwire.TypeValidateClean: false, agentwire.TypeDrain: false,
+	} {
+		n := w.node(t)
+		r := agenttask.Request{Node: n, Type: typ, Params: params[typ], IdempotencyKey: "k", Reason: "test"}
+		if typ == agentwire.TypeTerminalOpen {
+			r.Params = agentwire.TerminalOpenParams{
+				SessionID: "00000000-0000-4000-8000-000000000001", Username: "u1", GatewayURL: "wss://gateway.example:8443",
+				Columns: 80, Rows: 24, IdleSeconds: 600, TotalSeconds: 3600,
+			}
+			r.Owner = row{}
+		}
+		if _, err := w.enqueue(w.ctx, r); err != nil {
+			t.Fatalf("%s: %v", typ, err)
+		}
+		if got := w.tainted(t, n); got != want {
+			t.Errorf("%s: tainted is %v", typ, got)
+		}
+		w.provenClean(t, n)
+		if _, err := w.enqueue(w.ctx, r); err != nil {
+			t.Fatal(err)
+		}
+		if w.tainted(t, n) {
+			t.Errorf("%s: the task that was there already tainted the node", typ)
+		}
+	}
+}
+
+// A task can wait in the queue while its node is cleaned: what counts is when
+// the node had it.
+func TestATaskThatWaitedDuringTheCleaningTaintsTheNode(t *testing.T) {
+	for name, end := range map[string]func(t *testing.T, w *world, task agenttask.Task){
+		"it succeeds": func(t *testing.T, w *world, task agenttask.Task) {
+			if err := w.queue.Result(t.Context(), task.Node, task.ID, succeeded(t, 1, agentwire.ProvisionUserOutput{})); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"its node falls silent": func(t *testing.T, w *world, task agenttask.Task) {
+			w.exec(t, `UPDATE node_tasks SET attempt = max_attempts`)
+			w.clock.pass(agentwire.Lease)
+			w.sweep(t, 1)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			n := w.node(t)
+			task := w.ask(t, n, agentwire.TypeProvisionUser)
+			w.provenClean(t, n)
+			w.fetch(t, task)
+			end(t, w, task)
+			if !w.tainted(t, n) {
+				t.Error("a tenant is in, and the node counts as clean")
+			}
+		})
+	}
+}
+
+func TestATaskThatTheNodeNeverHadTaintsNothing(t *testing.T) {
+	w := newWorld(t)
+	n := w.node(t)
+	queued := w.ask(t, n, agentwire.TypeProvisionUser)
+	w.provenClean(t, n)
+	if _, err := w.commands.Cancel(w.ctx, queued.ID, "nobody comes"); err != nil || w.tainted(t, n) {
+		t.Errorf("cancelled before it was fetched: %v", err)
+	}
+	// Reimaged, it is another machine than the one that had the task.
+	had := w.ask(t, n, agentwire.TypeProvisionUser)
+	w.fetch(t, had)
+	w.exec(t, `UPDATE nodes SET generation = generation + 1 WHERE id = $1`, n)
+	w.provenClean(t, n)
+	w.sweep(t, 1)
+	w.wants(t, had, agenttask.Cancelled, agenttask.CodeSuperseded)
+	if w.tainted(t, n) {
+		t.Error("a task of the earlier machine taints the new one")
+	}
+}
+
+// An operation that cleans the node holds it: nobody gets in behind it, neither
+// who asks now nor who asked before and is not in.
+func TestNobodyGetsInWhileAnOperationHoldsTheNode(t *testing.T) {
+	w := newWorld(t)
+	n := w.node(t)
+	waits := w.ask(t, n, agentwire.TypeProvisionUser)
+	hold := func(by string) { w.exec(t, `UPDATE nodes SET held_by = $2, schedulable = false WHERE id = $1`, n, by) }
+	hold("decommission 1")
+	w.provenClean(t, n)
+	for _, typ := range []string{agentwire.TypeProvisionUser, agentwire.TypeTerminalOpen} {
+		r := agenttask.Request{Node: n, Type: typ, Params: params[typ], Reason: "test"}
+		if typ == agentwire.TypeTerminalOpen {
+			r.Params = agentwire.TerminalOpenParams{
+				SessionID: "00000000-0000-4000-8000-000000000001", Username: "u1", GatewayURL: "wss://gateway.example:8443",
+				Columns: 80, Rows: 24, IdleSeconds: 600, TotalSeconds: 3600,
+			}
+			r.Owner = row{}
+		}
+		_, err := w.enqueue(w.ctx, r)
+		if fault.CodeOf(err) != "node_held" || !strings.Contains(err.Error(), "decommission 1") {
+			t.Errorf("%s: %v", typ, err)
+		}
+	}
+	if e := w.poll(t, n); e != nil {
+		t.Errorf("the node is given %s", e.Type)
+	}
+	drain := w.ask(t, n, agentwire.TypeDrain) // what the operation itself asks for
+	w.fetch(t, drain)
+	if w.tainted(t, n) {
+		t.Error("a tenant that was refused taints the node")
+	}
+	if err := w.queue.Result(t.Context(), n, drain.ID, succeeded(t, 1, agentwire.DrainOutput{})); err != nil {
+		t.Fatal(err)
+	}
+	hold("")
+	w.fetch(t, waits)
+}
+
+// Whoever is given sudo has root, from when it is asked for; nothing that comes
+// later takes that back.
+func TestAttackSudoIsNotedAsRoot(t *testing.T) {
+	w := newWorld(t)
+	n := w.node(t)
+	has := func() node.Access {
+		found, err := node.Get(t.Context(), w.db, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found.Access()
+	}
+	given := agentwire.ProvisionUserParams{
+		AllocationID: "0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c", Username: "mallory", UID: 20100, GID: 20100,
+		AuthorizedKeys: []string{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ1t8Zq0 mallory@example"},
+	}
+	for i, c := range []struct {
+		sudo bool
+		want node.Access
+	}{{false, node.UserAccess}, {true, node.RootAccess}, {false, node.RootAccess}} {
+		given.Sudo = c.sudo
+		task, err := w.enqueue(w.ctx, agenttask.Request{Node: n, Type: agentwire.TypeProvisionUser, Params: given, Reason: "test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := has(); got != c.want {
+			t.Errorf("%d: asked for, it has %q", i, got)
+		}
+		w.fetch(t, task)
+		if err := w.queue.Result(t.Context(), n, task.ID, succeeded(t, 1, agentwire.ProvisionUserOutput{})); err != nil {
+			t.Fatal(err)
+		}
+		if got := has(); got != c.want {
+			t.Errorf("%d: provisioned, it has %q", i, got)
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package fleetview
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/auth"
+	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/engine/httpapi"
+	"gpuaas/controlplane/internal/fleet/node"
+)
+
+const (
+	path = "/api/v1/admin/fleet"
+	tag  = "Fleet"
+
+	// most is how many nodes a map has at most.
+	most = 20_000
+)
+
+// Place says where to look.
+type Place struct {
+	RegionCode string `query:"region_code" maxLength:"63" doc:"Only nodes of this region, and what is about them; what is about no node goes by the region of its site."`
+	SiteID     string `query:"site_id" format:"uuid" doc:"Only nodes of this site: they have a machine of it, or are being onboarded there."`
+}
+
+func (p Place) filter() (Filter, error) {
+	f := Filter{RegionCode: p.RegionCode}
+	if p.SiteID == "" {
+		return f, nil
+	}
+	if err := f.Site.UnmarshalText([]byte(p.SiteID)); err != nil {
+		return f, fault.New(fault.Invalid, "validation_error", "the request has fields that cannot be accepted").
+			WithFields(fault.Field{Path: "query.site_id", Message: "must be an id"})
+	}
+	return f, nil
+}
+
+// SummaryInput is what a summary is narrowed by, as a listing of nodes is.
+type SummaryInput struct {
+	Place
+	SKU   string     `query:"sku" maxLength:"63" doc:"Only nodes of this kind."`
+	Q     string     `query:"q" maxLength:"253" doc:"Only nodes that have this in their hostname or host, whatever the case, or whose id starts so."`
+	Drift node.Drift `query:"drift_state" enum:"in_sync,version_drift,config_drift,certificate_only_repair_needed,unknown" doc:"Only nodes whose agent is so."`
+	node.Narrowed
+}
+
+// Map is the whole fleet, node by node.
+type Map struct {
+	AsOf      time.Time `json:"as_of" doc:"When it was so; nothing here is older."`
+	Truncated bool      `json:"truncated" doc:"Whether there are more nodes than these."`
+	Nodes     []Spot    `json:"nodes" nullable:"false" doc:"The nodes that are not deleted, at most 20000, in the order of region and hostname."`
+}
+
+// Spot is a node on the map.
+type Spot struct {
+	NodeID      id.Node     `json:"node_id"`
+	Hostname    string      `json:"hostname" example:"c07u31"`
+	Status      node.Status `json:"status" enum:"bootstrap_issued,enrolling,active,offline,quarantined,draining,retired,removing"`
+	Drift       node.Drift  `json:"drift_state" enum:"in_sync,version_drift,config_drift,certificate_only_repair_needed,unknown" doc:"Whether its agent is what it should be."`
+	Schedulable bool        `json:"schedulable"`
+	RegionCode  string      `json:"region_code" example:"eu-1"`
+	SiteID      id.Site     `json:"site_id,omitzero" doc:"The site that it has a machine of, or is being onboarded at; absent: none."`
+	Severity    string      `json:"severity,omitempty" enum:"debug,info,warning,critical" doc:"Of its worst finding that is not over; absent: it has none."`
+	Job         *SpotJob    `json:"job,omitempty" doc:"The job that works on it; absent: none does."`
+}
+
+// SpotJob is the job that works on a node.
+type SpotJob struct {
+	Kind   Kind              `json:"kind" enum:"onboarding,decommission"`
+	JobID  string            `json:"job_id" format:"uuid" doc:"Id of the onboarding or decommission."`
+	Status durable.JobStatus `json:"status" enum:"pending,running,failed_retryable,failed_manual_intervention,compensating"`
+}
+
+func showSpot(n Node) Spot {
+	v := Spot{
+		NodeID: n.ID, Hostname: n.Hostname, Status: n.Status, Drift: n.Drift, Schedulable: n.Schedulable, RegionCode: n.RegionCode,
+		SiteID: n.Site, Severity: n.Severity,
+	}
+	if n.Job != nil {
+		v.Job = &SpotJob{Kind: n.Job.Kind, JobID: n.Job.ID, Status: n.Job.Status}
+	}
+	return v
+}
+
+// Register adds the operations of the package to an API.
+func (s *Service) Register(api *httpapi.API) {
+	httpapi.Register(api, httpapi.Operation{
+		ID: "get-fleet-summary", Method: http.MethodGet, Path: path, Tag: tag,
+		Summary: "Count the nodes of the fleet by how they are", Access: httpapi.Platform(auth.NodeRead),
+	}, func(ctx context.Context, in *SummaryInput) (*httpapi.Plain[Summary], error) {
+		f, err := in.filter()
+		if err != nil {
+			return nil, err
+		}
+		f.SKU, f.Search, f.Drift = in.SKU, strings.ToLower(in.Q), in.Drift
+		f.Agent, f.Held, f.Tainted = in.Agent, node.Wanted(in.Held), node.Wanted(in.Tainted)
+		found, err := s.Summary(ctx, f)
+		return &httpapi.Plain[Summary]{Body: found}, err
+	})
+	httpapi.Register(api, httpapi.Operation{
+		ID: "get-fleet-map", Method: http.MethodGet, Path: path + "/map", Tag: tag,
+		Summary:     "Show every node with what tells at a glance how it is",
+		Description: "One answer without pages, for an overview of a whole site or fleet.",
+		Access:      httpapi.Platform(auth.NodeRead),
+	}, func(ctx context.Context, in *Place) (*httpapi.Plain[Map], error) {
+		f, err := in.filter()
+		if err != nil {
+			return nil, err
+		}
+		nodes, asOf, more, err := s.Look(ctx, f, most)
+		if err != nil {
+			return nil, err
+		}
+		m := Map{AsOf: asOf.UTC(), Truncated: more, Nodes: make([]Spot, len(nodes))}
+		for i, n := range nodes {
+			m.Nodes[i] = showSpot(n)
+		}
+		return &httpapi.Plain[Map]{Body: m}, nil
+	})
+}

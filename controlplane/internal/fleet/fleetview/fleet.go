@@ -1,0 +1,346 @@
+package fleetview
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/fleet/node"
+)
+
+// Filter narrows what is looked at; a zero field does not narrow.
+type Filter struct {
+	SKU        string
+	RegionCode string
+	Site       id.Site
+	Search     string // part of hostname or host, or beginning of the id; lower case
+	Drift      node.Drift
+	Agent      node.AgentState
+	Held       *bool
+	Tainted    *bool
+}
+
+// byNode reports whether it is a property of nodes that narrows, so that what is
+// not about a node does not fit.
+func (f Filter) byNode() bool { return f.SKU != "" || f.Search != "" || f.byCondition() }
+
+// byCondition reports whether it is how nodes are that narrows. That is found out
+// when they have been read, and nothing but a node has it.
+func (f Filter) byCondition() bool {
+	return f.Drift != "" || f.Agent != "" || f.Held != nil || f.Tainted != nil
+}
+
+func (f Filter) wants(n Alike) bool {
+	return (f.Drift == "" || n.Drift == f.Drift) && (f.Agent == "" || n.Agent == f.Agent) &&
+		(f.Held == nil || n.Held == *f.Held) && (f.Tainted == nil || n.Tainted == *f.Tainted)
+}
+
+// Kind is what sort of job works on a node.
+type Kind string
+
+// The kinds.
+const (
+	Onboarding   Kind = "onboarding"
+	Decommission Kind = "decommission"
+)
+
+// Job is a job that is not over.
+type Job struct {
+	Kind   Kind
+	ID     string
+	Node   id.Node // of an onboarding: the node that will be, or is already
+	Status durable.JobStatus
+}
+
+func (j Job) parked() bool {
+	return j.Status == durable.JobFailedRetryable || j.Status == durable.JobFailedManualIntervention
+}
+
+// Node is a node as it is seen from afar.
+type Node struct {
+	ID          id.Node
+	Hostname    string
+	Status      node.Status
+	Schedulable bool
+	RegionCode  string
+	Site        id.Site // zero: of none
+	Drift       node.Drift
+	Severity    string // of its worst finding; empty: it has none
+	Job         *Job   // that works on it; nil: none does
+}
+
+// Alike are nodes that a summary cannot tell apart.
+type Alike struct {
+	Number      int64
+	Node        id.Node // the one, where that matters; zero: whichever
+	Status      node.Status
+	Schedulable bool
+	Held        bool
+	Tainted     bool
+	GPUs        int32 // of each
+	SKU         string
+	RegionCode  string
+	Site        id.Site // zero: of none
+	Drift       node.Drift
+	Agent       node.AgentState
+}
+
+// Finding is how many findings of one severity are not over.
+type Finding struct {
+	Node     id.Node // zero: not about a node
+	Severity string
+	Number   int64
+}
+
+// Site is a site that nodes may be of.
+type Site struct {
+	ID         id.Site
+	Name       string
+	RegionCode string
+	Deleted    bool
+}
+
+// severities are those of findings, from the least to the worst.
+var severities = []string{"debug", "info", "warning", "critical"}
+
+func worse(a, b string) bool { return slices.Index(severities, a) > slices.Index(severities, b) }
+
+// mark notes on nodes what is the matter with them and what works on them. A node
+// that is being taken out again is shown so, whatever brought it.
+func mark(nodes []Node, findings []Finding, jobs []Job) {
+	at := make(map[id.Node]*Node, len(nodes))
+	for i := range nodes {
+		at[nodes[i].ID] = &nodes[i]
+	}
+	for _, f := range findings {
+		if n := at[f.Node]; n != nil && worse(f.Severity, n.Severity) {
+			n.Severity = f.Severity
+		}
+	}
+	for i := range jobs {
+		if n := at[jobs[i].Node]; n != nil && (n.Job == nil || n.Job.Kind == Onboarding) {
+			n.Job = &jobs[i]
+		}
+	}
+}
+
+// summarise counts.
+func summarise(f Filter, nodes []Alike, findings []Finding, jobs []Job, sites []Site) Summary {
+	s := Summary{Regions: []Region{}, Sites: []SiteCount{}, SKUs: []SKUCount{}}
+	regions, skus, of := map[string]*Region{}, map[string]int64{}, map[id.Site]*Counted{}
+	known := map[id.Node]bool{}
+	for _, n := range nodes {
+		if !n.Node.IsZero() {
+			known[n.Node] = true
+		}
+		s.add(n)
+		if regions[n.RegionCode] == nil {
+			regions[n.RegionCode] = &Region{RegionCode: n.RegionCode}
+		}
+		regions[n.RegionCode].add(n.Status, n.Number)
+		skus[n.SKU] += n.Number
+		if of[n.Site] == nil {
+			of[n.Site] = &Counted{}
+		}
+		of[n.Site].add(n.Status, n.Number)
+	}
+	for _, found := range findings {
+		if !f.byNode() || known[found.Node] {
+			s.Findings.add(found.Severity, found.Number)
+		}
+	}
+	for _, j := range jobs {
+		if !f.byCondition() || known[j.Node] {
+			s.Jobs.add(j)
+		}
+	}
+	for _, r := range regions {
+		s.Regions = append(s.Regions, *r)
+	}
+	slices.SortFunc(s.Regions, func(a, b Region) int { return strings.Compare(a.RegionCode, b.RegionCode) })
+	for sku, total := range skus {
+		s.SKUs = append(s.SKUs, SKUCount{SKU: sku, Total: total})
+	}
+	slices.SortFunc(s.SKUs, func(a, b SKUCount) int { return strings.Compare(a.SKU, b.SKU) })
+	s.Sites = countSites(f, sites, of)
+	return s
+}
+
+// countSites has a site without nodes too, as long as it is there: somebody is
+// about to fill it.
+func countSites(f Filter, sites []Site, of map[id.Site]*Counted) []SiteCount {
+	out := []SiteCount{}
+	for _, site := range sites {
+		counted := of[site.ID]
+		wanted := !site.Deleted && (f.Site.IsZero() || f.Site == site.ID) && (f.RegionCode == "" || f.RegionCode == site.RegionCode)
+		switch {
+		case counted != nil:
+			out = append(out, SiteCount{SiteID: site.ID, Name: site.Name, RegionCode: site.RegionCode, Counted: *counted})
+		case wanted:
+			out = append(out, SiteCount{SiteID: site.ID, Name: site.Name, RegionCode: site.RegionCode})
+		}
+	}
+	return out
+}
+
+// keep are the nodes that are as wanted.
+func (f Filter) keep(nodes []Alike) []Alike {
+	return slices.DeleteFunc(nodes, func(n Alike) bool { return !f.wants(n) })
+}
+
+// Summary is how the fleet is, in numbers.
+type Summary struct {
+	AsOf        time.Time     `json:"as_of" doc:"When it was so; nothing here is older."`
+	Total       int64         `json:"total" doc:"Nodes that are not deleted."`
+	GPUsTotal   int64         `json:"gpus_total" doc:"GPUs of them all."`
+	Schedulable int64         `json:"schedulable" doc:"Nodes that new work may be placed on."`
+	Held        int64         `json:"held" doc:"Nodes that an operator or an operation keeps out of scheduling."`
+	Tainted     int64         `json:"tainted" doc:"Nodes not proven clean since a tenant had access or they were found unclean."`
+	ByStatus    StatusCounts  `json:"by_status" doc:"Nodes by their state."`
+	Agents      AgentCounts   `json:"agents" doc:"Nodes in service by their agent; each is counted once. Those that are retired or being removed have no agent to speak of and are not counted."`
+	Findings    FindingCounts `json:"findings" doc:"Findings of reconciliation that are not over. Those that are not about a node are counted unless something but region_code and site_id narrows."`
+	Jobs        JobCounts     `json:"jobs" doc:"Jobs that are not over."`
+	Regions     []Region      `json:"regions" nullable:"false" doc:"The regions that have nodes."`
+	Sites       []SiteCount   `json:"sites" nullable:"false" doc:"The sites, those without nodes included."`
+	SKUs        []SKUCount    `json:"skus" nullable:"false" doc:"The kinds of machines that there are."`
+}
+
+func (s *Summary) add(n Alike) {
+	s.Total += n.Number
+	s.GPUsTotal += n.Number * int64(n.GPUs)
+	s.ByStatus.add(n.Status, n.Number)
+	if n.Schedulable {
+		s.Schedulable += n.Number
+	}
+	if n.Held {
+		s.Held += n.Number
+	}
+	if n.Tainted {
+		s.Tainted += n.Number
+	}
+	switch n.Agent {
+	case node.AgentUnknownBuild:
+		s.Agents.UnknownBuild += n.Number
+	case node.AgentCurrent:
+		s.Agents.Current += n.Number
+	case node.AgentDrift:
+		s.Agents.Drift += n.Number
+	case node.NoAgent: // is not counted
+	}
+}
+
+// StatusCounts are nodes by their state.
+type StatusCounts struct {
+	BootstrapIssued int64 `json:"bootstrap_issued"`
+	Enrolling       int64 `json:"enrolling"`
+	Active          int64 `json:"active"`
+	Offline         int64 `json:"offline"`
+	Quarantined     int64 `json:"quarantined"`
+	Draining        int64 `json:"draining"`
+	Retired         int64 `json:"retired"`
+	Removing        int64 `json:"removing"`
+}
+
+func (c *StatusCounts) add(s node.Status, n int64) {
+	switch s {
+	case node.BootstrapIssued:
+		c.BootstrapIssued += n
+	case node.Enrolling:
+		c.Enrolling += n
+	case node.Active:
+		c.Active += n
+	case node.Offline:
+		c.Offline += n
+	case node.Quarantined:
+		c.Quarantined += n
+	case node.Draining:
+		c.Draining += n
+	case node.Retired:
+		c.Retired += n
+	case node.Removing:
+		c.Removing += n
+	case node.Deleted: // is not looked at
+	}
+}
+
+// AgentCounts are nodes in service by their agent.
+type AgentCounts struct {
+	Current      int64 `json:"current" doc:"The agent is what it should be."`
+	Drift        int64 `json:"drift" doc:"Another version, configuration or certificate is due."`
+	UnknownBuild int64 `json:"unknown_build" doc:"Nobody can tell what the agent was built of, or there is none yet."`
+}
+
+// FindingCounts are findings by severity.
+type FindingCounts struct {
+	Critical int64 `json:"critical"`
+	Warning  int64 `json:"warning"`
+	Info     int64 `json:"info"`
+	Debug    int64 `json:"debug"`
+}
+
+func (c *FindingCounts) add(severity string, n int64) {
+	switch severity {
+	case "critical":
+		c.Critical += n
+	case "warning":
+		c.Warning += n
+	case "info":
+		c.Info += n
+	default:
+		c.Debug += n
+	}
+}
+
+// JobCounts are jobs that are not over. One that is not parked counts as running,
+// also while it waits for its turn.
+type JobCounts struct {
+	OnboardingsRunning   int64 `json:"onboardings_running" doc:"Those that wait for nobody but their turn."`
+	OnboardingsParked    int64 `json:"onboardings_parked" doc:"Those that wait for an operator."`
+	DecommissionsRunning int64 `json:"decommissions_running" doc:"Those that wait for nobody but their turn."`
+	DecommissionsParked  int64 `json:"decommissions_parked" doc:"Those that wait for an operator."`
+}
+
+func (c *JobCounts) add(j Job) {
+	running, parked := &c.OnboardingsRunning, &c.OnboardingsParked
+	if j.Kind == Decommission {
+		running, parked = &c.DecommissionsRunning, &c.DecommissionsParked
+	}
+	if j.parked() {
+		*parked++
+		return
+	}
+	*running++
+}
+
+// Counted is how many nodes something has.
+type Counted struct {
+	Total    int64        `json:"total" doc:"Nodes that it has."`
+	ByStatus StatusCounts `json:"by_status"`
+}
+
+func (c *Counted) add(s node.Status, n int64) {
+	c.Total += n
+	c.ByStatus.add(s, n)
+}
+
+// Region is how many nodes a region has.
+type Region struct {
+	RegionCode string `json:"region_code" example:"eu-1"`
+	Counted
+}
+
+// SiteCount is how many nodes a site has.
+type SiteCount struct {
+	SiteID     id.Site `json:"site_id"`
+	Name       string  `json:"name" example:"dc1"`
+	RegionCode string  `json:"region_code" example:"eu-1"`
+	Counted
+}
+
+// SKUCount is how many nodes of a kind there are.
+type SKUCount struct {
+	SKU   string `json:"sku" example:"h200-sxm-baremetal-8g"`
+	Total int64  `json:"total"`
+}

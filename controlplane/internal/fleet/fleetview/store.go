@@ -1,0 +1,168 @@
+package fleetview
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/engine/postgres"
+	"gpuaas/controlplane/internal/fleet/fleetview/internal/fleetviewdb"
+	"gpuaas/controlplane/internal/fleet/node"
+)
+
+// Service reads the fleet. It is safe for concurrent use.
+type Service struct {
+	reads *fleetviewdb.Queries
+	now   func() time.Time
+}
+
+// New makes the service. It connects to nothing. A nil clock is that of the
+// machine.
+func New(db *postgres.DB, clock func() time.Time) *Service {
+	if clock == nil {
+		clock = time.Now
+	}
+	return &Service{reads: fleetviewdb.New(db), now: clock}
+}
+
+// Summary counts the nodes that a filter leaves, and what is about them.
+func (s *Service) Summary(ctx context.Context, f Filter) (Summary, error) {
+	now := s.now()
+	nodes, err := s.alike(ctx, f, now)
+	if err != nil {
+		return Summary{}, err
+	}
+	findings, err := s.findings(ctx, f)
+	if err != nil {
+		return Summary{}, err
+	}
+	jobs, err := s.jobs(ctx, f)
+	if err != nil {
+		return Summary{}, err
+	}
+	rows, err := s.reads.Sites(ctx)
+	if err != nil {
+		return Summary{}, fmt.Errorf("read sites: %w", err)
+	}
+	sites := make([]Site, len(rows))
+	for i, r := range rows {
+		sites[i] = Site{ID: r.ID, Name: r.Name, RegionCode: r.RegionCode, Deleted: r.DeletedAt != nil}
+	}
+	out := summarise(f, f.keep(nodes), findings, jobs, sites)
+	out.AsOf = now.UTC()
+	return out, nil
+}
+
+// Look reads nodes of a region or site in the order of region and hostname, at
+// most so many, with what is the matter with each. It says when that was, and
+// whether there are more. What else a filter has does not narrow them.
+func (s *Service) Look(ctx context.Context, f Filter, most int32) (nodes []Node, asOf time.Time, more bool, err error) {
+	asOf = s.now()
+	if nodes, err = s.nodes(ctx, f, asOf, most+1); err != nil {
+		return nil, asOf, false, err
+	}
+	findings, err := s.findings(ctx, f)
+	if err != nil {
+		return nil, asOf, false, err
+	}
+	jobs, err := s.jobs(ctx, f)
+	if err != nil {
+		return nil, asOf, false, err
+	}
+	if more = len(nodes) > int(most); more {
+		nodes = nodes[:most]
+	}
+	mark(nodes, findings, jobs)
+	return nodes, asOf, more, nil
+}
+
+func (s *Service) nodes(ctx context.Context, f Filter, now time.Time, most int32) ([]Node, error) {
+	rows, err := s.reads.Nodes(ctx, fleetviewdb.NodesParams{RegionCode: optional(f.RegionCode), SiteID: f.site(), Most: most})
+	if err != nil {
+		return nil, fmt.Errorf("read nodes of the fleet: %w", err)
+	}
+	out := make([]Node, len(rows))
+	for i, r := range rows {
+		agent := node.Build{
+			Version: r.ReportedAgentVersion, Commit: r.ReportedAgentCommit, Desired: r.DesiredAgentVersion,
+			CertificateNotAfter: r.CertificateNotAfter, Verifiers: r.VerifierVersion, VerifiersWanted: r.VerifiersWanted,
+		}
+		n := Node{
+			ID: r.ID, Hostname: r.Hostname, Status: node.Status(r.Status), Schedulable: r.Schedulable,
+			RegionCode: r.RegionCode, Site: r.SiteID, Drift: agent.Drift(now),
+		}
+		if n.Site.IsZero() {
+			n.Site = r.ArrivingAt
+		}
+		out[i] = n
+	}
+	return out, nil
+}
+
+// alike reads without regard to the condition of nodes, which is computed.
+func (s *Service) alike(ctx context.Context, f Filter, now time.Time) ([]Alike, error) {
+	rows, err := s.reads.Alike(ctx, fleetviewdb.AlikeParams{
+		ByNode: f.byNode(), Now: now, SkuID: optional(f.SKU), RegionCode: optional(f.RegionCode), SiteID: f.site(), Search: optional(f.Search),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count nodes of the fleet: %w", err)
+	}
+	out := make([]Alike, len(rows))
+	for i, r := range rows {
+		agent := node.Build{
+			Version: r.ReportedAgentVersion, Commit: r.ReportedAgentCommit, Desired: r.DesiredAgentVersion,
+			CertificateNotAfter: &r.CertificateNotAfter, Verifiers: r.VerifierVersion, VerifiersWanted: r.VerifiersWanted,
+		}
+		n := Alike{
+			Number: r.Nodes, Node: r.NodeID, Status: node.Status(r.Status), Schedulable: r.Schedulable, Held: r.Held, Tainted: r.Tainted, GPUs: r.GpusTotal,
+			SKU: r.SkuID, RegionCode: r.RegionCode, Site: r.SiteID, Drift: agent.Drift(now), Agent: agent.State(node.Status(r.Status), now),
+		}
+		if n.Site.IsZero() {
+			n.Site = r.ArrivingAt
+		}
+		out[i] = n
+	}
+	return out, nil
+}
+
+func (s *Service) findings(ctx context.Context, f Filter) ([]Finding, error) {
+	rows, err := s.reads.Findings(ctx, fleetviewdb.FindingsParams{RegionCode: optional(f.RegionCode), SiteID: f.site()})
+	if err != nil {
+		return nil, fmt.Errorf("count findings: %w", err)
+	}
+	out := make([]Finding, len(rows))
+	for i, r := range rows {
+		out[i] = Finding{Node: r.NodeID, Severity: r.Severity, Number: r.Findings}
+	}
+	return out, nil
+}
+
+func (s *Service) jobs(ctx context.Context, f Filter) ([]Job, error) {
+	rows, err := s.reads.Jobs(ctx, fleetviewdb.JobsParams{
+		SkuID: optional(f.SKU), RegionCode: optional(f.RegionCode), SiteID: f.site(), Search: optional(f.Search),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read unfinished jobs: %w", err)
+	}
+	out := make([]Job, len(rows))
+	for i, r := range rows {
+		out[i] = Job{Kind: Kind(r.Kind), ID: r.JobID, Node: r.NodeID, Status: durable.JobStatus(r.Status)}
+	}
+	return out, nil
+}
+
+func (f Filter) site() *string {
+	if f.Site.IsZero() {
+		return nil
+	}
+	return optional(f.Site.String())
+}
+
+// optional is nil for a value that was not given.
+func optional(v string) *string {
+	if v == "" {
+		return nil
+	}
+	return &v
+}

@@ -1,0 +1,149 @@
+package node
+
+import (
+	"encoding/json"
+	"reflect"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/httpapi"
+)
+
+const (
+	pathNodes = "/api/v1/admin/nodes"
+	pathNode  = pathNodes + "/{node_id}"
+	tag       = "Nodes"
+)
+
+// Register adds the operations of the package to an API.
+func (s *Service) Register(api *httpapi.API) {
+	s.registerReads(api)
+	s.registerChanges(api)
+	s.registerActions(api)
+	s.registerHistory(api)
+	s.registerIdentity(api)
+	s.registerHardware(api)
+}
+
+// Path names a node in the path. It is exported because the framework reads
+// embedded parameters only then.
+type Path struct {
+	NodeID id.Node `path:"node_id" doc:"Id of the node."`
+}
+
+// stored is JSON that is passed on as it is kept: a page of a thousand nodes is
+// not decoded only to be encoded again. The parameter says what it is.
+type stored[T any] struct{ json.RawMessage }
+
+// MarshalJSON passes the stored form on.
+func (v stored[T]) MarshalJSON() ([]byte, error) { return v.RawMessage, nil }
+
+// Schema says what the form is.
+func (stored[T]) Schema(r huma.Registry) *huma.Schema {
+	return r.Schema(reflect.TypeFor[T](), true, "")
+}
+
+// Facts are what the scheduler goes by.
+type Facts map[string]string
+
+// View is a node as the API shows it.
+type View struct {
+	NodeID          id.Node       `json:"node_id" doc:"Id of the node."`
+	Status          Status        `json:"status" enum:"bootstrap_issued,enrolling,active,offline,quarantined,draining,retired,removing,deleted" doc:"Its coarse state."`
+	StatusChangedAt time.Time     `json:"status_changed_at"`
+	Hostname        string        `json:"hostname" doc:"Its name, once in a region." example:"c07u31"`
+	Host            string        `json:"host" doc:"Where it is reached." example:"10.20.0.31"`
+	Port            int32         `json:"port" doc:"Port of its SSH server." example:"22"`
+	SSHUsername     string        `json:"ssh_username"`
+	AccessMethod    string        `json:"access_method" enum:"agent,ssh" doc:"How the control plane acts on it."`
+	SKU             string        `json:"sku" doc:"Which kind of machine it is." example:"h200-sxm-baremetal-8g"`
+	GPUsTotal       int32         `json:"gpus_total" example:"8"`
+	RegionCode      string        `json:"region_code" example:"eu-1"`
+	OnboardingMode  Mode          `json:"onboarding_mode" enum:"manual,maas"`
+	Schedulable     bool          `json:"schedulable" doc:"Whether new work may be placed on it: it is active and nothing holds it."`
+	HoldReason      string        `json:"hold_reason" doc:"Why it must not be scheduled although it may be active; empty: there is no reason."`
+	HeldBy          string        `json:"held_by" doc:"The operation that keeps it out of scheduling; empty: none does." example:"decommission 0198c5f0-6f0a-7c3e-9d53-0a5f5be1c1aa"`
+	Tainted         bool          `json:"tainted" doc:"Whether a tenant had access, or it was found unclean, since it was last proven clean."`
+	TaintedAt       *time.Time    `json:"tainted_at,omitempty" doc:"When a tenant last got access, or it was found unclean; absent: never."`
+	CleanAt         *time.Time    `json:"clean_at,omitempty" doc:"When the last validation looked that found nothing left behind; absent: none did."`
+	Access          Access        `json:"taint_kind,omitempty" enum:"user,root" doc:"The most that somebody had on it since it was last proven clean; root: only an installation made after that can testify. Absent: nothing."`
+	Root            *RootView     `json:"root,omitempty" doc:"Who had root on it, as long as that is not proven away; absent: nobody is known to."`
+	InstalledAt     *time.Time    `json:"installed_at,omitempty" doc:"When the installation that it runs on began to be made; absent: no operation of ours made it."`
+	Generation      int64         `json:"generation" doc:"Grows when the node is taken over; tasks of an older generation are void."`
+	LastContactAt   *time.Time    `json:"last_agent_contact_at,omitempty" doc:"When its agent was last heard of, to a few seconds; absent when never."`
+	Agent           AgentView     `json:"agent" doc:"Its agent."`
+	Capabilities    stored[Facts] `json:"capabilities" doc:"What the scheduler goes by, such as gpu.vendor; empty until the agent has enrolled."`
+	Version         int64         `json:"version" doc:"Grows with every change."`
+	CreatedAt       time.Time     `json:"created_at"`
+	UpdatedAt       time.Time     `json:"updated_at"`
+}
+
+// RootView is who had root on a node.
+type RootView struct {
+	At          time.Time  `json:"at" doc:"When somebody last had it, or was last let in with it."`
+	Cause       RootCause  `json:"cause" enum:"sudo,root_shell,privileged_container,physical_console,found" doc:"How; found: a validation found what only root leaves."`
+	Compromised bool       `json:"compromised" doc:"Whether it runs on the same installation since: what that says of itself is not independent, and never enough."`
+	AcceptedAt  *time.Time `json:"accepted_at,omitempty" doc:"When somebody accepted the risk; absent: it stands."`
+	Risk        string     `json:"residual_risk,omitempty" doc:"The risk that was accepted, in words."`
+}
+
+func (n Node) showRoot() *RootView {
+	if !n.Root.Stands() && !n.Root.Accepted() {
+		return nil
+	}
+	v := &RootView{At: n.Root.At.UTC(), Cause: n.Root.Cause, Compromised: n.Compromised()}
+	if n.Root.Accepted() {
+		v.AcceptedAt, v.Risk = utc(n.Root.EndedAt), n.Root.Risk
+	}
+	return v
+}
+
+// AgentView is the agent of a node: which it is, and which it should be.
+type AgentView struct {
+	Drift                     Drift      `json:"drift_state" enum:"in_sync,version_drift,config_drift,certificate_only_repair_needed,unknown" doc:"Whether the agent is what it should be; config_drift: it does not use the newest verifiers of tasks."`
+	Channel                   Channel    `json:"agent_channel" enum:"stable,candidate,pinned"`
+	DesiredVersion            string     `json:"desired_agent_version" doc:"Empty: any."`
+	DesiredDeliveryMode       Delivery   `json:"desired_delivery_mode" enum:"reimage,manual_install,rebootstrap"`
+	ReportedVersion           string     `json:"reported_agent_version" doc:"Empty until it has enrolled."`
+	ReportedCommit            string     `json:"reported_agent_commit"`
+	Instance                  string     `json:"agent_instance" doc:"Fingerprint of the machine that enrolled."`
+	VerifierVersion           int64      `json:"verifier_version" doc:"Version of the verifiers of tasks that it uses."`
+	TrustBundle               string     `json:"trust_bundle" doc:"SHA-256 of the bundle that it verifies the control plane with; empty: it does not say."`
+	TrustRefused              string     `json:"trust_refused" doc:"What it last refused to trust, as code and subject; empty: nothing." example:"trust_unsigned verifiers"`
+	CertificateNotAfter       *time.Time `json:"certificate_not_after,omitempty" doc:"End of its newest certificate; absent: it has none."`
+	LastDeliveryAttemptAt     *time.Time `json:"last_delivery_attempt_at,omitempty" doc:"When a bootstrap was last issued."`
+	LastDeliveryResult        string     `json:"last_delivery_result" doc:"issued, enrolled or revoked; empty: never tried."`
+	LastDeliveryCorrelationID string     `json:"last_delivery_correlation_id"`
+}
+
+func (s *Service) show(n Node) View {
+	return View{
+		NodeID: n.ID, Status: n.Status, StatusChangedAt: n.StatusChangedAt.UTC(), Hostname: n.Hostname, Host: n.Host, Port: n.Port,
+		SSHUsername: n.SSHUsername, AccessMethod: n.AccessMethod, SKU: n.SKU, GPUsTotal: n.GPUsTotal, RegionCode: n.RegionCode,
+		OnboardingMode: n.OnboardingMode, Schedulable: n.Schedulable, HoldReason: n.HoldReason,
+		HeldBy: n.HeldBy, Tainted: n.Tainted(), TaintedAt: utc(n.TaintedAt), CleanAt: utc(n.CleanAt), Generation: n.Generation,
+		Access: n.Access(), Root: n.showRoot(), InstalledAt: utc(n.Installation.MadeAt),
+		LastContactAt: utc(n.LastContactAt), Agent: s.showAgent(n), Version: n.Version,
+		Capabilities: stored[Facts]{n.Capabilities}, CreatedAt: n.CreatedAt.UTC(), UpdatedAt: n.UpdatedAt.UTC(),
+	}
+}
+
+func (s *Service) showAgent(n Node) AgentView {
+	return AgentView{
+		Drift: n.Drift(s.now()), Channel: n.AgentChannel, DesiredVersion: n.DesiredAgentVersion, DesiredDeliveryMode: n.DesiredDeliveryMode,
+		ReportedVersion: n.ReportedAgentVersion, ReportedCommit: n.ReportedAgentCommit, Instance: n.AgentInstance,
+		VerifierVersion: n.VerifierVersion, TrustBundle: n.TrustBundle, TrustRefused: n.TrustRefused, CertificateNotAfter: utc(n.CertificateNotAfter),
+		LastDeliveryAttemptAt: utc(n.LastDeliveryAttemptAt), LastDeliveryResult: n.LastDeliveryResult,
+		LastDeliveryCorrelationID: n.LastDeliveryCorrelationID,
+	}
+}
+
+func utc(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	u := t.UTC()
+	return &u
+}

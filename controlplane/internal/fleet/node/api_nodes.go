@@ -1,0 +1,252 @@
+package node
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+
+	"gpuaas/contract/agentwire"
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/base/redact"
+	"gpuaas/controlplane/internal/engine/auth"
+	"gpuaas/controlplane/internal/engine/httpapi"
+	"gpuaas/controlplane/internal/engine/postgres"
+)
+
+// NewBody is what a node is made of.
+type NewBody struct {
+	Hostname       string        `json:"hostname,omitempty" maxLength:"253" doc:"Its name, once in a region; may be left out when host is a name." example:"c07u31"`
+	Host           string        `json:"host,omitempty" maxLength:"253" doc:"Where it is reached; its hostname by default." example:"10.20.0.31"`
+	Port           int32         `json:"port,omitempty" minimum:"1" maximum:"65535" default:"22" doc:"Port of its SSH server."`
+	SSHUsername    string        `json:"ssh_username,omitempty" maxLength:"32" doc:"Account for people who reach it by SSH; the control plane does not use it."`
+	SKU            string        `json:"sku" maxLength:"63" doc:"Which kind of machine it is." example:"h200-sxm-baremetal-8g"`
+	GPUsTotal      *int32        `json:"gpus_total,omitempty" minimum:"0" maximum:"64" doc:"As many as the SKU says by default."`
+	RegionCode     string        `json:"region_code" maxLength:"63" example:"eu-1"`
+	OnboardingMode Mode          `json:"onboarding_mode,omitempty" enum:"manual" default:"manual" doc:"Nodes that MAAS deploys are made by onboarding."`
+	BootstrapMode  BootstrapMode `json:"bootstrap_mode,omitempty" enum:"shell,cloud_init" default:"shell" doc:"How the bootstrap is written down: as a command, or as user data for the first boot."`
+}
+
+// NewView is a node just made, with what makes it part of the fleet.
+type NewView struct {
+	Node      View          `json:"node"`
+	Bootstrap BootstrapView `json:"bootstrap"`
+}
+
+// Created is the answer that carries a new node with its entity tag.
+type Created struct {
+	ETag string `header:"ETag" doc:"Names this version; send it as If-Match with an update."`
+	Body NewView
+}
+
+// ChangeBody is the change of a node; what is left out stays.
+type ChangeBody struct {
+	Host                *string   `json:"host,omitempty" maxLength:"253" doc:"Where it is reached."`
+	Port                *int32    `json:"port,omitempty" minimum:"1" maximum:"65535" doc:"Port of its SSH server."`
+	SSHUsername         *string   `json:"ssh_username,omitempty" maxLength:"32" doc:"Account for people who reach it by SSH."`
+	GPUsTotal           *int32    `json:"gpus_total,omitempty" minimum:"0" maximum:"64"`
+	Schedulable         *bool     `json:"schedulable,omitempty" doc:"false needs a hold_reason, true takes it away."`
+	HoldReason          *string   `json:"hold_reason,omitempty" maxLength:"500" doc:"Why it must not be scheduled; empty takes the hold away."`
+	AgentChannel        *Channel  `json:"agent_channel,omitempty" enum:"stable,candidate,pinned" doc:"Which releases of the agent it takes."`
+	DesiredAgentVersion *string   `json:"desired_agent_version,omitempty" maxLength:"64" doc:"Which agent it should run; empty: any."`
+	DesiredDeliveryMode *Delivery `json:"desired_delivery_mode,omitempty" enum:"reimage,manual_install,rebootstrap" doc:"How another agent comes to it."`
+}
+
+// KnownView is one node with what was found on its machine from within and from
+// outside.
+type KnownView struct {
+	View
+	Inspection *stored[agentwire.Capabilities] `json:"inspection,omitempty" doc:"What the agent found on the machine; absent until it has enrolled."`
+	Observed   *Observed                       `json:"observed,omitempty" doc:"How the machine was last seen from outside; absent until it was."`
+}
+
+// DetailView is one node with its newest history.
+type DetailView struct {
+	KnownView
+	History []HistoryView `json:"history" nullable:"false" doc:"The newest changes, at most 20."`
+}
+
+func (s *Service) showKnown(n Node) KnownView {
+	v := KnownView{View: s.show(n), Observed: n.Observed}
+	if n.Inspection != nil {
+		v.Inspection = &stored[agentwire.Capabilities]{n.Inspection}
+	}
+	return v
+}
+
+func (s *Service) showDetail(n Node, entries []HistoryEntry) DetailView {
+	return DetailView{KnownView: s.showKnown(n), History: showHistory(entries)}
+}
+
+// ListInput is what a listing of nodes is narrowed and sorted by.
+type ListInput struct {
+	httpapi.LargePage
+	Sort           Sort     `query:"sort" enum:"hostname,status,status_changed_at,last_agent_contact_at,sku,region_code,created_at" doc:"What to sort by; without it, in the order of creation. Nodes never heard of come before all others. What status, status_changed_at and last_agent_contact_at say can change between two pages: a node that moved so may be on both or on neither, so that only the other orders make a complete inventory."`
+	Order          string   `query:"order" enum:"asc,desc" default:"asc" doc:"Which way to sort."`
+	Q              string   `query:"q" maxLength:"253" doc:"Only nodes that have this in their hostname or host, whatever the case, or whose id starts so."`
+	Status         Status   `query:"status" enum:"bootstrap_issued,enrolling,active,offline,quarantined,draining,retired,removing,deleted" doc:"Only nodes in this state; without it, all but deleted ones."`
+	Statuses       []string `query:"statuses,explode" maxItems:"20" doc:"Only nodes in one of these states: repeated, or divided by commas. status, when given, is one more of them."`
+	SKU            string   `query:"sku" maxLength:"63" doc:"Only nodes of this kind."`
+	RegionCode     string   `query:"region_code" maxLength:"63" doc:"Only nodes of this region."`
+	SiteID         string   `query:"site_id" format:"uuid" doc:"Only nodes of this site: they have a machine of it, or are being onboarded there."`
+	Hostname       string   `query:"hostname" maxLength:"253" doc:"Only nodes whose hostname starts so."`
+	Schedulable    string   `query:"schedulable" enum:"true,false" doc:"Only nodes that are schedulable, or are not."`
+	OnboardingMode Mode     `query:"onboarding_mode" enum:"manual,maas" doc:"Only nodes that were onboarded so."`
+	Drift          Drift    `query:"drift_state" enum:"in_sync,version_drift,config_drift,certificate_only_repair_needed,unknown" doc:"Only nodes whose agent is so."`
+	Narrowed
+}
+
+// Narrowed is what nodes are narrowed by as the summary of the fleet counts them.
+type Narrowed struct {
+	Agent   AgentState `query:"agent" enum:"current,drift,unknown_build" doc:"Only nodes whose agent is what it should be, or is not, or of which nobody can tell what it was built of, or that have none yet; each node is one of these, but those that are retired, being removed or deleted: they have no agent to speak of, and are left out."`
+	Held    string     `query:"held" enum:"true,false" doc:"Only nodes that an operator or an operation keeps out of scheduling, or only others."`
+	Tainted string     `query:"tainted" enum:"true,false" doc:"Only nodes not proven clean since a tenant had access or they were found unclean, or only others."`
+}
+
+// Wanted is the answer to a question that need not be asked: nil when it was not.
+func Wanted(answer string) *bool {
+	if answer == "" {
+		return nil
+	}
+	wanted := answer == "true"
+	return &wanted
+}
+
+func (in ListInput) filter() (Filter, error) {
+	f := Filter{
+		SKU: in.SKU, RegionCode: in.RegionCode, HostnamePrefix: in.Hostname, Search: strings.ToLower(in.Q), Mode: in.OnboardingMode, Drift: in.Drift,
+		Schedulable: Wanted(in.Schedulable), Agent: in.Agent, Held: Wanted(in.Held), Tainted: Wanted(in.Tainted),
+	}
+	var bad []fault.Field
+	if in.SiteID != "" {
+		if err := f.Site.UnmarshalText([]byte(in.SiteID)); err != nil {
+			bad = append(bad, fault.Field{Path: "query.site_id", Message: "must be an id"})
+		}
+	}
+	if in.Status != "" {
+		f.Statuses = append(f.Statuses, in.Status)
+	}
+	statuses, known := statusesOf(in.Statuses)
+	if !known {
+		bad = append(bad, fault.Field{Path: "query.statuses", Message: "must be of " + strings.Join(Lifecycle.Values(), ", ")})
+	}
+	f.Statuses = append(f.Statuses, statuses...)
+	return f, rejected(bad)
+}
+
+// statusesOf reads states that are repeated or divided by commas. However many
+// there are, each counts once: a caller can send very many.
+func statusesOf(words []string) (statuses []Status, known bool) {
+	for _, word := range words {
+		for part := range strings.SplitSeq(word, ",") {
+			status := Status(strings.TrimSpace(part))
+			if _, known := Lifecycle.State(status); !known {
+				return nil, false
+			}
+			if !slices.Contains(statuses, status) {
+				statuses = append(statuses, status)
+			}
+		}
+	}
+	return statuses, true
+}
+
+func (in ListInput) order() Order { return Order{By: in.Sort, Descending: in.Order == "desc"} }
+
+func (s *Service) registerReads(api *httpapi.API) {
+	httpapi.Register(api, httpapi.Operation{
+		ID: "list-nodes", Method: http.MethodGet, Path: pathNodes, Tag: tag,
+		Summary: "List the nodes", Access: httpapi.Platform(auth.NodeRead),
+	}, func(ctx context.Context, in *ListInput) (*httpapi.Listed[View], error) {
+		order := in.order()
+		page := postgres.Slice[Position]{After: Position{Order: order}, Limit: in.Page().Limit()}
+		if _, err := in.Page().After(&page.After); err != nil {
+			return nil, err
+		}
+		filter, err := in.filter()
+		if err != nil {
+			return nil, err
+		}
+		rows, err := s.Nodes(ctx, filter, page)
+		return httpapi.ListOf(in.Page(), rows, err, s.show, func(v View) any { return order.position(v) })
+	})
+	httpapi.Register(api, httpapi.Operation{
+		ID: "get-node", Method: http.MethodGet, Path: pathNode, Tag: tag,
+		Summary: "Read a node and its newest history", Access: httpapi.Platform(auth.NodeRead),
+	}, func(ctx context.Context, in *Path) (*httpapi.Versioned[DetailView], error) {
+		found, err := s.Detail(ctx, in.NodeID)
+		if err != nil {
+			return nil, err
+		}
+		entries, err := s.History(ctx, in.NodeID, 0, nil, 20)
+		return httpapi.AtVersion(found.Version, s.showDetail(found, entries)), err
+	})
+	httpapi.Register(api, httpapi.Operation{
+		ID: "get-node-agent-lifecycle", Method: http.MethodGet, Path: pathNode + "/agent-lifecycle", Tag: tag,
+		Summary: "Read which agent a node has and should have", Access: httpapi.Platform(auth.NodeRead),
+	}, func(ctx context.Context, in *Path) (*httpapi.Plain[AgentView], error) {
+		found, err := s.Node(ctx, in.NodeID)
+		return &httpapi.Plain[AgentView]{Body: s.showAgent(found)}, err
+	})
+}
+
+func (s *Service) registerChanges(api *httpapi.API) {
+	httpapi.Register(api, httpapi.Operation{
+		ID: "create-node", Method: http.MethodPost, Path: pathNodes, Tag: tag,
+		Summary: "Add a node that is onboarded by hand",
+		Description: "The answer holds the bootstrap, which is shown this once: run the command on the machine as root, or give it the user data. " +
+			"The node is active as soon as its agent has polled.",
+		Access: httpapi.Platform(auth.NodeManage), Status: http.StatusCreated, SecretResponse: true,
+	}, func(ctx context.Context, in *struct{ Body NewBody }) (*Created, error) {
+		return s.createBootstrapped(ctx, in.Body)
+	})
+	httpapi.Register(api, httpapi.Operation{
+		ID: "update-node", Method: http.MethodPatch, Path: pathNode, Tag: tag,
+		Summary: "Change facts of a node, or hold it", Description: "The state of a node is not changed here.",
+		Access: httpapi.Platform(auth.NodeManage),
+	}, func(ctx context.Context, in *struct {
+		Path
+		httpapi.IfMatch
+		Body ChangeBody
+	},
+	) (*httpapi.Versioned[View], error) {
+		version, err := in.Version()
+		if err != nil {
+			return nil, err
+		}
+		after, err := s.Update(ctx, in.NodeID, version, Change(in.Body))
+		return httpapi.AtVersion(after.Version, s.show(after)), err
+	})
+}
+
+// createBootstrapped renders first: a node whose bootstrap cannot be shown is
+// not made.
+func (s *Service) createBootstrapped(ctx context.Context, b NewBody) (*Created, error) {
+	token := s.newToken(Bootstrap, s.settings.BootstrapTTL)
+	bootstrap, err := s.render(ctx, token, b.BootstrapMode)
+	if err != nil {
+		return nil, err
+	}
+	made, err := s.create(ctx, NewNode{
+		Hostname: b.Hostname, Host: b.Host, Port: b.Port, SSHUsername: b.SSHUsername, SKU: b.SKU, GPUsTotal: b.GPUsTotal,
+		RegionCode: b.RegionCode, Mode: Manual,
+	}, token)
+	if err != nil {
+		return nil, err
+	}
+	return &Created{ETag: httpapi.ETag(made.Version), Body: NewView{Node: s.show(made), Bootstrap: bootstrap}}, nil
+}
+
+func (s *Service) render(ctx context.Context, token Token, mode BootstrapMode) (BootstrapView, error) {
+	v := BootstrapView{Token: token.Plain.Reveal(), ExpiresAt: token.ExpiresAt, CAFingerprint: s.bootstrap.CAFingerprint()}
+	var text redact.Secret
+	var err error
+	if mode == CloudInit {
+		text, err = s.bootstrap.CloudInit(ctx, token.Plain)
+		v.UserData = text.Reveal()
+		return v, err
+	}
+	text, err = s.bootstrap.Command(token.Plain)
+	v.Command = text.Reveal()
+	return v, err
+}

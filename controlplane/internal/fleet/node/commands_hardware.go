@@ -1,0 +1,311 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/contract/agentwire"
+	"gpuaas/contract/eventwire"
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/audit"
+	"gpuaas/controlplane/internal/engine/outbox"
+	"gpuaas/controlplane/internal/fleet/node/internal/nodedb"
+)
+
+// Origin is who said which machine a node is.
+type Origin string
+
+// The origins.
+const (
+	FromMAAS      Origin = "maas"
+	FromEnrolment Origin = "enrolment" // the machine itself, when it first enrolled
+	FromReport    Origin = "report"    // the machine itself, once its agent was new enough
+	FromOperator  Origin = "accepted"
+)
+
+// Machine is which machine a node is, as far as that is known. The zero value:
+// nothing is.
+type Machine struct {
+	Known           agentwire.Hardware
+	Origin          Origin
+	LearnedAt       time.Time
+	Addresses       []string // that MAAS gave it
+	AddressRequired bool
+	EnrolledFrom    string
+	Refused         *agentwire.Hardware // who was refused last
+	RefusedWhy      string
+	RefusedAt       *time.Time
+}
+
+func machineFrom(r nodedb.NodeHardware, err error) (Machine, error) {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Machine{}, nil
+	}
+	if err != nil {
+		return Machine{}, fmt.Errorf("read hardware of node: %w", err)
+	}
+	m := Machine{
+		Origin: Origin(r.Origin), LearnedAt: r.LearnedAt, Addresses: r.Addresses, AddressRequired: r.AddressRequired,
+		EnrolledFrom: r.EnrolledFrom, RefusedWhy: r.RefusedWhy, RefusedAt: r.RefusedAt,
+	}
+	if err := json.Unmarshal(r.Known, &m.Known); err != nil {
+		return Machine{}, fmt.Errorf("decode hardware of node %s: %w", r.NodeID, err)
+	}
+	if len(r.Refused) > 0 {
+		if err := json.Unmarshal(r.Refused, &m.Refused); err != nil {
+			return Machine{}, fmt.Errorf("decode refused hardware of node %s: %w", r.NodeID, err)
+		}
+	}
+	return m, nil
+}
+
+// MachineOf reads which machine a node is.
+func (s *Service) MachineOf(ctx context.Context, node id.Node) (Machine, error) {
+	return machineFrom(s.reads.Hardware(ctx, node))
+}
+
+// Expect notes what MAAS knows of the machine that will enrol as a node. What an
+// operator has accepted stays: MAAS may not have looked since.
+func Expect(ctx context.Context, tx pgx.Tx, node id.Node, known agentwire.Hardware, addressRequired bool) error {
+	c := changeIn(tx)
+	if _, err := c.lock(ctx, node); err != nil {
+		return err
+	}
+	before, err := machineFrom(c.Hardware(ctx, node))
+	if err != nil {
+		return err
+	}
+	if before.Origin != FromOperator {
+		if err := c.setHardware(ctx, node, LearnHardware(known, agentwire.Hardware{}), FromMAAS); err != nil {
+			return err
+		}
+	}
+	if err := c.ExpectAddress(ctx, nodedb.ExpectAddressParams{NodeID: node, AddressRequired: addressRequired}); err != nil {
+		return fmt.Errorf("note address that is expected: %w", err)
+	}
+	return nil
+}
+
+// ExpectFrom notes the addresses that MAAS gave the machine of a node. Of a node
+// of which nothing else is known it keeps nothing.
+func (s *Service) ExpectFrom(ctx context.Context, node id.Node, addresses []string) error {
+	if err := s.reads.SetAddresses(ctx, nodedb.SetAddressesParams{NodeID: node, Addresses: addresses}); err != nil {
+		return fmt.Errorf("note addresses of machine: %w", err)
+	}
+	return nil
+}
+
+func (c change) setHardware(ctx context.Context, node id.Node, known agentwire.Hardware, by Origin) error {
+	raw, err := json.Marshal(known)
+	if err != nil {
+		return fmt.Errorf("encode hardware: %w", err)
+	}
+	if err := c.SetHardware(ctx, nodedb.SetHardwareParams{NodeID: node, Known: raw, Origin: string(by)}); err != nil {
+		return fmt.Errorf("note hardware of node: %w", err)
+	}
+	return nil
+}
+
+// refuses says why a machine may not enrol as a node; nil: nothing is known that
+// speaks against it. The refusal names the field and not what is known of it;
+// why is for operators.
+func (m Machine) refuses(said *agentwire.Hardware, from string) (refusal error, why string) { //nolint:revive,staticcheck // the refusal is what it is about
+	if said == nil {
+		if !identifies(m.Known) {
+			return nil, "" // an agent of an earlier release; a finding says so
+		}
+		return fault.New(fault.Forbidden, agentwire.CodeHardwareMissing, "the agent does not say which machine it runs on, and for this node that is known").
+			WithRemedy("install the agent that this control plane publishes: run the bootstrap command of the node"), "its agent does not say which machine it runs on"
+	}
+	if wrong := CompareHardware(m.Known, *said); len(wrong) > 0 {
+		return fault.New(fault.Forbidden, agentwire.CodeHardwareMismatch, "this is not the machine that the node is: %s", fieldsOf(wrong)).
+			WithRemedy("an operator reads what differs with gpuaas node hardware NODE, and accepts a part that was replaced with gpuaas node accept-hardware NODE"), told(wrong)
+	}
+	switch at, err := netip.ParseAddr(from); {
+	case !m.AddressRequired:
+	case len(m.Addresses) == 0:
+		return fault.New(fault.Unavailable, "node_address_unknown", "the site demands that nodes enrol from their own address, and MAAS has not said yet which that is").
+			WithRemedy("it is asked again by itself"), ""
+	case err != nil || !slices.Contains(m.Addresses, at.Unmap().String()):
+		return fault.New(fault.Forbidden, agentwire.CodeAddressMismatch, "this is not the machine that the node is: source address").
+				WithRemedy("an operator reads what differs with gpuaas node hardware NODE"),
+			fmt.Sprintf("its source address is %s, and MAAS gave it %s", from, someOf(m.Addresses))
+	}
+	return nil, ""
+}
+
+// strange reports whether a machine enrols from another address than is known. It
+// is only noted: a load balancer may stand in between.
+func (m Machine) strange(n Node, from string) bool {
+	at, err := netip.ParseAddr(from)
+	if err != nil {
+		return false
+	}
+	if len(m.Addresses) > 0 {
+		return !slices.Contains(m.Addresses, at.Unmap().String())
+	}
+	return strays(n.Host, []netip.Addr{at.Unmap()})
+}
+
+// claim is a machine that wants to be a node.
+type claim struct {
+	token nodedb.NodeToken
+	said  *agentwire.Hardware
+	from  string
+}
+
+// refuseMachine keeps who was refused, and sees to it that the token, which a
+// machine has shown that should not have it, works for nobody any more.
+func (s *Service) refuseMachine(ctx context.Context, c change, n Node, k claim, why string) error {
+	var raw json.RawMessage
+	if k.said != nil {
+		var err error
+		if raw, err = json.Marshal(LearnHardware(agentwire.Hardware{}, *k.said)); err != nil {
+			return fmt.Errorf("encode hardware: %w", err)
+		}
+	}
+	if err := c.RefuseHardware(ctx, nodedb.RefuseHardwareParams{NodeID: n.ID, Refused: raw, RefusedWhy: why}); err != nil {
+		return fmt.Errorf("note refused hardware: %w", err)
+	}
+	cause := fmt.Sprintf("another machine came with the token of the node from %s: %s", k.from, why)
+	if n.joining() {
+		return s.void(ctx, c, n, "hardware:"+k.from, cause)
+	}
+	if err := c.RevokeToken(ctx, k.token.TokenHash); err != nil {
+		return fmt.Errorf("revoke token: %w", err)
+	}
+	return c.conflict(ctx, n, "hardware:"+k.from, cause)
+}
+
+// joining reports whether the node is on its way into the fleet: nobody is known
+// to be it yet.
+func (n Node) joining() bool { return n.Status == BootstrapIssued || n.Status == Enrolling }
+
+// void takes everything back by which anybody could be a node that is being
+// enrolled: of two that want to be it, nobody can tell which one it is. Whoever
+// awaits the node is woken to say so.
+func (s *Service) void(ctx context.Context, c change, n Node, what, cause string) error {
+	if _, err := c.disown(ctx, n.ID, cause); err != nil {
+		return err
+	}
+	if err := s.onRevoked(ctx, c.tx, n.ID); err != nil {
+		return fmt.Errorf("end what node %s holds: %w", n.ID, err)
+	}
+	row, err := c.VoidIdentity(ctx, nodedb.VoidIdentityParams{ID: n.ID, IdentityVoid: cause})
+	if err != nil {
+		return fmt.Errorf("void identity of node: %w", err)
+	}
+	err = c.record(ctx, nodeFrom(row), entry{
+		kind: KindIdentityConflict, event: what, cause: cause, action: "node.void_identity", result: audit.Denied, tell: eventwire.NodeIdentityConflict,
+	})
+	if err != nil || n.AwaitedBy == "" {
+		return err
+	}
+	return outbox.SignalWorkflow(ctx, c.tx, outbox.WorkflowSignal{WorkflowID: n.AwaitedBy, Name: EnrolledSignal})
+}
+
+// tookBack tells the PKI of what void took back. It is refused already; so that
+// the PKI is away is no reason to answer anything else.
+func (s *Service) tookBack(ctx context.Context, node id.Node) {
+	serials, err := s.reads.RevokedSerials(ctx, node)
+	if err == nil {
+		err = s.takeBack(ctx, serials)
+	}
+	if err != nil {
+		s.logger.WarnContext(ctx, "certificates of a voided identity were not taken back by the PKI, and are refused here all the same", "node_id", node.String(), "error", err)
+	}
+}
+
+// learn adds what a machine that was let in says about itself.
+func (c change) learn(ctx context.Context, node id.Node, before Machine, said *agentwire.Hardware, by Origin) error {
+	if said == nil || !identifies(*said) {
+		return nil
+	}
+	after := LearnHardware(before.Known, *said)
+	if before.Origin != "" && identifies(before.Known) {
+		by = before.Origin
+	}
+	if same, err := equalHardware(before.Known, after); err != nil || same && before.Origin == by {
+		return err
+	}
+	return c.setHardware(ctx, node, after, by)
+}
+
+func equalHardware(a, b agentwire.Hardware) (bool, error) {
+	x, err := json.Marshal(a)
+	if err != nil {
+		return false, fmt.Errorf("encode hardware: %w", err)
+	}
+	y, err := json.Marshal(b)
+	return string(x) == string(y), err
+}
+
+// doubtHardware tells when the agent of a node reports another machine than the
+// node is known to be. It keeps its identity, which was given to it: a part may
+// have been replaced.
+func (s *Service) doubtHardware(ctx context.Context, c change, n Node, said *agentwire.Hardware) error {
+	if said == nil {
+		return nil
+	}
+	m, err := machineFrom(c.Hardware(ctx, n.ID))
+	if err != nil {
+		return err
+	}
+	wrong := CompareHardware(m.Known, *said)
+	if len(wrong) == 0 {
+		return c.learn(ctx, n.ID, m, said, FromReport)
+	}
+	raw, err := json.Marshal(LearnHardware(agentwire.Hardware{}, *said))
+	if err != nil {
+		return fmt.Errorf("encode hardware: %w", err)
+	}
+	why := told(wrong)
+	if err := c.RefuseHardware(ctx, nodedb.RefuseHardwareParams{NodeID: n.ID, Refused: raw, RefusedWhy: why}); err != nil {
+		return fmt.Errorf("note refused hardware: %w", err)
+	}
+	return c.conflict(ctx, n, "report:"+fieldsOf(wrong), "the agent reports another machine than the node is: "+why)
+}
+
+// AcceptHardware makes the machine that was refused last the one that the node
+// is, such as after its mainboard was replaced. It gives nobody an identity: the
+// machine enrols with a new token.
+func (s *Service) AcceptHardware(ctx context.Context, node id.Node, reason string) (Machine, error) {
+	var after Machine
+	err := s.inChange(ctx, func(ctx context.Context, c change) error {
+		n, err := c.lock(ctx, node)
+		if err != nil {
+			return err
+		}
+		m, err := machineFrom(c.Hardware(ctx, node))
+		if err != nil {
+			return err
+		}
+		if m.Refused == nil {
+			return fault.New(fault.Conflict, "hardware_not_refused", "no machine was refused as %s, so there is none to accept", n.Hostname).
+				WithRemedy("let the machine enrol first: gpuaas node bootstrap NODE --recovery; what it says is kept when it is refused")
+		}
+		raw, err := json.Marshal(*m.Refused)
+		if err != nil {
+			return fmt.Errorf("encode hardware: %w", err)
+		}
+		if err := c.AcceptHardware(ctx, nodedb.AcceptHardwareParams{NodeID: node, Known: raw}); err != nil {
+			return fmt.Errorf("accept hardware of node: %w", err)
+		}
+		if after, err = machineFrom(c.Hardware(ctx, node)); err != nil {
+			return err
+		}
+		return c.record(ctx, n, entry{
+			kind: KindUpdated, event: "accept_hardware", cause: reason, action: "node.accept_hardware", tell: eventwire.NodeUpdated,
+			metadata: map[string]any{"was": m.Known, "is": after.Known, "was_refused_because": m.RefusedWhy},
+		})
+	})
+	return after, err
+}

@@ -1,0 +1,73 @@
+package node
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/contract/eventwire"
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/fleet/node/internal/nodedb"
+)
+
+// Move is the one function that changes the state of a node. It runs in the
+// transaction of whoever owns the edge; cause says why, for people.
+//
+// A node that leaves active stops being schedulable, and one that becomes
+// active is schedulable unless a reason or an operation holds it. One that is
+// not proven clean does not get there: to return or reactivate it is refused,
+// and where it arrives by what has happened already, a reason holds it. A
+// reimaged node is another machine to all tasks that were meant for it.
+func Move(ctx context.Context, tx pgx.Tx, node id.Node, event Event, cause string) (Node, error) {
+	c := changeIn(tx)
+	before, err := c.lock(ctx, node)
+	if err != nil {
+		return Node{}, err
+	}
+	return c.move(ctx, before, event, cause)
+}
+
+// move is Move for a node that is locked already.
+func (c change) move(ctx context.Context, before Node, event Event, cause string) (Node, error) {
+	next, err := before.moved(event)
+	if err != nil {
+		return Node{}, err
+	}
+	row, err := c.SetStatus(ctx, nodedb.SetStatusParams{
+		ID: before.ID, Status: string(next.Status), Schedulable: next.placeable(), Generation: next.Generation, HoldReason: next.HoldReason, HeldUnclean: next.HeldUnclean,
+	})
+	if err != nil {
+		return Node{}, fmt.Errorf("move node to %s: %w", next.Status, err)
+	}
+	if next.Status == Deleted { // or the sweep would look at it for ever
+		if err := c.DeleteContact(ctx, before.ID); err != nil {
+			return Node{}, fmt.Errorf("forget contact of node: %w", err)
+		}
+	}
+	after := nodeFrom(row)
+	after.Inspection = before.Inspection
+	return after, c.record(ctx, after, entry{
+		kind: KindStateChanged, event: string(event), from: before.Status, cause: cause,
+		action: "node." + string(event), tell: eventwire.NodeStateChanged,
+	})
+}
+
+// moved is the node as an event leaves it.
+func (n Node) moved(event Event) (Node, error) {
+	next := n
+	var err error
+	if next.Status, err = Lifecycle.Next(n.Status, event); err != nil {
+		return n, err
+	}
+	if event == Reimage {
+		next.Generation++
+	}
+	if err := mayServe(n, next); err != nil {
+		if event == ReturnToService || event == Reactivate {
+			return n, err
+		}
+		next = next.keptOut()
+	}
+	return next, nil
+}

@@ -1,0 +1,139 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/fleet/node/internal/nodedb"
+)
+
+// Taint notes that a tenant got access to a node, or that it was found unclean.
+// A node that is in service stays there. What somebody had before stays noted.
+func Taint(ctx context.Context, tx pgx.Tx, node id.Node, cause string) error {
+	return changeIn(tx).taint(ctx, node, "", entry{event: "taint", cause: cause})
+}
+
+// TaintRoot notes that somebody had root on a node, as Taint does. It is never
+// taken back by less than an installation made after it.
+func TaintRoot(ctx context.Context, tx pgx.Tx, node id.Node, by RootCause, cause string) error {
+	return changeIn(tx).taint(ctx, node, by, entry{event: "taint_root", cause: cause, metadata: map[string]any{"root_cause": by}})
+}
+
+func (c change) taint(ctx context.Context, node id.Node, by RootCause, e entry) error {
+	if _, err := c.lock(ctx, node); err != nil {
+		return err
+	}
+	row, err := c.SetTainted(ctx, node)
+	if err == nil && by != "" {
+		row, err = c.SetRoot(ctx, nodedb.SetRootParams{ID: node, Cause: string(by)})
+	}
+	if err != nil {
+		return fmt.Errorf("taint node: %w", err)
+	}
+	return c.noted(ctx, nodeFrom(row), e)
+}
+
+// RecordRoot notes what an operator knows: that somebody had root on a node by a
+// way that the control plane did not open.
+func (s *Service) RecordRoot(ctx context.Context, node id.Node, by RootCause, reason string) (Node, error) {
+	err := s.inChange(ctx, func(ctx context.Context, c change) error {
+		n, err := c.lock(ctx, node)
+		if err != nil {
+			return err
+		}
+		if err := n.gone(); err != nil {
+			return err
+		}
+		return c.taint(ctx, node, by, entry{event: "taint_root", cause: reason, metadata: map[string]any{"root_cause": by}})
+	})
+	if err != nil {
+		return Node{}, err
+	}
+	return s.Node(ctx, node)
+}
+
+// Installed notes that the installation which a node is about to enter service
+// with was made by an operation of ours. It must be called while the node still
+// enrols: that began when the machine was given away to be installed, so that
+// nothing of the installation is older.
+func Installed(ctx context.Context, tx pgx.Tx, node id.Node, by string) error {
+	c := changeIn(tx)
+	n, err := c.lock(ctx, node)
+	if err != nil || n.Status != Enrolling {
+		return err
+	}
+	row, err := c.SetInstalled(ctx, nodedb.SetInstalledParams{ID: node, InstalledBy: by})
+	if err != nil {
+		return fmt.Errorf("note installation of node: %w", err)
+	}
+	return c.noted(ctx, nodeFrom(row), entry{event: "installed", cause: by + " installed it"})
+}
+
+// NoteClean notes a validation that found nothing. at is when it looked, by the
+// clock of the database and rather too early than too late: a tenant that got
+// access after that is not covered. What an installation says of itself that
+// somebody had root on is refused, and so is what was said before a later one
+// was made.
+func NoteClean(ctx context.Context, tx pgx.Tx, node id.Node, at time.Time, cause string) (Node, error) {
+	c := changeIn(tx)
+	before, err := c.lock(ctx, node)
+	if err != nil {
+		return Node{}, err
+	}
+	if err := before.Incredible(); err != nil {
+		return Node{}, err
+	}
+	at = at.Truncate(time.Microsecond) // as the database keeps it
+	if before.Root.Stands() && !at.After(*before.Installation.MadeAt) {
+		return Node{}, fault.New(fault.Conflict, CodeRoot, "node %s was looked at before the installation was made that it runs on, and somebody had root on the one before", before.Hostname).
+			WithRemedy("validate it once more")
+	}
+	if before.CleanAt != nil && !at.After(*before.CleanAt) {
+		return before, nil
+	}
+	row, err := c.SetClean(ctx, nodedb.SetCleanParams{ID: node, At: at})
+	if err == nil && before.Root.Stands() && !nodeFrom(row).Tainted() {
+		row, err = c.EndRoot(ctx, nodedb.EndRootParams{ID: node})
+	}
+	if err != nil {
+		return Node{}, fmt.Errorf("note that node is clean: %w", err)
+	}
+	after := nodeFrom(row)
+	e := entry{event: "clean", cause: cause, metadata: map[string]any{"clean_at": after.CleanAt, "tainted": after.Tainted(), "root_ended": before.Root.Stands() && !after.Root.Stands()}}
+	if after.HeldUnclean && !after.Tainted() {
+		after.HoldReason, after.HeldUnclean = "", false
+		return c.rehold(ctx, after, e)
+	}
+	return after, c.noted(ctx, after, e)
+}
+
+// AcceptRoot ends what stands against the installation of a node that nothing of
+// ours can make anew, because somebody accepts the risk in words. seen is when
+// root was last had as far as they knew: what came after that, they did not
+// accept.
+func AcceptRoot(ctx context.Context, tx pgx.Tx, node id.Node, seen time.Time, risk, cause string) (Node, error) {
+	c := changeIn(tx)
+	n, err := c.lock(ctx, node)
+	if err != nil || !n.Root.Stands() {
+		return n, err
+	}
+	switch {
+	case n.OnboardingMode == MAAS || strings.TrimSpace(risk) == "":
+		return Node{}, n.Incredible()
+	case !n.Root.At.Equal(seen):
+		return Node{}, fault.New(fault.Conflict, CodeRoot, "somebody had root on node %s at %s, which is after the risk of it was accepted", n.Hostname, n.Root.At.UTC().Format(time.RFC3339)).
+			WithRemedy("cancel, find out who that was, and ask again")
+	}
+	row, err := c.EndRoot(ctx, nodedb.EndRootParams{ID: node, Risk: risk})
+	if err != nil {
+		return Node{}, fmt.Errorf("note accepted risk of node: %w", err)
+	}
+	after := nodeFrom(row)
+	return after, c.noted(ctx, after, entry{event: "accept_root", cause: cause, metadata: map[string]any{"residual_risk": risk, "root_at": n.Root.At}})
+}

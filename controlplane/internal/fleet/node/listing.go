@@ -1,0 +1,171 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/postgres"
+	"gpuaas/controlplane/internal/fleet/node/internal/nodedb"
+)
+
+// Filter narrows a listing; a zero field does not narrow. Without a status,
+// deleted nodes are left out.
+type Filter struct {
+	Statuses       []Status
+	SKU            string
+	RegionCode     string
+	HostnamePrefix string
+	Search         string // part of hostname or host, or beginning of the id; lower case
+	Site           id.Site
+	Schedulable    *bool
+	Mode           Mode
+	Drift          Drift
+	Agent          AgentState
+	Held           *bool
+	Tainted        *bool
+}
+
+// Sort is what a listing is sorted by.
+type Sort string
+
+// The sorts. Nodes that are equal by it, and all without one, are in the order
+// of their ids, which is that of their creation.
+const (
+	Unsorted          Sort = ""
+	ByHostname        Sort = "hostname"
+	ByStatus          Sort = "status"
+	ByStatusChangedAt Sort = "status_changed_at"
+	ByLastContactAt   Sort = "last_agent_contact_at"
+	BySKU             Sort = "sku"
+	ByRegion          Sort = "region_code"
+	ByCreatedAt       Sort = "created_at"
+)
+
+// Order is how a listing is sorted.
+type Order struct {
+	By         Sort
+	Descending bool
+}
+
+// plain reports whether nodes are in the order of their ids, the oldest first.
+func (o Order) plain() bool { return o == Order{} }
+
+// Position is where a listing goes on: what the node that it comes after is
+// sorted by.
+type Position struct {
+	Order  Order
+	Words  string
+	Moment time.Time
+	Node   id.Node // zero: at the beginning
+}
+
+// never stands for a time that has not come, before all others.
+var never = time.Unix(0, 0).UTC()
+
+// position is where a listing goes on after a node.
+func (o Order) position(v View) Position {
+	p := Position{Order: o, Moment: never, Node: v.NodeID}
+	switch o.By {
+	case ByHostname:
+		p.Words = v.Hostname
+	case ByStatus:
+		p.Words = string(v.Status)
+	case BySKU:
+		p.Words = v.SKU
+	case ByRegion:
+		p.Words = v.RegionCode
+	case ByStatusChangedAt:
+		p.Moment = v.StatusChangedAt
+	case ByCreatedAt:
+		p.Moment = v.CreatedAt
+	case ByLastContactAt:
+		if v.LastContactAt != nil {
+			p.Moment = *v.LastContactAt
+		}
+	case Unsorted:
+	}
+	return p
+}
+
+// positionWire is a position as it stands in a cursor.
+type positionWire struct {
+	By         Sort      `json:"s"`
+	Descending bool      `json:"d,omitempty"`
+	Words      string    `json:"w,omitempty"`
+	Moment     time.Time `json:"m,omitzero"`
+	Node       id.Node   `json:"n"`
+}
+
+// MarshalJSON writes a position as an id where that says it all.
+func (p Position) MarshalJSON() ([]byte, error) {
+	if p.Order.plain() {
+		return json.Marshal(p.Node)
+	}
+	return json.Marshal(positionWire{By: p.Order.By, Descending: p.Order.Descending, Words: p.Words, Moment: p.Moment, Node: p.Node})
+}
+
+// UnmarshalJSON reads a position of the order that was set before. One of another
+// order says nothing about where this listing goes on.
+func (p *Position) UnmarshalJSON(b []byte) error {
+	if p.Order.plain() {
+		return json.Unmarshal(b, &p.Node)
+	}
+	var w positionWire
+	if err := json.Unmarshal(b, &w); err != nil {
+		return err
+	}
+	if (Order{By: w.By, Descending: w.Descending}) != p.Order || w.Node.IsZero() {
+		return errors.New("is of another order")
+	}
+	p.Words, p.Moment, p.Node = w.Words, w.Moment, w.Node
+	return nil
+}
+
+// planned has the database plan a query for the values that it comes with. A plan
+// for all values would sort the whole fleet, also where an index has the order.
+type planned struct{ *postgres.DB }
+
+// Query runs a query.
+func (p planned) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	return p.DB.Query(ctx, sql, append([]any{pgx.QueryExecModeCacheDescribe}, args...)...)
+}
+
+// Nodes lists nodes in the order of the position that the page comes after.
+func (s *Service) Nodes(ctx context.Context, f Filter, page postgres.Slice[Position]) ([]Node, error) {
+	after := page.After
+	params := nodedb.ListNodesParams{
+		Sort: string(after.Order.By), Descending: after.Order.Descending, Continued: !after.Node.IsZero(),
+		Floor: id.Node{}.String(), AfterWords: after.Words, AfterMoment: after.Moment, AfterID: after.Node.String(),
+		Statuses: make([]string, len(f.Statuses)), SkuID: optional(f.SKU), RegionCode: optional(f.RegionCode),
+		HostnamePrefix: optional(f.HostnamePrefix), Search: optional(f.Search), Schedulable: f.Schedulable, OnboardingMode: optional(f.Mode),
+		Drift: optional(f.Drift), Agent: optional(f.Agent), Held: f.Held, Tainted: f.Tainted, Now: s.now(), PageSize: page.Limit,
+	}
+	for i, status := range f.Statuses {
+		params.Statuses[i] = string(status)
+	}
+	if !f.Site.IsZero() {
+		params.SiteID = optional(f.Site.String())
+	}
+	if after.Order.plain() {
+		params.Floor, params.Continued = after.Node.String(), false
+	}
+	rows, err := nodedb.New(planned{s.db}).ListNodes(ctx, params)
+	if err != nil {
+		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	out := make([]Node, len(rows))
+	for i, r := range rows {
+		out[i] = nodeFrom(r.Node)
+		out[i].verifiersWanted = r.VerifiersWanted
+		if !r.LastContactAt.Equal(never) {
+			out[i].LastContactAt = &rows[i].LastContactAt
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,292 @@
+package node_test
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/httpapi"
+	"gpuaas/controlplane/internal/fleet/node"
+)
+
+// listed is one page of the listing.
+func (w *world) listed(tb testing.TB, query string) (page httpapi.List[listedNode]) {
+	tb.Helper()
+	a := w.call(tb, http.MethodGet, "?"+query, "", nil)
+	if a.status != http.StatusOK {
+		tb.Fatalf("%s answers %d %s", query, a.status, a.body)
+	}
+	a.decode(tb, &page)
+	return page
+}
+
+type listedNode struct {
+	NodeID          id.Node     `json:"node_id"`
+	Hostname        string      `json:"hostname"`
+	Status          node.Status `json:"status"`
+	SKU             string      `json:"sku"`
+	RegionCode      string      `json:"region_code"`
+	StatusChangedAt time.Time   `json:"status_changed_at"`
+	CreatedAt       time.Time   `json:"created_at"`
+	LastContactAt   time.Time   `json:"last_agent_contact_at"`
+	HoldReason      string      `json:"hold_reason"`
+	HeldBy          string      `json:"held_by"`
+	Tainted         bool        `json:"tainted"`
+	Agent           struct {
+		Drift               node.Drift `json:"drift_state"`
+		Version             string     `json:"reported_agent_version"`
+		Commit              string     `json:"reported_agent_commit"`
+		Desired             string     `json:"desired_agent_version"`
+		CertificateNotAfter *time.Time `json:"certificate_not_after"`
+		Verifiers           int64      `json:"verifier_version"`
+	} `json:"agent"`
+}
+
+// throughout reads a listing page by page.
+func (w *world) throughout(tb testing.TB, query string) (all []listedNode) {
+	tb.Helper()
+	for cursor, pages := "", 0; pages == 0 || cursor != ""; pages++ {
+		page := w.listed(tb, query+"&cursor="+cursor)
+		all, cursor = append(all, page.Items...), page.NextCursor
+	}
+	return all
+}
+
+func names(of []listedNode) string {
+	var out []string
+	for _, n := range of {
+		out = append(out, n.Hostname)
+	}
+	slices.Sort(out)
+	return strings.Join(out, " ")
+}
+
+// Whatever it is sorted by, pages together are the whole fleet in order: each
+// node once, those that are equal in the order of their ids.
+func TestNodesAreSortedThroughoutAllPages(t *testing.T) {
+	w := newWorld(t)
+	w.fill(t, 60)
+	w.exec(t, `UPDATE nodes SET hostname = CASE WHEN i % 7 = 0 THEN 'a-' ELSE 'a.' END || hostname, region_code = 'eu-' || i % 3, status = (ARRAY['active', 'offline', 'retired'])[i % 3 + 1],
+			schedulable = false, status_changed_at = '2026-03-04T05:06:07.123456Z'::timestamptz - make_interval(mins => i % 5), created_at = clock_timestamp() - make_interval(hours => i % 4)
+		FROM (SELECT id AS n, row_number() OVER (ORDER BY id)::int AS i FROM nodes) numbered WHERE n = id`)
+	w.exec(t, `DELETE FROM node_contacts WHERE node_id IN (SELECT id FROM nodes ORDER BY id LIMIT 9)`)
+	for sort, compare := range map[string]func(a, b listedNode) int{
+		"":                      func(listedNode, listedNode) int { return 0 },
+		"hostname":              func(a, b listedNode) int { return strings.Compare(a.Hostname, b.Hostname) },
+		"status":                func(a, b listedNode) int { return cmp.Compare(a.Status, b.Status) },
+		"sku":                   func(a, b listedNode) int { return strings.Compare(a.SKU, b.SKU) },
+		"region_code":           func(a, b listedNode) int { return strings.Compare(a.RegionCode, b.RegionCode) },
+		"status_changed_at":     func(a, b listedNode) int { return a.StatusChangedAt.Compare(b.StatusChangedAt) },
+		"created_at":            func(a, b listedNode) int { return a.CreatedAt.Compare(b.CreatedAt) },
+		"last_agent_contact_at": func(a, b listedNode) int { return a.LastContactAt.Compare(b.LastContactAt) },
+	} {
+		for order, direction := range map[string]int{"": 1, "asc": 1, "desc": -1} {
+			query := url.Values{"page_size": {"7"}}
+			for name, value := range map[string]string{"sort": sort, "order": order} {
+				if value != "" {
+					query.Set(name, value)
+				}
+			}
+			got := w.throughout(t, query.Encode())
+			inOrder := slices.IsSortedFunc(got, func(a, b listedNode) int {
+				return direction * cmp.Or(compare(a, b), strings.Compare(a.NodeID.String(), b.NodeID.String()))
+			})
+			seen := map[id.Node]bool{}
+			for _, n := range got {
+				seen[n.NodeID] = true
+			}
+			if !inOrder || len(got) != 60 || len(seen) != 60 {
+				t.Errorf("by %q %s: %d nodes, %d of them different, in order: %v", sort, order, len(got), len(seen), inOrder)
+			}
+		}
+	}
+}
+
+func TestACursorBelongsToItsOrder(t *testing.T) {
+	w := newWorld(t)
+	w.fill(t, 3)
+	cursors := map[string]string{}
+	queries := []string{"page_size=1", "page_size=1&sort=hostname", "page_size=1&sort=hostname&order=desc", "page_size=1&sort=created_at", "page_size=1&order=desc"}
+	for _, q := range queries {
+		cursors[q] = w.listed(t, q).NextCursor
+	}
+	for _, q := range queries {
+		for of, cursor := range cursors {
+			if of == q {
+				if page := w.listed(t, q+"&cursor="+cursor); len(page.Items) != 1 {
+					t.Errorf("%s goes on with %d nodes", q, len(page.Items))
+				}
+				continue
+			}
+			w.call(t, http.MethodGet, "?"+q+"&cursor="+cursor, "", nil).wants(t, http.StatusUnprocessableEntity, "cursor_invalid", "query.cursor")
+		}
+	}
+	for name, position := range map[string]any{
+		"no node": object{"s": "hostname", "w": "n1"}, "null": object{"s": "hostname", "n": nil}, "a list": []string{"n1"}, "not an id": object{"s": "hostname", "n": "x"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w.call(t, http.MethodGet, "?sort=hostname&cursor="+httpapi.EncodeCursor(position), "", nil).wants(t, http.StatusUnprocessableEntity, "cursor_invalid")
+		})
+	}
+	w.call(t, http.MethodGet, "?sort=host", "", nil).wants(t, http.StatusUnprocessableEntity, "validation_error", "query.sort")
+	w.call(t, http.MethodGet, "?order=up", "", nil).wants(t, http.StatusUnprocessableEntity, "validation_error", "query.order")
+}
+
+func TestNodesAreSearchedFor(t *testing.T) {
+	w := newWorld(t)
+	all := w.fill(t, 3)
+	w.exec(t, `UPDATE nodes SET hostname = 'c07u' || i, host = CASE i WHEN 1 THEN 'BMC7.example' ELSE '10.20.0.' || i END, status = (ARRAY['active', 'offline', 'deleted'])[i],
+		schedulable = false FROM (SELECT id AS n, row_number() OVER (ORDER BY id)::int AS i FROM nodes) numbered WHERE n = id`)
+	for query, want := range map[string]string{
+		"q=7U":                              "c07u1 c07u2",
+		"q=u2":                              "c07u2",
+		"q=bmc7":                            "c07u1",
+		"q=0.0.2":                           "c07u2",
+		"q=%25":                             "",
+		"q=_":                               "",
+		"q=" + all[0].String()[:13]:         "c07u1",
+		"q=" + all[0].String()[1:]:          "",
+		"statuses=active":                   "c07u1",
+		"statuses=active,offline":           "c07u1 c07u2",
+		"statuses=active&statuses=deleted":  "c07u1 c07u3",
+		"status=active&statuses=deleted":    "c07u1 c07u3",
+		"statuses=retired":                  "",
+		"sort=hostname&q=u&statuses=active": "c07u1",
+	} {
+		if got := names(w.listed(t, query).Items); got != want {
+			t.Errorf("%s finds %q, want %q", query, got, want)
+		}
+	}
+	w.call(t, http.MethodGet, "?statuses=active,broken", "", nil).wants(t, http.StatusUnprocessableEntity, "validation_error", "query.statuses")
+	if a := w.call(t, http.MethodGet, "?statuses="+strings.Repeat(",", 20_000), "", nil); a.status != http.StatusUnprocessableEntity || len(a.body) > 2_000 {
+		t.Errorf("many words that are none: %d, %d bytes", a.status, len(a.body))
+	}
+	if got := names(w.listed(t, "statuses=active"+strings.Repeat(",active", 5_000)).Items); got != "c07u1" {
+		t.Errorf("a word said often finds %q", got)
+	}
+	w.call(t, http.MethodGet, "?site_id=dc1", "", nil).wants(t, http.StatusUnprocessableEntity, "validation_error", "query.site_id")
+}
+
+// A node is of the site that it has a machine of; before it has one, of the site
+// that it is being onboarded at.
+func TestNodesAreListedBySite(t *testing.T) {
+	w := newWorld(t)
+	all := w.fill(t, 4)
+	site, profile := w.maas(t)
+	const bound = `INSERT INTO node_maas_state (node_id, site_id, profile_id, maas_system_id) VALUES ($1, $2, $3, $4)`
+	onboard := func(n id.Node, status string) {
+		w.exec(t, `INSERT INTO node_onboardings (id, site_id, profile_id, hostname, ipmi_ip, sku_id, node_id, status, completed_at, current_stage, workflow_id, requested_by, correlation_id)
+			SELECT $1, $2, $3, hostname, host, sku_id, id, $5::text, CASE WHEN $5::text = 'running' THEN NULL ELSE clock_timestamp() END, 'x', 'w', 'o', 'c' FROM nodes WHERE id = $4`,
+			id.New[id.Onboarding](), site, profile, n, status)
+	}
+	w.exec(t, bound, all[0], site, profile, "abc001")
+	onboard(all[1], "running")
+	onboard(all[2], "cancelled")
+	for _, query := range []string{"", "&sort=hostname", "&sort=created_at&order=desc"} {
+		var got []id.Node
+		for _, n := range w.listed(t, "site_id="+site.String()+query).Items {
+			got = append(got, n.NodeID)
+		}
+		slices.SortFunc(got, func(a, b id.Node) int { return strings.Compare(a.String(), b.String()) })
+		if !slices.Equal(got, all[:2]) {
+			t.Errorf("%q: the site has %v, want %v", query, got, all[:2])
+		}
+	}
+	if others := w.listed(t, "site_id="+id.New[id.Site]().String()); len(others.Items) != 0 {
+		t.Errorf("another site has %v", others.Items)
+	}
+}
+
+// verifiersWanted is what agents of every sort should use.
+const verifiersWanted = 3
+
+// everyAgent adds a node for every agent that can be, which is 243, in each of
+// these states.
+func (w *world) everyAgent(tb testing.TB, in ...node.Status) {
+	tb.Helper()
+	w.exec(tb, `INSERT INTO verifier_sets (version) VALUES ($1) ON CONFLICT (singleton) DO UPDATE SET version = $1`, verifiersWanted)
+	w.exec(tb, `INSERT INTO nodes (id, status, hostname, host, sku_id, gpus_total, region_code, onboarding_mode, reported_agent_version, reported_agent_commit, desired_agent_version,
+			certificate_not_after, verifier_version)
+		SELECT gen_random_uuid(), status, 'n' || row_number() OVER (), '', $1, 8, 'eu-1', 'manual', version, commit, desired, clock_timestamp() + make_interval(mins => ends), verifiers
+		FROM unnest(ARRAY['', 'dev', '1.0.0']) version, unnest(ARRAY['', 'unknown', 'abc123']) commit, unnest(ARRAY['', '1.0.0', '1.1.0']) desired,
+			unnest(ARRAY[NULL, -60, 60]::int[]) ends, unnest(ARRAY[0, 3, 4]::bigint[]) verifiers,
+			unnest($2::text[]) status`, someSKU, in)
+}
+
+// The rule of drift stands twice: in Go, which shows it, and in SQL, which narrows
+// by it. Both say the same of every agent that can be.
+func TestDriftIsTheSameShownAndNarrowedBy(t *testing.T) {
+	w := newWorld(t)
+	w.everyAgent(t, node.Active)
+	shown := map[node.Drift][]listedNode{}
+	for _, n := range w.throughout(t, "page_size=1000") {
+		shown[n.Agent.Drift] = append(shown[n.Agent.Drift], n)
+	}
+	total := 0
+	for _, drift := range []node.Drift{node.InSync, node.VersionDrift, node.ConfigDrift, node.CertificateRepairOnly, node.UnknownDrift} {
+		narrowed := w.throughout(t, fmt.Sprintf("page_size=17&sort=hostname&drift_state=%s", drift))
+		if len(narrowed) == 0 || names(narrowed) != names(shown[drift]) {
+			t.Errorf("%s: %d nodes are listed, %d are shown so", drift, len(narrowed), len(shown[drift]))
+		}
+		total += len(narrowed)
+	}
+	if total != 243 {
+		t.Errorf("%d agents were looked at", total)
+	}
+}
+
+// So do the rules that the fleet is counted by.
+func TestNodesAreNarrowedAsTheFleetIsCounted(t *testing.T) {
+	w := newWorld(t)
+	w.everyAgent(t, node.Active, node.Retired, node.Removing)
+	w.exec(t, `INSERT INTO nodes (id, status, hostname, host, sku_id, gpus_total, region_code, onboarding_mode, hold_reason, held_by, tainted_at, clean_at)
+		SELECT gen_random_uuid(), status, 'h' || row_number() OVER (), '', $1, 8, 'eu-1', 'manual', reason, by, now() + make_interval(mins => tainted), now() + make_interval(mins => clean)
+		FROM unnest(ARRAY['active', 'retired']) status, unnest(ARRAY['', 'two fans']) reason, unnest(ARRAY['', 'decommission x']) by,
+			unnest(ARRAY[NULL, -60]::int[]) tainted, unnest(ARRAY[NULL, -61, -60, -59]::int[]) clean`, someSKU)
+	all := w.throughout(t, "page_size=1000")
+	for rule, is := range map[string]func(n listedNode) string{
+		"agent": func(n listedNode) string {
+			return string(node.Build{
+				Version: n.Agent.Version, Commit: n.Agent.Commit, Desired: n.Agent.Desired, CertificateNotAfter: n.Agent.CertificateNotAfter,
+				Verifiers: n.Agent.Verifiers, VerifiersWanted: verifiersWanted,
+			}.State(n.Status, time.Now()))
+		},
+		"held": func(n listedNode) string {
+			return strconv.FormatBool(node.Node{HoldReason: n.HoldReason, HeldBy: n.HeldBy}.OnHold())
+		},
+		"tainted": func(n listedNode) string { return strconv.FormatBool(n.Tainted) },
+	} {
+		shown := map[string][]listedNode{}
+		for _, n := range all {
+			shown[is(n)] = append(shown[is(n)], n)
+		}
+		if values := map[string]int{"agent": 4, "held": 2, "tainted": 2}[rule]; len(all) != 3*243+64 || len(shown) != values {
+			t.Errorf("%d nodes are %d times different by %s", len(all), len(shown), rule)
+		}
+		delete(shown, "") // nodes without an agent to speak of: nothing narrows to them
+		for value, want := range shown {
+			if narrowed := w.throughout(t, fmt.Sprintf("page_size=17&sort=hostname&%s=%s", rule, value)); names(narrowed) != names(want) {
+				t.Errorf("%s=%s: %d nodes are listed, %d are so", rule, value, len(narrowed), len(want))
+			}
+		}
+		w.call(t, http.MethodGet, "?"+rule+"=perhaps", "", nil).wants(t, http.StatusUnprocessableEntity, "validation_error", "query."+rule)
+	}
+	if both := w.throughout(t, "page_size=17&held=true&tainted=true&agent=unknown_build&status=active"); len(both) != 9 {
+		t.Errorf("%d nodes are all of it, want 9", len(both))
+	}
+	for _, status := range []node.Status{node.Retired, node.Removing, node.Deleted} {
+		w.exec(t, `UPDATE nodes SET status = $1`, status)
+		for _, agent := range []node.AgentState{node.AgentCurrent, node.AgentDrift, node.AgentUnknownBuild} {
+			if left := w.listed(t, fmt.Sprintf("status=%s&agent=%s", status, agent)).Items; len(left) != 0 {
+				t.Errorf("nodes that are %s are listed as %s", status, agent)
+			}
+		}
+	}
+}

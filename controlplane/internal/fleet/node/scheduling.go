@@ -1,0 +1,85 @@
+package node
+
+import "gpuaas/controlplane/internal/base/fault"
+
+// Tainted reports whether a tenant had access to the node, or it was found
+// unclean, since it was last proven clean. ListNodes says the same in SQL.
+func (n Node) Tainted() bool {
+	return n.TaintedAt != nil && (n.CleanAt == nil || !n.CleanAt.After(*n.TaintedAt))
+}
+
+// OnHold reports whether an operator or an operation keeps the node out of
+// scheduling, whatever its state. ListNodes says the same in SQL.
+func (n Node) OnHold() bool { return n.HoldReason != "" || n.HeldBy != "" }
+
+// inService reports whether contact with the agent is all that scheduling
+// asks for.
+func (n Node) inService() bool {
+	return (n.Status == Active || n.Status == Offline) && !n.OnHold()
+}
+
+// placeable is the one rule of what is schedulable.
+func (n Node) placeable() bool { return n.Status == Active && n.inService() }
+
+// unclean is the reason that holds a node which got where it would be
+// scheduled, and could not be refused that. A clean validation takes it away.
+const unclean = "not proven clean since a tenant had access"
+
+// keptOut is the node with that reason. That it is this one is noted beside the
+// text: an operator may hold a node with the same words.
+func (n Node) keptOut() Node {
+	n.HoldReason, n.HeldUnclean = unclean, true
+	return n
+}
+
+// mayServe refuses to put a node into service that is not proven clean. One
+// that is in service stays there when a tenant gets access: that is what it is
+// for. So losing and regaining contact restores what was.
+func mayServe(before, after Node) error {
+	if before.inService() || !after.inService() || after.Access() == NoAccess {
+		return nil
+	}
+	if err := after.Incredible(); err != nil {
+		return err
+	}
+	return fault.New(fault.Conflict, "node_tainted", "node %s would be scheduled again, but it is %s", after.Hostname, unclean).
+		WithRemedy("clean it and prove it: gpuaas node reset %s", after.Hostname)
+}
+
+// held says whose hold is in the way.
+func (n Node) held() error {
+	return fault.New(fault.Conflict, "node_held", "node %s is held by %s", n.Hostname, n.HeldBy).
+		WithRemedy("let that end first; how the node stands: gpuaas node show %s", n.Hostname)
+}
+
+// Unheld refuses a node that an operation holds.
+func (n Node) Unheld() error {
+	if n.HeldBy == "" {
+		return nil
+	}
+	return n.held()
+}
+
+// unowned refuses plain actions while an operation works on the node: only
+// that knows in which state it may leave it.
+func (n Node) unowned() error {
+	owner := n.HeldBy
+	switch {
+	case owner != "":
+	case n.Status == Draining:
+		owner = "the operation that drains it"
+	case n.Status == Removing:
+		owner = "the operation that removes it"
+	default:
+		return nil
+	}
+	return fault.New(fault.Conflict, "node_owned", "node %s is %s and belongs to %s", n.Hostname, n.Status, owner).
+		WithRemedy("let that end, or cancel it; how the node stands: gpuaas node show %s", n.Hostname)
+}
+
+func (n Node) gone() error {
+	if n.Status != Deleted {
+		return nil
+	}
+	return fault.New(fault.Conflict, "node_deleted", "the node is deleted: only its history is left").WithRemedy("add the machine again as a new node")
+}

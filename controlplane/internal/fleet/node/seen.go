@@ -1,0 +1,72 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/fleet/node/internal/nodedb"
+)
+
+// mostNamed is how many nodes that came, or went, are named.
+const mostNamed = 5
+
+// SinceSeen says how nodes differ from those that somebody saw and decided about,
+// with the names of a few of them; empty: they are the same.
+func SinceSeen(ctx context.Context, db nodedb.DBTX, seen, now []id.Node) (string, error) {
+	var parts []string
+	for _, change := range []struct {
+		word  string
+		nodes []id.Node
+	}{{"came", without(now, seen)}, {"went", without(seen, now)}} {
+		if len(change.nodes) == 0 {
+			continue
+		}
+		names, err := named(ctx, db, change.nodes)
+		if err != nil {
+			return "", err
+		}
+		parts = append(parts, fmt.Sprintf("%d %s (%s)", len(change.nodes), change.word, names))
+	}
+	return strings.Join(parts, ", "), nil
+}
+
+// without are the nodes that are not among others, each once.
+func without(nodes, others []id.Node) []id.Node {
+	known := make(map[id.Node]bool, len(others))
+	for _, n := range others {
+		known[n] = true
+	}
+	var out []id.Node
+	for _, n := range nodes {
+		if !known[n] {
+			known[n] = true
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// named are the names of the first few nodes; one that there is not goes by its id.
+func named(ctx context.Context, db nodedb.DBTX, nodes []id.Node) (string, error) {
+	few := nodes[:min(len(nodes), mostNamed)]
+	found, err := Many(ctx, db, few)
+	if err != nil {
+		return "", err
+	}
+	names := make([]string, len(few))
+	for i, of := range few {
+		names[i] = of.String()
+		if at := slices.IndexFunc(found, func(n Node) bool { return n.ID == of }); at >= 0 {
+			names[i] = found[at].Hostname
+		}
+	}
+	slices.Sort(names)
+	out := strings.Join(names, ", ")
+	if more := len(nodes) - len(few); more > 0 {
+		out += fmt.Sprintf(" and %d more", more)
+	}
+	return out, nil
+}

@@ -1,0 +1,116 @@
+package node
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/base/redact"
+	"gpuaas/controlplane/internal/engine/postgres"
+	"gpuaas/controlplane/internal/fleet/node/internal/nodedb"
+)
+
+// PKI takes certificates back.
+type PKI interface {
+	RevokeCertificate(ctx context.Context, serial string) error
+}
+
+// BootstrapRenderer writes down what makes a machine part of the fleet.
+type BootstrapRenderer interface {
+	// Command is a line for the shell of the machine.
+	Command(token redact.Secret) (redact.Secret, error)
+	// CloudInit is user data for its first boot.
+	CloudInit(ctx context.Context, token redact.Secret) (redact.Secret, error)
+	// CAFingerprint is the SHA-256 of the CA that the command pins.
+	CAFingerprint() string
+}
+
+// Settings are what operators may tune. Zero values mean the defaults.
+type Settings struct {
+	OfflineAfter time.Duration // silence that makes a node offline; 5 min
+	FlushEvery   time.Duration // how often contacts are written; 5 s
+	BootstrapTTL time.Duration // life of a token; 15 min
+}
+
+// Config is what the package needs to work.
+type Config struct {
+	DB        *postgres.DB
+	PKI       PKI
+	Settings  Settings
+	Bootstrap BootstrapRenderer
+	// Listening reports whether agents that come here are heard at all; nil: they
+	// always are. A listener that cannot answer hears nobody, and what it does
+	// not hear is not their silence.
+	Listening func() bool
+	// OnRevoked ends, within the revocation, what a node holds by its identity;
+	// nil: nothing does.
+	OnRevoked func(ctx context.Context, tx pgx.Tx, node id.Node) error
+	// OnDoubt is told, within the change that shows it, why a node may not be the
+	// machine any more that it is taken for; nil: nobody is.
+	OnDoubt func(ctx context.Context, tx pgx.Tx, node id.Node, reason string) error
+	Clock   func() time.Time // nil: the clock of the machine
+	Logger  *slog.Logger     // nil: nothing is logged
+}
+
+// Service holds the commands and queries of the package. It is safe for
+// concurrent use, and any number of replicas may run side by side.
+type Service struct {
+	db        *postgres.DB
+	reads     *nodedb.Queries
+	pki       PKI
+	settings  Settings
+	bootstrap BootstrapRenderer
+	listening func() bool
+	onRevoked func(ctx context.Context, tx pgx.Tx, node id.Node) error
+	onDoubt   func(ctx context.Context, tx pgx.Tx, node id.Node, reason string) error
+	now       func() time.Time
+	logger    *slog.Logger
+	contacts  *Contacts
+}
+
+// New makes the service. It connects to nothing.
+func New(cfg Config) *Service {
+	s := &Service{
+		db: cfg.DB, reads: nodedb.New(cfg.DB), pki: cfg.PKI, settings: cfg.Settings.withDefaults(), bootstrap: cfg.Bootstrap,
+		listening: cfg.Listening, onRevoked: cfg.OnRevoked, onDoubt: cfg.OnDoubt, now: cfg.Clock, logger: cfg.Logger,
+	}
+	if s.listening == nil {
+		s.listening = func() bool { return true }
+	}
+	if s.onRevoked == nil {
+		s.onRevoked = func(context.Context, pgx.Tx, id.Node) error { return nil }
+	}
+	if s.onDoubt == nil {
+		s.onDoubt = func(context.Context, pgx.Tx, id.Node, string) error { return nil }
+	}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	if s.logger == nil {
+		s.logger = slog.New(slog.DiscardHandler)
+	}
+	s.contacts = newContacts(s)
+	return s
+}
+
+func (s Settings) withDefaults() Settings {
+	set := func(d *time.Duration, standard time.Duration) {
+		if *d <= 0 {
+			*d = standard
+		}
+	}
+	set(&s.OfflineAfter, 5*time.Minute)
+	set(&s.FlushEvery, 5*time.Second)
+	set(&s.BootstrapTTL, BootstrapTTL)
+	return s
+}
+
+// gap is the longest pause within uninterrupted contact: longer than a poll
+// is held, and never longer than what makes a node offline.
+func (s Settings) gap() time.Duration { return min(s.OfflineAfter, 90*time.Second) }
+
+// deaf is how long nobody may have flushed before silence counts for nothing.
+func (s Settings) deaf() time.Duration { return 6 * s.FlushEvery }

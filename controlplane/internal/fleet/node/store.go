@@ -1,0 +1,196 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/contract/eventwire"
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/audit"
+	"gpuaas/controlplane/internal/engine/auth"
+	"gpuaas/controlplane/internal/engine/outbox"
+	"gpuaas/controlplane/internal/engine/telemetry"
+	"gpuaas/controlplane/internal/fleet/node/internal/nodedb"
+)
+
+func nodeFrom(r nodedb.Node) Node {
+	return Node{
+		ID: r.ID, Status: Status(r.Status), Hostname: r.Hostname, Host: r.Host, Port: r.Port, SKU: r.SkuID, GPUsTotal: r.GpusTotal,
+		RegionCode: r.RegionCode, OnboardingMode: Mode(r.OnboardingMode), SSHUsername: r.SshUsername, AccessMethod: r.AccessMethod,
+		Schedulable: r.Schedulable, HoldReason: r.HoldReason, HeldUnclean: r.HeldUnclean, HeldBy: r.HeldBy, TaintedAt: r.TaintedAt, CleanAt: r.CleanAt, Generation: r.Generation,
+		Root:         Root{At: r.RootAt, Cause: RootCause(r.RootCause), EndedAt: r.RootEndedAt, Risk: r.RootRisk},
+		Installation: Installation{MadeAt: r.InstalledAt, By: r.InstalledBy, Generation: r.InstalledGeneration},
+		AgentChannel: Channel(r.AgentChannel), DesiredAgentVersion: r.DesiredAgentVersion, DesiredDeliveryMode: Delivery(r.DesiredDeliveryMode),
+		ReportedAgentVersion: r.ReportedAgentVersion, ReportedAgentCommit: r.ReportedAgentCommit,
+		LastDeliveryAttemptAt: r.LastDeliveryAttemptAt, LastDeliveryResult: r.LastDeliveryResult,
+		LastDeliveryCorrelationID: r.LastDeliveryCorrelationID, AgentInstance: r.AgentInstance, VerifierVersion: r.VerifierVersion,
+		TrustBundle: r.TrustBundle, TrustRefused: r.TrustRefused,
+		CertificateNotAfter: r.CertificateNotAfter, AwaitedBy: r.AwaitedBy, FirstPollAt: r.FirstPollAt,
+		IdentityVoid: r.IdentityVoid, HardwareSaid: r.HardwareSaid, Capabilities: r.Capabilities,
+		Version: r.Version, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, StatusChangedAt: r.StatusChangedAt,
+	}
+}
+
+// read gives a missing row the meaning it has to a caller.
+func read(row nodedb.Node, err error) (Node, error) {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Node{}, notFound()
+	}
+	if err != nil {
+		return Node{}, fmt.Errorf("read node: %w", err)
+	}
+	return nodeFrom(row), nil
+}
+
+// Get reads one node, through a pool or a transaction.
+func Get(ctx context.Context, db nodedb.DBTX, node id.Node) (Node, error) {
+	row, err := nodedb.New(db).Node(ctx, node)
+	found, err := read(row.Node, err)
+	found.LastContactAt, found.verifiersWanted = row.LastContactAt, row.VerifiersWanted
+	return found, err
+}
+
+// Many reads nodes, in the order of their ids, through a pool or a transaction.
+// One that does not exist is left out.
+func Many(ctx context.Context, db nodedb.DBTX, nodes []id.Node) ([]Node, error) {
+	ids := make([]string, len(nodes))
+	for i, n := range nodes {
+		ids[i] = n.String()
+	}
+	rows, err := nodedb.New(db).Many(ctx, ids)
+	if err != nil {
+		return nil, fmt.Errorf("read nodes: %w", err)
+	}
+	out := make([]Node, len(rows))
+	for i, r := range rows {
+		out[i] = nodeFrom(r.Node)
+		out[i].LastContactAt, out[i].verifiersWanted = r.LastContactAt, r.VerifiersWanted
+	}
+	return out, nil
+}
+
+// Share reads a node within a transaction: until that ends, neither its state
+// nor its generation can change.
+func Share(ctx context.Context, tx pgx.Tx, node id.Node) (Node, error) {
+	return read(nodedb.New(tx).ShareNode(ctx, node))
+}
+
+// change is the transaction of a command.
+type change struct {
+	tx pgx.Tx
+	*nodedb.Queries
+}
+
+// inChange runs a command: what it changes, its history, its audit entry and
+// its events become true together or not at all.
+func (s *Service) inChange(ctx context.Context, fn func(ctx context.Context, c change) error) error {
+	return s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error { return fn(ctx, changeIn(tx)) })
+}
+
+func changeIn(tx pgx.Tx) change { return change{tx: tx, Queries: nodedb.New(tx)} }
+
+// inspected keeps what was found on a machine, and brings it along for the
+// history.
+func (c change) inspected(ctx context.Context, n Node, i inspection) (Node, error) {
+	if err := c.SetInspection(ctx, nodedb.SetInspectionParams{NodeID: n.ID, Found: i.found}); err != nil {
+		return Node{}, fmt.Errorf("note inspection of node: %w", err)
+	}
+	n.Inspection = i.found
+	return n, nil
+}
+
+func (c change) lock(ctx context.Context, node id.Node) (Node, error) {
+	return read(c.LockNode(ctx, node))
+}
+
+// Kind is what sort of change an entry of the history is about.
+type Kind string
+
+// The kinds.
+const (
+	KindCreated            Kind = "created"
+	KindStateChanged       Kind = "state_changed"
+	KindUpdated            Kind = "updated"
+	KindEnrolled           Kind = "enrolled"
+	KindCertificateRenewed Kind = "certificate_renewed"
+	KindCertificateRevoked Kind = "certificate_revoked"
+	KindIdentityConflict   Kind = "identity_conflict"
+	KindAgentReported      Kind = "agent_reported"
+	KindObserved           Kind = "observed"
+)
+
+// entry is one change of a node, as it is remembered, audited and told.
+type entry struct {
+	kind     Kind
+	event    string // of the lifecycle, or what tells conflicts apart
+	from     Status // the state before, when it changed
+	cause    string
+	action   string         // of the audit entry
+	result   audit.Result   // empty: success
+	metadata map[string]any // of the audit entry
+	tell     eventwire.Type // empty: nobody is told
+}
+
+// record writes a change of a node to its history and to the audit log, and
+// tells the outside of it.
+func (c change) record(ctx context.Context, n Node, e entry) error {
+	snapshot, err := snapshotOf(n, e.kind)
+	if err != nil {
+		return err
+	}
+	who := auth.From(ctx)
+	row := nodedb.InsertEventParams{
+		NodeID: n.ID, Kind: string(e.kind), Event: e.event, Cause: e.cause, ActorKind: string(who.Kind), ActorID: who.ID,
+		CorrelationID: telemetry.Correlation(ctx), Snapshot: snapshot,
+	}
+	if e.from != "" {
+		row.FromStatus, row.ToStatus = string(e.from), string(n.Status)
+	}
+	if err := c.InsertEvent(ctx, row); err != nil {
+		return fmt.Errorf("write history of node: %w", err)
+	}
+	if err := c.audit(ctx, n, e); err != nil || e.tell == "" {
+		return err
+	}
+	return outbox.Append(ctx, c.tx, outbox.Event{
+		Type: e.tell, AggregateKind: "node", AggregateID: n.ID.String(),
+		Payload: eventwire.Node{
+			NodeID: n.ID.String(), Hostname: n.Hostname, RegionCode: n.RegionCode, SKUID: n.SKU, Status: string(n.Status),
+			PriorStatus: string(e.from), Schedulable: n.Schedulable, Cause: e.cause, Version: n.Version,
+		},
+	})
+}
+
+func (c change) audit(ctx context.Context, n Node, e entry) error {
+	metadata := map[string]any{"hostname": n.Hostname, "status": n.Status}
+	for k, v := range e.metadata {
+		metadata[k] = v
+	}
+	if e.from != "" {
+		metadata["prior_status"] = e.from
+	}
+	result := e.result
+	if result == "" {
+		result = audit.Success
+	}
+	return audit.Record(ctx, c.tx, audit.Entry{
+		Action: e.action, TargetKind: "node", TargetID: n.ID.String(), Result: result, Reason: e.cause, Metadata: metadata,
+	})
+}
+
+// snapshotOf is what the history keeps of a node. A renewed certificate changes
+// nothing of the node and comes every day for ever, so it keeps nothing.
+func snapshotOf(n Node, kind Kind) (json.RawMessage, error) {
+	if kind == KindCertificateRenewed {
+		return json.RawMessage(`{}`), nil
+	}
+	b, err := json.Marshal(n)
+	if err != nil {
+		return nil, fmt.Errorf("encode snapshot of node: %w", err)
+	}
+	return b, nil
+}

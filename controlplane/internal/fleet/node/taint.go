@@ -1,0 +1,99 @@
+package node
+
+import (
+	"time"
+
+	"gpuaas/controlplane/internal/base/fault"
+)
+
+// Access is the most that somebody had on a node.
+type Access string
+
+// What somebody can have had.
+const (
+	NoAccess   Access = ""
+	UserAccess Access = "user"
+	RootAccess Access = "root"
+)
+
+// RootCause is how somebody came to have root.
+type RootCause string
+
+// The causes.
+const (
+	RootBySudo      RootCause = "sudo"                 // an account that may use sudo was asked for
+	RootByShell     RootCause = "root_shell"           // a shell of root
+	RootByContainer RootCause = "privileged_container" // a container that the kernel does not confine
+	RootByConsole   RootCause = "physical_console"     // whoever stands before the machine, or has its BMC
+	RootFound       RootCause = "found"                // a validation found what only root leaves
+)
+
+// RootCauses lists those that an operator can record.
+func RootCauses() []RootCause {
+	return []RootCause{RootBySudo, RootByShell, RootByContainer, RootByConsole}
+}
+
+// Root is who had root on a node. It stands until an installation that was made
+// later is proven clean, or somebody accepts the risk in words.
+type Root struct {
+	At      *time.Time `json:"at,omitempty"` // last
+	Cause   RootCause  `json:"cause,omitempty"`
+	EndedAt *time.Time `json:"ended_at,omitempty"`
+	Risk    string     `json:"risk,omitempty"` // that somebody accepted; empty: it was proven away
+}
+
+// Stands says whether what somebody with root may have left is neither proven
+// gone nor accepted.
+func (r Root) Stands() bool { return r.At != nil && (r.EndedAt == nil || !r.EndedAt.After(*r.At)) }
+
+// Accepted says whether somebody accepted the risk of what root may have left.
+func (r Root) Accepted() bool { return r.At != nil && !r.Stands() && r.Risk != "" }
+
+// Installation is what a node runs on, as far as an operation of ours made it.
+type Installation struct {
+	// MadeAt is when it began to be made: nothing of it is older. Nil: nobody
+	// knows, such as of a machine that was added by hand.
+	MadeAt *time.Time `json:"made_at,omitempty"`
+	By     string     `json:"by,omitempty"` // the operation
+	// Generation is the one that it enrolled with. A node of another generation
+	// was enrolled once more since, by a token that somebody carried to it: what
+	// it runs on then, nobody saw being made.
+	Generation int64 `json:"generation,omitempty"`
+}
+
+// Access is what somebody had on the node since it was last proven clean.
+func (n Node) Access() Access {
+	switch {
+	case n.Root.Stands():
+		return RootAccess
+	case n.Tainted():
+		return UserAccess
+	}
+	return NoAccess
+}
+
+// Compromised says whether somebody had root on the very installation that the
+// node runs on. Whatever that says of itself, it says through what they may have
+// replaced: only an installation that was made later can testify.
+func (n Node) Compromised() bool {
+	made := n.Installation.MadeAt
+	return n.Root.Stands() && (made == nil || !made.After(*n.Root.At) || n.Installation.Generation != n.Generation)
+}
+
+// CodeRoot is the code of a node whose installation somebody had root on.
+const CodeRoot = "node_root_tainted"
+
+// Incredible refuses what a compromised installation says of itself, and says
+// what helps.
+func (n Node) Incredible() error {
+	if !n.Compromised() {
+		return nil
+	}
+	f := fault.New(fault.Conflict, CodeRoot, "somebody had root on node %s at %s (%s), and it runs on the same installation since: what that says of itself is not independent, and never enough to call it clean",
+		n.Hostname, n.Root.At.UTC().Format(time.RFC3339), n.Root.Cause)
+	if n.OnboardingMode == MAAS {
+		return f.WithRemedy("install it anew: gpuaas node reimage %s; or put it aside as it is: gpuaas node drain %[1]s", n.Hostname)
+	}
+	return f.WithRemedy("no MAAS can install it anew: take it out (gpuaas node drain %s, then gpuaas node remove %[1]s); "+
+		"or clean it and accept the risk that is left, which its paper names: gpuaas node reset %[1]s --residual-risk TEXT", n.Hostname)
+}

@@ -1,0 +1,54 @@
+package sku
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/fleet/sku/internal/skudb"
+)
+
+func from(r skudb.Sku) SKU {
+	return SKU{
+		ID: r.ID, Status: Status(r.Status), Version: r.Version, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+		Terms: Terms{
+			DisplayName: r.DisplayName, GPUVendor: Vendor(r.GpuVendor), GPUModel: r.GpuModel, GPUsTotal: r.GpusTotal,
+			CapacityShape: Shape(r.CapacityShape), AllowedCounts: r.AllowedCounts, PriceMinor: r.PriceMinor, PriceCurrency: r.PriceCurrency,
+		},
+	}
+}
+
+func read(id string, row skudb.Sku, err error) (SKU, error) {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return SKU{}, notFound(id)
+	}
+	if err != nil {
+		return SKU{}, fmt.Errorf("read SKU: %w", err)
+	}
+	return from(row), nil
+}
+
+// Get reads one SKU, through a pool or a transaction.
+func Get(ctx context.Context, db skudb.DBTX, id string) (SKU, error) {
+	row, err := skudb.New(db).Get(ctx, id)
+	return read(id, row, err)
+}
+
+// ForUse reads, within the transaction of a command that makes something of
+// it, a SKU that may be used. Until that transaction ends it can be neither
+// disabled nor deleted.
+func ForUse(ctx context.Context, tx pgx.Tx, id string) (SKU, error) {
+	row, err := skudb.New(tx).Share(ctx, id)
+	found, err := read(id, row, err)
+	if err != nil {
+		return SKU{}, err
+	}
+	if found.Status != Active {
+		return SKU{}, fault.New(fault.Conflict, "sku_disabled", "the SKU %s is disabled and gets no new nodes", id).
+			WithRemedy("enable it: gpuaas sku update %s --status active", id)
+	}
+	return found, nil
+}

@@ -1,0 +1,99 @@
+package terminal
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/auth"
+	"gpuaas/controlplane/internal/engine/postgres"
+	"gpuaas/controlplane/internal/engine/telemetry"
+	"gpuaas/controlplane/internal/fleet/agenttask"
+)
+
+// Tasks asks nodes to do things.
+type Tasks interface {
+	Enqueue(ctx context.Context, tx pgx.Tx, r agenttask.Request) (agenttask.Task, error)
+}
+
+// Holders says who stands behind a token at this moment, and fails as
+// httpapi.Authenticator does.
+type Holders interface {
+	Reauthenticate(ctx context.Context, token id.Token) (*auth.Principal, error)
+}
+
+// Config is what terminals need.
+type Config struct {
+	DB       *postgres.DB
+	Tasks    Tasks
+	Holders  Holders
+	Settings Settings
+	Logger   *slog.Logger
+	// Clock is time.Now unless a test says otherwise.
+	Clock func() time.Time
+}
+
+// Service issues tokens and holds the sessions of this replica.
+type Service struct {
+	db      *postgres.DB
+	tasks   Tasks
+	holders Holders
+	// attend has a session watched like any stream; Register sets it.
+	attend   attendance
+	settings Settings
+	logger   *slog.Logger
+	clock    func() time.Time
+	// name tells this replica, and this start of it, from all others.
+	name   string
+	broker *broker
+}
+
+// New makes the service of a replica that holds no sessions yet.
+func New(cfg Config) *Service {
+	s := &Service{
+		db: cfg.DB, tasks: cfg.Tasks, holders: cfg.Holders, settings: cfg.Settings.withDefaults(), logger: cfg.Logger, clock: cfg.Clock, broker: newBroker(),
+	}
+	if s.logger == nil {
+		s.logger = slog.Default()
+	}
+	if s.clock == nil {
+		s.clock = time.Now
+	}
+	s.name = s.settings.GatewayURL + " " + id.NewString()
+	return s
+}
+
+// shutdownGrace bounds how long sessions may take to end when the replica does.
+const shutdownGrace = 10 * time.Second
+
+// Run says which sessions this replica holds and ends abandoned ones, until the
+// context ends. Then it takes no more sessions and ends those there are,
+// telling both ends why.
+func (s *Service) Run(ctx context.Context) {
+	tick := time.NewTicker(beatEvery)
+	defer tick.Stop()
+	for {
+		s.tend(ctx)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			s.broker.shutdown(shutdownGrace)
+			return
+		}
+	}
+}
+
+func (s *Service) tend(ctx context.Context) {
+	ctx = auth.With(telemetry.WithCorrelation(ctx, id.NewString()), &auth.Principal{Kind: auth.KindSystem, ID: "terminal", Name: "terminal"})
+	if err := s.beat(ctx); err != nil && ctx.Err() == nil {
+		s.logger.ErrorContext(ctx, "terminal sessions of this replica not noted", "error", err)
+	}
+	if n, err := s.Sweep(ctx); err != nil && ctx.Err() == nil {
+		s.logger.ErrorContext(ctx, "abandoned terminal sessions not ended", "error", err)
+	} else if n > 0 {
+		s.logger.InfoContext(ctx, "abandoned terminal sessions ended", "count", n)
+	}
+}

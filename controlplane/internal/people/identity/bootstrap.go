@@ -1,0 +1,80 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/controlplane/internal/base/redact"
+	"gpuaas/controlplane/internal/engine/auth"
+)
+
+const (
+	bootstrapEmail = "admin@localhost"
+	bootstrapName  = "admin"
+	bootstrapLife  = 365 * 24 * time.Hour
+)
+
+// Bootstrap makes the first administrator, with one token, when nobody can
+// administer the platform. Of several replicas that start at once, one makes it
+// and is given the token; the others are told that nothing was created.
+//
+// The token exists nowhere else. A caller that passes keep gets it before the
+// commit, so that a crash in between leaves a useless token rather than an
+// administrator without one; keep may be called again if the transaction is.
+func (s *Service) Bootstrap(ctx context.Context, keep ...func(redact.Secret) error) (token redact.Secret, created bool, err error) {
+	ctx = auth.With(ctx, auth.System("bootstrap"))
+	err = s.inChange(ctx, func(ctx context.Context, c change) error {
+		token, created = redact.Secret{}, false
+		if err := c.LockBootstrap(ctx); err != nil {
+			return fmt.Errorf("lock bootstrap: %w", err)
+		}
+		admins, err := c.LockPlatformAdmins(ctx)
+		if err != nil || len(admins) > 0 {
+			return err
+		}
+		admin, err := s.firstAdmin(ctx, c)
+		if err != nil {
+			return err
+		}
+		plain := mint(letterPersonal)
+		_, err = c.insertToken(ctx, s.now(), plain, NewToken{Name: "bootstrap", Life: bootstrapLife},
+			Token{Kind: TokenAPI, User: admin.ID}, auth.Target{})
+		if err != nil {
+			return err
+		}
+		for _, k := range keep {
+			if err := k(plain); err != nil {
+				return fmt.Errorf("keep bootstrap token: %w", err)
+			}
+		}
+		token, created = plain, true
+		return nil
+	})
+	if err != nil {
+		return redact.Secret{}, false, err
+	}
+	return token, created, nil
+}
+
+// firstAdmin makes the administrator, or puts the one that an earlier start
+// had made back into office.
+func (s *Service) firstAdmin(ctx context.Context, c change) (User, error) {
+	row, err := c.LockUserByEmail(ctx, bootstrapEmail)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return c.insertUser(ctx, User{Email: bootstrapEmail, Name: bootstrapName, PlatformRole: auth.PlatformAdmin})
+	}
+	if err != nil {
+		return User{}, fmt.Errorf("find bootstrap user: %w", err)
+	}
+	before := userFrom(row)
+	if before.administers() {
+		return before, nil
+	}
+	want := before
+	want.PlatformRole, want.Disabled = auth.PlatformAdmin, false
+	return s.updateUser(ctx, c, before, want)
+}

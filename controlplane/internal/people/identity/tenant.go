@@ -1,0 +1,92 @@
+package identity
+
+import (
+	"regexp"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/base/id"
+)
+
+// DefaultProject is the slug of the project that every tenant starts with.
+const DefaultProject = "default"
+
+// Tenant is an organisation: the root of ownership.
+type Tenant struct {
+	ID                   id.Org
+	Slug, Name           string
+	Version              int64
+	CreatedAt, UpdatedAt time.Time
+}
+
+// Project is where the resources of a tenant live.
+type Project struct {
+	ID                   id.Project
+	Org                  id.Org
+	Slug, Name           string
+	Version              int64
+	CreatedAt, UpdatedAt time.Time
+}
+
+// Naming is how a new tenant or project is called: the slug is for machines
+// and never changes, the name is for people.
+type Naming struct {
+	Slug, Name string
+}
+
+// The same form is a check of the database.
+var slugForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+
+func (n Naming) check() error {
+	var fields []fault.Field
+	if !slugForm.MatchString(n.Slug) {
+		fields = append(fields, fault.Field{
+			Path:    "body.slug",
+			Message: "must be 1 to 63 lower-case letters, digits and inner hyphens",
+		})
+	}
+	return rejected(append(fields, nameProblems(n.Name)...))
+}
+
+const maxNameLength = 200
+
+func nameProblems(name string) []fault.Field {
+	if strings.TrimSpace(name) == "" || utf8.RuneCountInString(name) > maxNameLength {
+		return []fault.Field{{Path: "body.name", Message: "must be 1 to 200 characters and not only spaces"}}
+	}
+	for _, r := range name {
+		if r < ' ' || r == 0x7f {
+			return []fault.Field{{Path: "body.name", Message: "must not contain control characters"}}
+		}
+	}
+	return nil
+}
+
+func checkName(name string) error { return rejected(nameProblems(name)) }
+
+// rejected is the failure of inputs that can never be accepted; nil without any.
+func rejected(fields []fault.Field) error {
+	if len(fields) == 0 {
+		return nil
+	}
+	return fault.New(fault.Invalid, "validation_error", "the request has fields that cannot be accepted").WithFields(fields...)
+}
+
+// notFound is the failure for whatever does not exist, or must not be known to
+// exist. It says the same as the frame does of targets that a caller has no role
+// on, so that the two cannot be told apart.
+func notFound() error {
+	return fault.New(fault.NotFound, "not_found", "it does not exist, or you have no access to it").
+		WithRemedy("check the id, and that you are a member of the tenant or project")
+}
+
+// atVersion refuses a change that was based on an older version.
+func atVersion(have, based int64) error {
+	if have == based {
+		return nil
+	}
+	return fault.New(fault.Stale, "version_stale", "it was changed since it was read: the newest version is %d, the change is based on %d", have, based).
+		WithRemedy("read it again and repeat the change with the new ETag")
+}

@@ -1,6 +1,0 @@
-package signer
-
-import "gpuaas/controlplane/internal/postgres"
-
-// FirstPage is the beginning of the list, for tests.
-func FirstPage(limit int32) postgres.Slice[position] { return postgres.Slice[position]{Limit: limit} }

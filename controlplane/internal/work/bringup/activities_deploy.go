@@ -1,0 +1,333 @@
+package bringup
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"gpuaas/controlplane/internal/adapter/firstboot"
+	"gpuaas/controlplane/internal/adapter/maas"
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/base/redact"
+	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/fleet/site"
+)
+
+const epochAnnotation = "gpuaas-epoch"
+
+// DeployViaMAAS starts the installation, once: a machine on which it has begun
+// is never deployed again from here.
+func (b *Bringup) DeployViaMAAS(ctx context.Context, w *Work) (Result, error) {
+	r, err := b.region(ctx, w)
+	if err != nil {
+		return Result{}, err
+	}
+	m, err := b.machine(ctx, r, w)
+	if err != nil {
+		return Result{}, err
+	}
+	switch {
+	case m.Status == maas.StatusDeploying || m.Status == maas.StatusDeployed:
+		if err := b.ourDeployment(ctx, r, w, m); err != nil {
+			return Result{}, err
+		}
+		return Result{Skipped: true, Message: fmt.Sprintf("%s is %s already as this job asked for it", w.Hostname, m.Status.Label())}, nil
+	case m.Status == maas.StatusFailedDeployment && ours(m, w):
+		// What failed before must be given back before MAAS deploys it again.
+		if m, err = b.release(ctx, r, w); err != nil {
+			return Result{}, err
+		}
+	}
+	userData, err := b.firstBoot(ctx, w)
+	if err != nil {
+		return Result{}, err
+	}
+	if err := b.assertSyncInterval(ctx, r, w); err != nil {
+		return Result{}, err
+	}
+	if err := b.hold(ctx, r, w, m); err != nil {
+		return Result{}, err
+	}
+	return b.deploy(ctx, r, w, userData)
+}
+
+// ourDeployment refuses a machine whose present deployment is not proven to be
+// the one that this job asked for.
+func (b *Bringup) ourDeployment(ctx context.Context, r *region, w *Work, m maas.Machine) error {
+	image := w.Profile.Policy.DistroSeries
+	differs := func(code, format string, args ...any) *Failure {
+		return failed(durable.StateAmbiguity, code, "%s is %s in MAAS, but %s", w.Hostname, m.Status.Label(), fmt.Sprintf(format, args...)).
+			with("find out who deployed it; restart clean releases it if this job holds it, and deploys it anew").final().
+			about(map[string]any{"maas_status": m.Status.Label(), "image": maas.Shown(m.Image()), "expected_image": image, "hardware_sync": m.EnableHWSync})
+	}
+	held, err := holds(ctx, r, w, m)
+	switch {
+	case err != nil:
+		return err
+	case !held:
+		return foreign(m, w)
+	case m.Hollow():
+		return differs("machine_hollow", "nothing is installed on it")
+	case !m.Runs(image):
+		return differs("deployed_image_differs", "its image is %s and not %s", maas.Shown(m.Image()), image)
+	case m.EnableHWSync != w.Profile.Policy.RequireHWSync:
+		return differs("deployed_by_other", "its hardware sync is not as this job asks for it")
+	}
+	by, known, err := asked(ctx, r, w, deploying)
+	if err != nil {
+		return err
+	}
+	switch {
+	case known && !by:
+		return differs("deployed_by_other", "somebody else asked for that deployment")
+	case w.Facts.Deploys == 0 && !by:
+		return differs("deployed_by_other", "this job has not deployed it")
+	case w.Facts.Deploys == 0: // it has, and its record of it was overwritten
+		w.Facts.Deploys = 1
+	}
+	if !ours(m, w) {
+		// Somebody released it in the moment before, and MAAS acquired it anew.
+		return b.mark(ctx, r, w)
+	}
+	return nil
+}
+
+// firstBoot reads what was rendered. It is what the facts say or nothing.
+func (b *Bringup) firstBoot(ctx context.Context, w *Work) (redact.Secret, error) {
+	values, err := b.cfg.Secrets.Get(ctx, firstBootPath(w))
+	userData := values[userDataField]
+	if fault.KindOf(err) == fault.NotFound || err == nil && userData.IsZero() {
+		return redact.Secret{}, failed(durable.StateAmbiguity, "first_boot_missing", "the rendered first boot of %s is not in the secrets engine", w.Hostname).
+			with("resume: it is rendered anew, with a fresh token").final().because(err)
+	}
+	if err != nil {
+		return redact.Secret{}, fmt.Errorf("read first boot: %w", err)
+	}
+	if firstboot.Digest(userData) != w.Facts.FirstBootDigest {
+		return redact.Secret{}, failed(durable.StateAmbiguity, "first_boot_changed", "the first boot of %s in the secrets engine is not the one that was rendered", w.Hostname).
+			with("find out who wrote it; resume renders it anew, with a fresh token").final()
+	}
+	return userData, nil
+}
+
+// syncIntervalSetting is what MAAS gives each machine when it deploys it.
+const syncIntervalSetting = "hardware_sync_interval"
+
+func (b *Bringup) assertSyncInterval(ctx context.Context, r *region, w *Work) error {
+	if !w.Profile.Policy.RequireHWSync {
+		return nil
+	}
+	have, err := r.Setting(ctx, syncIntervalSetting)
+	if err != nil {
+		return err
+	}
+	want := w.Profile.Policy.HardwareSyncInterval
+	if same(have, want) {
+		return nil
+	}
+	if err := w.Fence(ctx); err != nil {
+		return err
+	}
+	err = r.SetSetting(ctx, syncIntervalSetting, want)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	return unproven(err, "setting_unproven", "MAAS did not confirm that machines report their hardware every %s", want)
+}
+
+func same(have, want string) bool {
+	a, err := site.ParseInterval(have)
+	b, wrong := site.ParseInterval(want)
+	return have == want || err == nil && wrong == nil && a == b
+}
+
+// hold makes this job the holder of the machine, with its name on it.
+func (b *Bringup) hold(ctx context.Context, r *region, w *Work, m maas.Machine) error {
+	switch {
+	case m.Status == maas.StatusAllocated && ours(m, w):
+		return nil
+	case m.Status == maas.StatusReady:
+		if err := b.allocate(ctx, r, w); err != nil {
+			return err
+		}
+	default:
+		held, err := holds(ctx, r, w, m)
+		if err != nil {
+			return err
+		}
+		switch {
+		case !occupies(m.Status):
+			return failed(durable.StateAmbiguity, "machine_not_ready", "%s is %s in MAAS and not Ready: it cannot be deployed", w.Hostname, m.Status.Label()).
+				with("look at the machine in MAAS; rerun begins where it is now").final()
+		case !held || m.Status != maas.StatusAllocated:
+			return foreign(m, w)
+		}
+	}
+	return b.mark(ctx, r, w)
+}
+
+func (b *Bringup) allocate(ctx context.Context, r *region, w *Work) error {
+	if err := w.Fence(ctx); err != nil {
+		return err
+	}
+	_, err := r.Allocate(ctx, maas.AllocateOptions{SystemID: w.SystemID, AgentName: "gpuaas", Comment: comment(w)})
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	// Winning it with a lost answer looks like losing it.
+	m, lookErr := b.machine(ctx, r, w)
+	if lookErr != nil {
+		return lookErr
+	}
+	held, lookErr := holds(ctx, r, w, m)
+	switch {
+	case lookErr != nil:
+		return lookErr
+	case held && m.Status == maas.StatusAllocated:
+		return nil
+	case m.Status == maas.StatusReady && m.Locked:
+		return failed(durable.StateAmbiguity, "maas_machine_locked", "%s is locked in MAAS", w.Hostname).
+			with("unlock it in MAAS if that is intended, then resume").final().because(err)
+	case m.Status == maas.StatusReady:
+		return refused(err, "allocate_failed", "%s is still Ready", w.Hostname)
+	}
+	return foreign(m, w)
+}
+
+// deploy sends the deployment. It is counted before it is sent.
+func (b *Bringup) deploy(ctx context.Context, r *region, w *Work, userData redact.Secret) (Result, error) {
+	if err := w.Fence(ctx); err != nil {
+		return Result{}, err
+	}
+	image := w.Profile.Policy.DistroSeries
+	f := &w.Facts
+	f.Deploys++
+	f.DeployFailure, f.DeployEvidence = "", ""
+	f.uninstalled()
+	if err := w.Save(ctx); err != nil {
+		return Result{}, err
+	}
+	m, err := r.Deploy(ctx, w.SystemID, maas.DeployOptions{
+		Image: image, UserData: userData, EnableHWSync: w.Profile.Policy.RequireHWSync, AgentName: "gpuaas", Comment: comment(w),
+	})
+	if err != nil {
+		return b.afterDeploy(ctx, r, w, err)
+	}
+	b.see(w, m)
+	return Result{
+		Message: fmt.Sprintf("MAAS installs %s on %s", m.Image(), w.Hostname),
+		Details: map[string]any{"image": m.Image(), "first_boot_digest": f.FirstBootDigest, "deployment": f.Deploys},
+	}, nil
+}
+
+// lookAgain is how long a request that broke off may still be on its way
+// through MAAS before a second look.
+const lookAgain = 2 * time.Second
+
+// afterDeploy finds out what became of a deployment that was answered by an
+// error, or not at all.
+func (b *Bringup) afterDeploy(ctx context.Context, r *region, w *Work, sent error) (Result, error) {
+	if code := fault.CodeOf(sent); ctx.Err() != nil || code == maas.CodeImageMismatch || code == maas.CodeImageMissing {
+		return Result{}, sent
+	}
+	for first := true; ; first = false {
+		m, err := b.machine(ctx, r, w)
+		if err != nil {
+			return Result{}, err
+		}
+		switch {
+		case m.Status == maas.StatusDeploying || m.Status == maas.StatusDeployed:
+			if err := b.ourDeployment(ctx, r, w, m); err != nil {
+				return Result{}, err
+			}
+			return Result{Message: fmt.Sprintf("the answer of MAAS was lost, but it installs %s on %s", m.Image(), w.Hostname)}, nil
+		case m.Status == maas.StatusFailedDeployment && ours(m, w):
+			return Result{Message: "the deployment began and failed at once"}, nil
+		case !occupies(m.Status):
+			return Result{}, failed(durable.StateAmbiguity, "machine_released", "%s is %s in MAAS: somebody released it before it was deployed", w.Hostname, m.Status.Label()).
+				with("find out who released it; rerun begins where it is now").final().because(sent)
+		case m.Status != maas.StatusAllocated || !ours(m, w):
+			return Result{}, foreign(m, w)
+		}
+		if k := fault.KindOf(sent); !first || k != fault.Ambiguous && k != fault.Unavailable {
+			return Result{}, refused(sent, "deploy_not_started", "%s is still Allocated: MAAS did not begin to deploy it", w.Hostname)
+		}
+		select {
+		case <-time.After(lookAgain):
+		case <-ctx.Done():
+			return Result{}, ctx.Err()
+		}
+	}
+}
+
+// WaitForDeployed waits for the end of the installation. Deployed says that the
+// first boot asked for its user data; whether that succeeded, later stages tell.
+func (b *Bringup) WaitForDeployed(ctx context.Context, w *Work) (Result, error) {
+	m, err := b.awaitMachine(ctx, w, w.Deadline, maas.UntilDeployed)
+	if err != nil {
+		return Result{}, b.undeployed(ctx, w, m, err)
+	}
+	r, err := b.region(ctx, w)
+	if err != nil {
+		return Result{}, err
+	}
+	if err := b.ourDeployment(ctx, r, w, m); err != nil {
+		return Result{}, err
+	}
+	if w.Facts.DeployedAt == nil {
+		at := b.now().UTC()
+		w.Facts.DeployedAt = &at
+	}
+	w.Facts.Addresses, w.Facts.Image = m.IPAddresses, m.Image()
+	w.Facts.DeployFailure, w.Facts.DeployEvidence = "", ""
+	if err := w.Save(ctx); err != nil {
+		return Result{}, err
+	}
+	if err := b.cfg.Nodes.ExpectFrom(ctx, w.Node, m.IPAddresses); err != nil {
+		return Result{}, err
+	}
+	if err := b.dropFirstBoot(ctx, w); err != nil {
+		return Result{}, err
+	}
+	return Result{
+		Message: fmt.Sprintf("%s runs %s", w.Hostname, m.Image()),
+		Details: map[string]any{"image": m.Image(), "addresses": m.IPAddresses},
+	}, nil
+}
+
+// undeployed says what the end of a wait means in which the machine did not
+// become Deployed.
+func (b *Bringup) undeployed(ctx context.Context, w *Work, m maas.Machine, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	var f *Failure
+	switch code := fault.CodeOf(err); {
+	case code != maas.CodeMachineFailed && code != maas.CodeWaitEnded:
+		return err
+	case m.Status == maas.StatusDeploying && ours(m, w):
+		f = failed(durable.DeployCloudInitFailure, "deploy_timeout", "%s is still Deploying at the end of the time that the profile gives a deployment", w.Hostname)
+		f.Next = ClassifyDeployFailure
+	case m.Status == maas.StatusFailedDeployment && ours(m, w):
+		f = failed(durable.DeployCloudInitFailure, "deploy_failed", "the deployment of %s failed: %s", w.Hostname, Classify(err).Message)
+		f.Next = ClassifyDeployFailure
+	case m.Status == maas.StatusAllocated && ours(m, w):
+		f = failed(durable.StateAmbiguity, "deploy_aborted", "the deployment of %s was aborted in MAAS, and not by this job", w.Hostname).final()
+	case m.Hollow():
+		f = failed(durable.StateAmbiguity, "machine_hollow", "MAAS shows %s as Deployed, but nothing is installed on it", w.Hostname).final()
+	default:
+		f = failed(durable.StateAmbiguity, "machine_released", "%s is %s in MAAS: somebody took it away while it was being deployed", w.Hostname, m.Status.Label()).final()
+	}
+	return f.because(err).with("look at the machine and its events in MAAS; rerun begins where it is now").
+		about(map[string]any{"maas_status": m.Status.Label(), "expected": maas.StatusDeployed.Label()})
+}
+
+// dropFirstBoot removes what was rendered. The machine has it, or will get
+// another one.
+func (b *Bringup) dropFirstBoot(ctx context.Context, w *Work) error {
+	if err := b.cfg.Secrets.Delete(ctx, firstBootPath(w)); err != nil && fault.KindOf(err) != fault.NotFound {
+		return fmt.Errorf("remove first boot: %w", err)
+	}
+	w.Facts.FirstBootPath = ""
+	return nil
+}

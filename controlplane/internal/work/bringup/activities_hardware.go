@@ -1,0 +1,70 @@
+package bringup
+
+import (
+	"context"
+
+	"gpuaas/contract/agentwire"
+	"gpuaas/controlplane/internal/adapter/maas"
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/fleet/node"
+)
+
+// CodeIdentityVoid is the code of a job whose node is nobody any more, because
+// somebody else had its token.
+const CodeIdentityVoid = "enrollment_identity_void"
+
+// hardwareOf is which machine it is, as far as commissioning found out. What MAAS
+// does not know it calls Unknown, which is no serial.
+func hardwareOf(m maas.Machine) agentwire.Hardware {
+	h := agentwire.Hardware{
+		UUID: m.HardwareUUID, SystemSerial: m.HardwareInfo["system_serial"], BoardSerial: m.HardwareInfo["mainboard_serial"],
+		ChassisSerial: m.HardwareInfo["chassis_serial"],
+	}
+	for _, i := range m.Interfaces {
+		h.MACs = append(h.MACs, i.MAC)
+	}
+	if m.BootInterface != nil {
+		h.MACs = append(h.MACs, m.BootInterface.MAC)
+	}
+	return h
+}
+
+// IdentityVoid is why a job cannot go on with a node whose identity was voided;
+// nil: it was not.
+func IdentityVoid(n node.Node) *Failure {
+	if n.IdentityVoid == "" {
+		return nil
+	}
+	return failed(durable.AgentEnrollmentFailure, CodeIdentityVoid, "nobody can be told to be %s any more: %s", n.Hostname, n.IdentityVoid).
+		with("find out who had the token of %s, and whether the machine is the one that MAAS knows; then resume: "+
+			"it is installed anew with a new token, and the old one works for nobody", n.Hostname).final().
+		about(map[string]any{"identity_void": n.IdentityVoid, "expected": "the machine that MAAS knows enrols, and nobody else"})
+}
+
+// withoutVoid gives a machine back whose first boot holds a token that works for
+// nobody any more: it cannot enrol with what it has, and what it has, somebody
+// else may have. Nobody ever used what is installed on it.
+func (b *Bringup) withoutVoid(ctx context.Context, r *region, w *Work, m maas.Machine) (maas.Machine, error) {
+	if m.Status != maas.StatusDeploying && m.Status != maas.StatusDeployed {
+		return m, nil
+	}
+	n, err := b.cfg.Nodes.Node(ctx, w.Node)
+	if fault.KindOf(err) == fault.NotFound {
+		return m, nil
+	}
+	if err != nil || n.IdentityVoid == "" {
+		return m, err
+	}
+	if err := b.ourDeployment(ctx, r, w, m); err != nil {
+		return m, err
+	}
+	giveUp := *w
+	giveUp.Reset = true // what became Deployed meanwhile is not wanted either
+	if m, err = b.release(ctx, r, &giveUp); err != nil {
+		return m, err
+	}
+	w.Observed = giveUp.Observed
+	w.Facts.uninstalled()
+	return m, w.Save(ctx)
+}

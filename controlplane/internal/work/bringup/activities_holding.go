@@ -1,0 +1,124 @@
+package bringup
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gpuaas/controlplane/internal/adapter/maas"
+	"gpuaas/controlplane/internal/engine/durable"
+)
+
+// comment is what MAAS keeps beside each request of a job. It is how a request
+// whose answer was lost is recognised afterwards.
+func comment(w *Work) string { return "gpuaas " + w.Kind + " " + w.Job }
+
+// The requests that MAAS keeps with their comment.
+const (
+	acquiring = "User acquiring node"
+	deploying = "User starting deployment"
+)
+
+// givenUp are what MAAS records when a machine is released, by whomever: what
+// was asked for before says nothing about who holds it now.
+var givenUp = []string{"User releasing node", "Releasing", "Released"}
+
+// maxRequests is how many of the newest events are looked through for a request.
+const maxRequests = 500
+
+// latest is the newest event of some kinds about the machine that MAAS has on
+// record, if it has one.
+func latest(ctx context.Context, r *region, w *Work, kinds ...string) (e maas.Event, known bool, err error) {
+	events, err := r.Events(ctx, maas.EventQuery{IDs: []string{w.SystemID}, Level: maas.LevelDebug, Limit: maxRequests})
+	if err != nil {
+		return e, false, err
+	}
+	for _, e := range slices.Backward(events) {
+		if slices.Contains(kinds, e.Type) {
+			return e, true, nil
+		}
+	}
+	return e, false, nil
+}
+
+// asked says whether the newest request of a kind came from this job, and the
+// machine was not released since; known is false when there is none.
+func asked(ctx context.Context, r *region, w *Work, kind string) (by, known bool, err error) {
+	return askedBy(ctx, r, w, kind, w.Job)
+}
+
+func askedBy(ctx context.Context, r *region, w *Work, kind string, jobs ...string) (by, known bool, err error) {
+	e, known, err := latest(ctx, r, w, slices.Concat(givenUp, []string{kind})...)
+	return known && e.Type == kind && fromAny(e, jobs), known, err
+}
+
+// fromAny says whether a request came from one of some jobs.
+func fromAny(e maas.Event, jobs []string) bool {
+	return slices.ContainsFunc(jobs, func(job string) bool { return job != "" && strings.Contains(e.Description, job) })
+}
+
+// holds says whether this job holds the machine in MAAS: by its annotation, or
+// because it asked for the machine and was stopped before it could write one.
+func holds(ctx context.Context, r *region, w *Work, m maas.Machine) (bool, error) {
+	return heldBy(ctx, r, w, m, w.Job)
+}
+
+// belongs says whether the machine is held by this job or by an earlier one of
+// the same node.
+func belongs(ctx context.Context, r *region, w *Work, m maas.Machine) (bool, error) {
+	return heldBy(ctx, r, w, m, slices.Concat(w.Prior, []string{w.Job})...)
+}
+
+func heldBy(ctx context.Context, r *region, w *Work, m maas.Machine, jobs ...string) (bool, error) {
+	if noted := m.Annotations[annotation]; noted != "" && slices.Contains(jobs, noted) {
+		return true, nil
+	}
+	kind := deploying
+	switch m.Status {
+	case maas.StatusAllocated:
+		kind = acquiring
+	case maas.StatusDeploying, maas.StatusDeployed, maas.StatusFailedDeployment:
+	default:
+		return false, nil
+	}
+	if m.Annotations[annotation] != "" {
+		return false, nil
+	}
+	by, _, err := askedBy(ctx, r, w, kind, jobs...)
+	return by, err
+}
+
+// foreign is the failure of a job that finds its machine in other hands.
+func foreign(m maas.Machine, w *Work) *Failure {
+	f := failed(durable.StateAmbiguity, "machine_in_use", "%s is %s in MAAS, and this job does not hold it", w.Hostname, m.Status.Label()).
+		with("find out who holds it, there or by its annotations; once it is free, rerun").final()
+	return f.about(map[string]any{"maas_status": m.Status.Label(), "owner": maas.Shown(m.Owner), "held_by_job": maas.Shown(m.Annotations[annotation])})
+}
+
+// mark writes the name of the job on a machine that it holds.
+func (b *Bringup) mark(ctx context.Context, r *region, w *Work) error {
+	if err := w.Fence(ctx); err != nil {
+		return err
+	}
+	_, err := r.Annotate(ctx, w.SystemID, map[string]string{annotation: w.Job, epochAnnotation: strconv.FormatInt(w.Epoch, 10)})
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	m, lookErr := b.machine(ctx, r, w)
+	switch {
+	case lookErr != nil:
+		return lookErr
+	case ours(m, w):
+		return nil
+	case !occupies(m.Status):
+		return failed(durable.StateAmbiguity, "machine_released", "%s is %s in MAAS: somebody released it while this job took it", w.Hostname, m.Status.Label()).
+			with("find out who released it; rerun begins where it is now").final().because(err)
+	}
+	return refused(err, "annotate_failed", "%s is %s in MAAS, but could not be marked as held by this job", w.Hostname, m.Status.Label())
+}
+
+func machineGone(w *Work, cause error) *Failure {
+	return failed(durable.StateAmbiguity, "machine_gone", "machine %s (%s) is no longer in MAAS", w.SystemID, w.Hostname).
+		with("find out who removed it; rerun looks for it anew, cancel gives up").final().because(cause)
+}

@@ -1,0 +1,172 @@
+package bringup
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/contract/agentwire"
+	"gpuaas/controlplane/internal/adapter/firstboot"
+	"gpuaas/controlplane/internal/adapter/ssh"
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/base/redact"
+	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/fleet/agenttask"
+)
+
+// A machine is set up over SSH until it has an agent. Its first boot gives it a
+// host key, so that it is known before it is first called, and an account that
+// one key opens: both are made for this machine and this deployment, and of
+// neither is a private half kept longer than needed. Once the agent is there the
+// account is locked and the key destroyed.
+
+// loginKeyField is what the key to a machine is called in the secrets engine.
+const loginKeyField = "login_key"
+
+// LoginPath is where the secrets engine keeps the key to the machine that a job of
+// a kind deploys.
+func LoginPath(kind, job string) string { return FirstBootPath(kind, job) + "/login" }
+
+// deployUser makes the login of the machine. The one before, if any, is void: its
+// key is overwritten.
+func (b *Bringup) deployUser(ctx context.Context, w *Work) (l firstboot.Layer, wanted bool, err error) {
+	host, err := ssh.NewKeyPair()
+	if err != nil {
+		return l, false, err
+	}
+	login, err := ssh.NewKeyPair()
+	if err != nil {
+		return l, false, err
+	}
+	l, err = firstboot.DeployUser(w.Site.Settings.DeployUser, login.Public, firstboot.HostKey{Private: host.Private, Public: host.Public})
+	if err != nil {
+		return l, false, err
+	}
+	if err := b.cfg.Secrets.Put(ctx, LoginPath(w.Kind, w.Job), map[string]redact.Secret{loginKeyField: login.Private}); err != nil {
+		return l, false, fmt.Errorf("keep key to machine: %w", err)
+	}
+	w.Facts.HostKey = host.Public
+	return l, true, nil
+}
+
+// ownLogin says whether the machine runs a first boot that gave it a login of its
+// own.
+func (w *Work) ownLogin() bool { return w.Facts.HostKey != "" && !w.Facts.Adopted }
+
+// sharedLogin says whether the first boot of the machine is of the old form, in
+// which all machines of a site had one password.
+func (w *Work) sharedLogin() bool {
+	return w.Facts.HostKey == "" && !w.Facts.Adopted && slices.ContainsFunc(w.Facts.FirstBootLayers, func(l firstboot.LayerRef) bool {
+		return l.Name == firstboot.DeployUserLayer && l.Version == firstboot.SharedLoginVersion
+	})
+}
+
+// login is how to get in to the machine. The password of the site is for machines
+// of the old form and sent to no other.
+func (b *Bringup) login(ctx context.Context, w *Work) (ssh.Config, error) {
+	cfg := ssh.Config{Dialer: b.cfg.Dialer, User: w.Site.Settings.DeployUser}
+	switch {
+	case w.ownLogin():
+		values, err := b.cfg.Secrets.Get(ctx, LoginPath(w.Kind, w.Job))
+		if fault.KindOf(err) == fault.NotFound || err == nil && values[loginKeyField].IsZero() {
+			return cfg, noLogin(w, "the key to %s is not in the secrets engine: it is destroyed once the agent has enrolled", w.Hostname)
+		}
+		if err != nil {
+			return cfg, fmt.Errorf("read key to machine: %w", err)
+		}
+		cfg.Key, cfg.HostKey = values[loginKeyField], w.Facts.HostKey
+	case w.sharedLogin():
+		password, err := b.cfg.Sites.DeployPassword(ctx, w.Site.ID)
+		if err != nil {
+			return cfg, err
+		}
+		cfg.Password, cfg.HostKey, cfg.FirstUse = password, w.Facts.SSHHostKey, true
+	default:
+		return cfg, noLogin(w, "%s was not deployed by this job, so there is no key to it", w.Hostname)
+	}
+	return cfg, nil
+}
+
+func noLogin(w *Work, format string, args ...any) *Failure {
+	return failed(durable.PostDeployConnectivityFailure, "ssh_no_login", format, args...).
+		with("its agent can be asked instead, once it polls; look at it on the console of %s", w.Hostname)
+}
+
+// dropLogin destroys the key to the machine. The account on it opens to nobody
+// from then on.
+func (b *Bringup) dropLogin(ctx context.Context, w *Work) error {
+	if err := b.cfg.Secrets.Delete(ctx, LoginPath(w.Kind, w.Job)); err != nil && fault.KindOf(err) != fault.NotFound {
+		return fmt.Errorf("destroy key to machine: %w", err)
+	}
+	return nil
+}
+
+// dropSecrets removes what was made for a deployment that is over.
+func (b *Bringup) dropSecrets(ctx context.Context, w *Work) error {
+	if err := b.dropFirstBoot(ctx, w); err != nil {
+		return err
+	}
+	return b.dropLogin(ctx, w)
+}
+
+// How long a task that was just given is watched: an agent that is there is quick,
+// and every signal to a workflow costs more than a few looks.
+const (
+	lockLingers = 2 * time.Second
+	lockPause   = 20 * time.Millisecond
+)
+
+// closeLogin has the agent lock the account that the machine was set up by, and
+// destroys the key to it. Await says what to wait for; note is for people.
+func (b *Bringup) closeLogin(ctx context.Context, w *Work) (note string, await *Await, err error) {
+	if w.Facts.LoginLocked != nil || b.cfg.Tasks == nil {
+		return "", nil, nil
+	}
+	t, err := b.lockLogin(ctx, w)
+	if err != nil {
+		return "", nil, err
+	}
+	switch {
+	case !t.Status.Ended():
+		return "", &Await{Signal: agenttask.SignalName(t.ID), Most: agentwire.Lease}, nil
+	case t.Error.Code == string(agentwire.RefusedUnknownType): // an agent of before this task
+		note = "; its agent is too old to lock the deploy login, which is done when it has been updated"
+	case t.Status != agenttask.Succeeded:
+		return "", nil, failed(durable.AgentEnrollmentFailure, "login_not_locked", "the agent of %s could not lock the account %s: %s",
+			w.Hostname, w.Site.Settings.DeployUser, t.Error.Message).
+			with("put right on the machine what it says, then resume").final().
+			about(map[string]any{"task_id": t.ID.String(), "task_status": string(t.Status), "task_error": t.Error.Code})
+	default:
+		at := b.now().UTC()
+		w.Facts.LoginLocked = &at
+		note = "; the account " + w.Site.Settings.DeployUser + " is locked"
+	}
+	if err := b.dropLogin(ctx, w); err != nil {
+		return "", nil, err
+	}
+	return note, nil, w.Save(ctx)
+}
+
+// lockLogin gives the task, once for each epoch, and watches it for a moment.
+func (b *Bringup) lockLogin(ctx context.Context, w *Work) (t agenttask.Task, err error) {
+	if err := w.Fence(ctx); err != nil {
+		return t, err
+	}
+	err = b.cfg.DB.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		t, err = b.cfg.Tasks.Enqueue(ctx, tx, agenttask.Request{
+			Node: w.Node, Type: agentwire.TypeLoginLock, Params: agentwire.LoginLockParams{Username: w.Site.Settings.DeployUser},
+			IdempotencyKey: fmt.Sprintf("%s/%s/login-lock/%d", w.Kind, w.Job, w.Epoch), AwaitWorkflow: w.WorkflowID,
+			Reason: "the agent has enrolled: nobody needs the deploy login any more",
+		})
+		return err
+	})
+	for began := time.Now(); err == nil && !t.Status.Ended() && time.Since(began) < lockLingers; {
+		if err = leaveAlone(ctx, lockPause); err == nil {
+			t, err = b.cfg.Tasks.Task(ctx, t.ID)
+		}
+	}
+	return t, err
+}

@@ -1,0 +1,238 @@
+package bringup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"gpuaas/controlplane/internal/adapter/maas"
+	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/fleet/site"
+)
+
+// mostQueue is how long an execution of the stage waits for its turn: so much
+// less than what it may take beyond its time limit that it can still use that.
+const mostQueue = 5 * time.Minute
+
+// queueAgain is how soon another execution waits on.
+const queueAgain = time.Second
+
+// discover makes the server boot from the network, looks out for it in MAAS and
+// claims it before another job of the site looks. It is for a MAAS that does not
+// take a machine whose MACs nobody knows.
+func (b *Bringup) discover(ctx context.Context, r *region, w *Work, credentials site.PowerCredentials) (Result, error) {
+	patience := mostQueue
+	if limit := limitOf(w); limit > 0 {
+		patience = min(patience, limit)
+	}
+	inTime, stop := context.WithTimeout(ctx, patience)
+	leave, err := r.boots.Acquire(inTime)
+	late := inTime.Err() != nil
+	stop()
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		return Result{}, ctx.Err()
+	case late:
+		return b.queued(w), nil
+	default:
+		return Result{}, failed(durable.UpstreamTransient, "discovery_busy", "%s has lost its place among the machines of site %s that are looked out for one after the other", w.Hostname, w.Site.Name).
+			with("retry: one server at a time is made to boot from the network, so that they can be told apart").because(err)
+	}
+	defer leave()
+	found, err := b.lookOut(ctx, r, w, credentials)
+	if err != nil {
+		return Result{}, err
+	}
+	return b.claim(ctx, r, w, found)
+}
+
+// queued is how the stage goes on when it is not its turn yet: that is nobody's
+// failure and takes nothing of its time.
+func (b *Bringup) queued(w *Work) Result {
+	out := Result{Await: &Await{Most: queueAgain}}
+	if at := w.Facts.QueuedAt; at == nil || at.Before(w.Since) {
+		now := b.now()
+		w.Facts.QueuedAt = &now
+		out.Message = "waits until the servers of the site that came before have appeared: one at a time is made to boot from the network, so that they can be told apart"
+	}
+	return out
+}
+
+// limitOf is how long the stage may take; zero: as long as it needs.
+func limitOf(w *Work) time.Duration {
+	if w.Deadline.IsZero() {
+		return 0
+	}
+	return w.Deadline.Sub(w.Since)
+}
+
+// lookOut finds the server that this job made boot. One that appeared after an
+// earlier round had given it up is taken as it is.
+func (b *Bringup) lookOut(ctx context.Context, r *region, w *Work, credentials site.PowerCredentials) (match, error) {
+	if w.Facts.NetworkBootsAt != nil {
+		if found, err := b.appeared(ctx, r, w); err != nil || found.machine.SystemID != "" {
+			return found, err
+		}
+	}
+	if err := b.networkBoot(ctx, r, w, credentials); err != nil {
+		return match{}, err
+	}
+	within, stop := b.within(ctx, w)
+	defer stop()
+	least, most := b.pace()
+	for wait := least; ; wait = min(wait+wait/4, most) {
+		found, err := b.appeared(ctx, r, w)
+		if err != nil || found.machine.SystemID != "" {
+			return found, err
+		}
+		w.Heartbeat()
+		select {
+		case <-time.After(wait):
+		case <-within.Done():
+			if ctx.Err() != nil {
+				return match{}, ctx.Err()
+			}
+			return b.sole(ctx, r, w)
+		}
+	}
+}
+
+// within is the time that a server has to appear, from when it was switched.
+func (b *Bringup) within(ctx context.Context, w *Work) (context.Context, context.CancelFunc) {
+	limit, at := limitOf(w), w.Facts.NetworkBootsAt
+	if limit == 0 || at == nil {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, at.Add(limit).Sub(b.now()))
+}
+
+func (b *Bringup) pace() (least, most time.Duration) {
+	if b.cfg.Watch.Pace != nil {
+		return b.cfg.Watch.Pace(maas.StatusNew)
+	}
+	return maas.DefaultPace(maas.StatusNew)
+}
+
+// networkBoot switches the server, once for each time the stage is begun: a
+// second time would interrupt what the first has set in motion.
+func (b *Bringup) networkBoot(ctx context.Context, r *region, w *Work, credentials site.PowerCredentials) error {
+	if at := w.Facts.NetworkBootsAt; at != nil && !at.Before(w.Since) {
+		return nil
+	}
+	if b.cfg.BMC == nil {
+		return failed(durable.SiteCapabilityMissing, "network_boot_unavailable", "MAAS does not take a machine without a MAC, and servers cannot be made to boot from here").
+			with("add the machine to MAAS by its MAC and with the host name %s, then rerun", w.Hostname).final()
+	}
+	before := w.Facts
+	if w.Facts.NewBefore == nil { // later, the server itself may be among them
+		fresh, err := r.Machines(ctx, maas.Filter{Status: []maas.Status{maas.StatusNew}})
+		if err != nil {
+			return err
+		}
+		w.Facts.NewBefore = idsOf(fresh)
+	}
+	now := b.now()
+	w.Facts.NetworkBootsAt = &now
+	if err := w.Save(ctx); err != nil {
+		return err
+	}
+	if err := w.Fence(ctx); err != nil {
+		return err
+	}
+	if err := b.cfg.BMC.PXECycle(ctx, w.IPMIIP, credentials.User, credentials.Pass); err != nil {
+		w.Facts.NewBefore, w.Facts.NetworkBootsAt = before.NewBefore, before.NetworkBootsAt
+		return errors.Join(err, w.Save(ctx))
+	}
+	return nil
+}
+
+func idsOf(machines []maas.Machine) []string {
+	out := make([]string, len(machines))
+	for i, m := range machines {
+		out[i] = m.SystemID
+	}
+	return out
+}
+
+// newcomers are the New machines that could be this one, those with the address
+// of its BMC first. One without any that another job has claimed is not.
+func (b *Bringup) newcomers(ctx context.Context, r *region, w *Work) (reached, nameless []maas.Machine, err error) {
+	fresh, err := r.Machines(ctx, maas.Filter{Status: []maas.Status{maas.StatusNew}})
+	if err != nil || len(fresh) == 0 {
+		return nil, nil, err
+	}
+	addresses, err := bmcAddresses(ctx, r, idsOf(fresh)...)
+	if err != nil {
+		return nil, nil, err
+	}
+	claimed, err := b.claimed(ctx, w)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, m := range fresh {
+		_, taken := claimed[m.SystemID]
+		switch address := addresses[m.SystemID]; {
+		case address == canonical(w.IPMIIP):
+			reached = append(reached, m)
+		case address == "" && !taken:
+			nameless = append(nameless, m)
+		}
+	}
+	return reached, nameless, nil
+}
+
+// appeared looks whether the server has turned up since it was made to boot.
+func (b *Bringup) appeared(ctx context.Context, r *region, w *Work) (match, error) {
+	reached, nameless, err := b.newcomers(ctx, r, w)
+	if err != nil {
+		return match{}, err
+	}
+	nameless = slices.DeleteFunc(nameless, func(m maas.Machine) bool { return slices.Contains(w.Facts.NewBefore, m.SystemID) })
+	switch {
+	case len(reached) == 1:
+		return match{reached[0], byPower}, nil
+	case len(reached) > 1:
+		return match{}, ambiguous(w, byPower, reached)
+	case len(nameless) == 1:
+		return match{nameless[0], byDiscovery}, nil
+	case len(nameless) > 1:
+		return match{}, ambiguous(w, byDiscovery, nameless)
+	}
+	return match{}, nil
+}
+
+// sole is the last resort when the time is up: the only New machine, where the
+// policy allows it and nothing contradicts it.
+func (b *Bringup) sole(ctx context.Context, r *region, w *Work) (match, error) {
+	if w.Profile.Policy.AutoClaimSingleNewMachine {
+		_, nameless, err := b.newcomers(ctx, r, w)
+		if err != nil {
+			return match{}, err
+		}
+		if len(nameless) > 1 {
+			return match{}, ambiguous(w, bySoleNew, nameless)
+		}
+		if len(nameless) == 1 {
+			return match{nameless[0], bySoleNew}, nil
+		}
+	}
+	w.Observed = Observed{Status: Absent, At: b.now()}
+	return match{}, failed(durable.PXEDiscoveryFailure, "discovery_timeout", "%s was made to boot from the network and did not appear in MAAS", w.Hostname).
+		with("check the cabling, the boot order and DHCP of the PXE network, then rerun").final().
+		about(map[string]any{"ipmi_ip": w.IPMIIP, "pxe_iface": w.Site.Settings.PXEIface})
+}
+
+func ambiguous(w *Work, by string, machines []maas.Machine) *Failure {
+	all := make([]match, len(machines))
+	names := make([]string, len(machines))
+	for i, m := range machines {
+		all[i], names[i] = match{m, by}, fmt.Sprintf("%s (%s)", m.SystemID, m.Hostname)
+	}
+	return failed(durable.StateAmbiguity, "discovery_ambiguous", "any of %d New machines could be %s: %s", len(machines), w.Hostname, strings.Join(names[:min(len(names), mostCandidates)], ", ")).
+		with("give the right one the host name %s in MAAS, then rerun", w.Hostname).final().
+		about(map[string]any{"candidates": describe(all...)})
+}

@@ -1,0 +1,310 @@
+package bringup
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"gpuaas/controlplane/internal/adapter/maas"
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/engine/postgres"
+	"gpuaas/controlplane/internal/fleet/site"
+)
+
+// transientTries is how often a stage that must not fail lets a failure on the
+// way be retried before it goes on without.
+const transientTries = 3
+
+// ApplyRoCEPhase2 gives the RoCE interfaces their addresses. What cannot be
+// applied is told, and does not stop the machine.
+func (b *Bringup) ApplyRoCEPhase2(ctx context.Context, w *Work) (Result, error) {
+	rows, err := b.assignments(ctx, w)
+	if err != nil {
+		return Result{}, err
+	}
+	if len(rows) == 0 {
+		w.Facts.RoCEApplied, w.Facts.RoCESkipped, w.Facts.RoCEProblems = 0, true, nil
+		why := "the site has no RoCE assignments for " + w.Hostname
+		if !w.Profile.Policy.EnablePhase2RoCE {
+			why = "the profile does not ask for RoCE addresses"
+		}
+		return Result{Skipped: true, Message: why}, nil
+	}
+	r, err := b.region(ctx, w)
+	if err != nil {
+		return Result{}, err
+	}
+	m, skip, err := b.editable(ctx, r, w)
+	if err != nil || skip {
+		return skipAdvanced(m), err
+	}
+	w.Facts.RoCEApplied, w.Facts.RoCESkipped, w.Facts.RoCEProblems = 0, false, nil
+	for _, row := range rows {
+		err := b.applyRoCE(ctx, r, w, m, row)
+		if err == nil {
+			w.Facts.RoCEApplied++
+			continue
+		}
+		switch f := Classify(err); {
+		case ctx.Err() != nil || fault.CodeOf(err) == durable.CodeSuperseded:
+			return Result{}, err
+		case f.Class == durable.UpstreamTransient && w.Attempt < transientTries:
+			return Result{}, f
+		default:
+			w.Facts.RoCEProblems = append(w.Facts.RoCEProblems, fmt.Sprintf("%s %s: %s", row.Interface, row.IPv4CIDR, f.Message))
+		}
+	}
+	out := Result{Message: fmt.Sprintf("%d of %d RoCE addresses are set", w.Facts.RoCEApplied, len(rows))}
+	if len(w.Facts.RoCEProblems) > 0 {
+		out.Message = "WARNING: " + out.Message
+		out.Details = map[string]any{"problems": w.Facts.RoCEProblems}
+	}
+	return out, nil
+}
+
+// mostInterfaces of one machine can have an address.
+const mostInterfaces = 100
+
+func (b *Bringup) assignments(ctx context.Context, w *Work) ([]site.Assignment, error) {
+	if !w.Profile.Policy.EnablePhase2RoCE {
+		return nil, nil
+	}
+	return b.cfg.Sites.Assignments(ctx, w.Site.ID, site.AssignmentFilter{Hostname: &w.Hostname}, postgres.Slice[site.AssignmentKey]{Limit: mostInterfaces})
+}
+
+// applyRoCE gives one interface its address and MTU, where it does not have them.
+func (b *Bringup) applyRoCE(ctx context.Context, r *region, w *Work, m maas.Machine, row site.Assignment) error {
+	iface := interfaceOf(m, row.Interface)
+	switch {
+	case iface == nil:
+		return failed(durable.HardwareMismatch, "roce_interface_not_found", "the machine has no such interface")
+	case row.Interface == nodePXEIface(w):
+		return failed(durable.InputConfigError, "roce_interface_is_pxe", "that is the interface of the PXE network")
+	}
+	prefix, err := netip.ParsePrefix(row.IPv4CIDR)
+	if err != nil {
+		return failed(durable.InputConfigError, "roce_address_invalid", "the address cannot be read")
+	}
+	if !hasStatic(*iface, prefix) {
+		if err := b.linkRoCE(ctx, r, w, m, iface, prefix); err != nil {
+			return err
+		}
+	}
+	if row.MTU == 0 || iface.EffectiveMTU == int(row.MTU) {
+		return nil
+	}
+	if err := w.Fence(ctx); err != nil {
+		return err
+	}
+	_, err = r.UpdateInterface(ctx, m.SystemID, iface.ID, maas.InterfaceAttributes{MTU: int64(row.MTU)})
+	return unproven(err, "roce_mtu_unproven", "MAAS did not confirm the MTU of %s", row.Interface)
+}
+
+func interfaceOf(m maas.Machine, name string) *maas.Interface {
+	i := slices.IndexFunc(m.Interfaces, func(i maas.Interface) bool { return i.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &m.Interfaces[i]
+}
+
+// hasStatic reports the one link that an interface with a fixed address has.
+func hasStatic(i maas.Interface, address netip.Prefix) bool {
+	return len(i.Links) == 1 && i.Links[0].Mode == maas.LinkStatic && i.Links[0].IPAddress == address.Addr().String() &&
+		i.Links[0].Subnet != nil && i.Links[0].Subnet.CIDR == address.Masked().String()
+}
+
+func (b *Bringup) linkRoCE(ctx context.Context, r *region, w *Work, m maas.Machine, iface *maas.Interface, address netip.Prefix) error {
+	if err := w.Fence(ctx); err != nil {
+		return err
+	}
+	subnet, err := b.subnetFor(ctx, r, iface, address.Masked())
+	if err != nil {
+		return err
+	}
+	after, err := r.LinkSubnet(ctx, m.SystemID, iface.ID, maas.LinkOptions{Mode: maas.LinkStatic, SubnetID: subnet.ID, IPAddress: address.Addr().String(), Force: true})
+	done := err == nil && hasStatic(after, address)
+	if !done && (err == nil || fault.KindOf(err) == fault.Ambiguous || fault.CodeOf(err) == maas.CodeAddressInUse) {
+		now, lookErr := b.machine(ctx, r, w) // it may be this very link that has the address
+		if lookErr != nil {
+			return lookErr
+		}
+		if found := interfaceOf(now, iface.Name); found != nil && hasStatic(*found, address) {
+			after, done = *found, true
+		}
+	}
+	switch {
+	case done:
+		*iface = after
+		return nil
+	case err == nil:
+		return failed(durable.UpstreamTransient, "roce_link_unproven", "MAAS does not show the address of %s, although it was set", iface.Name).
+			with("retry: the interface is looked at first")
+	}
+	return unproven(err, "roce_link_unproven", "MAAS did not confirm the address of %s", iface.Name)
+}
+
+// subnetFor finds the network of an address, or makes MAAS know it, on the VLAN
+// that the interface is on.
+func (b *Bringup) subnetFor(ctx context.Context, r *region, iface *maas.Interface, network netip.Prefix) (maas.Subnet, error) {
+	look := func(oldest bool) (maas.Subnet, bool, error) {
+		since := b.now()
+		if oldest {
+			since = since.Add(-siteFreshFor)
+		}
+		all, err := r.subnets.since(ctx, since, b.now(), r.Subnets)
+		i := slices.IndexFunc(all, func(s maas.Subnet) bool { return s.CIDR == network.String() })
+		if err != nil || i < 0 {
+			return maas.Subnet{}, false, err
+		}
+		return all[i], true, nil
+	}
+	if found, ok, err := look(true); err != nil || ok {
+		return found, err
+	}
+	wanted := maas.NewSubnet{CIDR: network.String(), Name: "roce-" + network.String()}
+	if iface.VLAN != nil {
+		wanted.VLANID = iface.VLAN.ID
+	}
+	made, err := r.CreateSubnet(ctx, wanted)
+	if err == nil {
+		return made, nil
+	}
+	if fault.KindOf(err) == fault.Ambiguous || fault.CodeOf(err) == maas.CodeFieldErrors { // another machine may have needed it, too
+		if found, ok, lookErr := look(false); lookErr != nil || ok {
+			return found, lookErr
+		}
+	}
+	return maas.Subnet{}, unproven(err, "roce_subnet_unproven", "MAAS did not confirm the network %s", network)
+}
+
+// nodePXEIface is the interface of the node on the PXE network.
+func nodePXEIface(w *Work) string {
+	if w.Profile.Policy.NodePXEIface != "" {
+		return w.Profile.Policy.NodePXEIface
+	}
+	return w.Site.Settings.NodePXEIface
+}
+
+// EnsurePXEInterfaceAuto makes sure that the machine gets an address on the PXE
+// network when it is deployed: without one it cannot fetch anything.
+func (b *Bringup) EnsurePXEInterfaceAuto(ctx context.Context, w *Work) (Result, error) {
+	r, err := b.region(ctx, w)
+	if err != nil {
+		return Result{}, err
+	}
+	m, skip, err := b.editable(ctx, r, w)
+	if err != nil || skip {
+		return skipAdvanced(m), err
+	}
+	name := nodePXEIface(w)
+	iface := interfaceOf(m, name)
+	w.Facts.Reinspect = iface == nil && w.Profile.Policy.StrictPXEPreflight // or one that is fitted now would stay unseen
+	if iface == nil {
+		return b.pxeProblem(w, m, failed(durable.HardwareMismatch, "pxe_interface_not_found", "%s has no interface %s", w.Hostname, name).
+			with("correct node_pxe_iface of the profile or the site, or the cabling, then rerun").final())
+	}
+	w.PXEMAC = strings.ToLower(iface.MAC)
+	if link := automatic(*iface); link != nil {
+		return Result{Skipped: true, Message: fmt.Sprintf("%s has %s", name, linkText(*link))}, nil
+	}
+	subnet, err := b.pxeSubnet(ctx, r, w, m, *iface)
+	if err != nil {
+		return b.pxeProblem(w, m, err)
+	}
+	if err := w.Fence(ctx); err != nil {
+		return Result{}, err
+	}
+	after, err := r.LinkSubnet(ctx, m.SystemID, iface.ID, maas.LinkOptions{Mode: maas.LinkAuto, SubnetID: subnet.ID, Force: true})
+	if fault.KindOf(err) == fault.Ambiguous {
+		now, lookErr := b.machine(ctx, r, w)
+		if lookErr != nil {
+			return Result{}, lookErr
+		}
+		if found := interfaceOf(now, name); found != nil && automatic(*found) != nil {
+			after, err = *found, nil
+		}
+	}
+	if err != nil {
+		return Result{}, unproven(err, "pxe_link_unproven", "MAAS did not confirm the link of %s", name)
+	}
+	link := automatic(after)
+	if link == nil {
+		return b.pxeProblem(w, m, failed(durable.HardwareMismatch, "pxe_interface_unlinked", "%s has no automatic link to the PXE network, although it was set", name).
+			with("link the interface in MAAS, then rerun"))
+	}
+	return Result{Message: fmt.Sprintf("%s was linked again: %s", name, linkText(*link)), Details: map[string]any{"interface": name, "subnet": subnet.CIDR}}, nil
+}
+
+// automatic finds the link by which an interface gets an address by itself.
+func automatic(i maas.Interface) *maas.Link {
+	for n, l := range i.Links {
+		if l.Mode == maas.LinkDHCP || l.Mode == maas.LinkAuto && l.Subnet != nil {
+			return &i.Links[n]
+		}
+	}
+	return nil
+}
+
+func linkText(l maas.Link) string {
+	if l.Subnet == nil {
+		return "an address by " + string(l.Mode)
+	}
+	return fmt.Sprintf("an address by %s on %s", l.Mode, l.Subnet.CIDR)
+}
+
+// pxeSubnet chooses the network of the PXE interface: the one it is on, else the
+// only one of its VLAN, else the only one of the site's PXE VLAN with DHCP.
+func (b *Bringup) pxeSubnet(ctx context.Context, r *region, w *Work, m maas.Machine, iface maas.Interface) (maas.Subnet, error) {
+	for _, l := range iface.Links {
+		if l.Subnet != nil {
+			return *l.Subnet, nil
+		}
+	}
+	all, err := r.subnets.since(ctx, b.now().Add(-siteFreshFor), b.now(), r.Subnets)
+	if err != nil {
+		return maas.Subnet{}, err
+	}
+	vid := w.Site.Settings.PXEVLANVID
+	if w.Profile.Policy.PXEVLANVID >= 0 {
+		vid = w.Profile.Policy.PXEVLANVID
+	}
+	for _, fits := range []func(maas.Subnet) bool{
+		func(s maas.Subnet) bool { return iface.VLAN != nil && s.VLAN.ID == iface.VLAN.ID },
+		func(s maas.Subnet) bool { return s.VLAN.VID == int(vid) && s.VLAN.DHCPOn },
+	} {
+		found := slices.DeleteFunc(slices.Clone(all), func(s maas.Subnet) bool { return !fits(s) || pointToPoint(s) })
+		if len(found) == 1 {
+			return found[0], nil
+		}
+	}
+	return maas.Subnet{}, failed(durable.HardwareMismatch, "pxe_subnet_not_found", "which network %s of %s is on cannot be told: MAAS knows none, or several", iface.Name, w.Hostname).
+		with("link the interface in MAAS, or correct its VLAN, then rerun").final().about(map[string]any{"interface": iface.Name, "system_id": m.SystemID, "pxe_vlan_vid": vid})
+}
+
+// pointToPoint are networks of two, such as RoCE has: nothing boots from them,
+// whatever VLAN MAAS files them under.
+func pointToPoint(s maas.Subnet) bool {
+	network, err := netip.ParsePrefix(s.CIDR)
+	return err == nil && network.Addr().BitLen()-network.Bits() <= 1
+}
+
+// pxeProblem is a failure where the profile is strict, and a warning otherwise.
+func (b *Bringup) pxeProblem(w *Work, m maas.Machine, err error) (Result, error) {
+	f := Classify(err)
+	if w.Profile.Policy.StrictPXEPreflight || f.Class == durable.UpstreamTransient {
+		names := make([]string, len(m.Interfaces))
+		for i, n := range m.Interfaces {
+			names[i] = maas.Shown(n.Name)
+		}
+		if f.Details == nil {
+			f.Details = map[string]any{}
+		}
+		f.Details["interfaces"] = names
+		return Result{}, f
+	}
+	return Result{Message: "WARNING: " + f.Message, Details: map[string]any{"problem": f.Code}}, nil
+}

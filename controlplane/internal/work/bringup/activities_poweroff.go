@@ -1,0 +1,200 @@
+package bringup
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"gpuaas/controlplane/internal/adapter/maas"
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/engine/durable"
+)
+
+const (
+	// mostForPowerOff is how long a machine may take to be seen off, as a rule.
+	mostForPowerOff = 3 * time.Minute
+	// powerAttempts is how often in a row a BMC may fail before another attempt
+	// is taken to end the same.
+	powerAttempts = 2
+)
+
+// PowerOffMAASNode switches the machine off. It is off when its BMC says so, and
+// not when MAAS was asked for it; unknown is not off.
+func (b *Bringup) PowerOffMAASNode(ctx context.Context, w *Work) (Result, error) {
+	r, m, err := b.sameMachine(ctx, w)
+	if err != nil {
+		return Result{}, err
+	}
+	if err := b.mayTouch(ctx, r, w, m); err != nil {
+		return Result{}, err
+	}
+	state, err := b.powerState(ctx, r, w)
+	if err != nil {
+		return Result{}, powerFailure(w, "power_query_failed", state, err)
+	}
+	if state == maas.PowerOff {
+		out := b.powerConfirmed(w)
+		out.Skipped, out.Message = true, w.Hostname+" is off already, as its BMC says"
+		return out, nil
+	}
+	if err := w.Fence(ctx); err != nil {
+		return Result{}, err
+	}
+	_, asked := r.PowerOff(ctx, w.SystemID, false, comment(w))
+	if asked != nil && ctx.Err() != nil {
+		return Result{}, asked
+	}
+	return b.untilOff(ctx, r, w, asked)
+}
+
+// mayTouch refuses a machine that is somebody else's by now: one that is free,
+// or held for this node, is not.
+func (b *Bringup) mayTouch(ctx context.Context, r *region, w *Work, m maas.Machine) error {
+	if m.Status.Free() || !occupies(m.Status) && m.Owner == "" {
+		return b.refuseClaimed(ctx, w, m)
+	}
+	held, err := belongs(ctx, r, w, m)
+	if err != nil || held {
+		return err
+	}
+	return foreign(m, w)
+}
+
+// powerState asks the BMC, and keeps the answer.
+func (b *Bringup) powerState(ctx context.Context, r *region, w *Work) (maas.PowerState, error) {
+	state, err := r.QueryPower(ctx, w.SystemID)
+	if err != nil {
+		state = maas.PowerError
+	}
+	w.Observed.Power, w.Observed.At = string(state), b.now()
+	w.Facts.PowerOff = &PowerFacts{State: string(state), ObservedAt: b.now().UTC(), Confirmed: state == maas.PowerOff}
+	return state, err
+}
+
+// untilOff looks until the BMC says off. A request that failed is looked after
+// once: it may have had its effect.
+func (b *Bringup) untilOff(ctx context.Context, r *region, w *Work, asked error) (Result, error) {
+	end := b.now().Add(b.cfg.PowerOffWithin)
+	if !w.Deadline.IsZero() && w.Deadline.Before(end) {
+		end = w.Deadline
+	}
+	for looks := 1; ; looks++ {
+		state, err := b.powerState(ctx, r, w)
+		w.Heartbeat()
+		switch {
+		case ctx.Err() != nil:
+			return Result{}, ctx.Err()
+		case err == nil && state == maas.PowerOff:
+			out := b.powerConfirmed(w)
+			out.Message = w.Hostname + " was switched off, as its BMC says"
+			return out, nil
+		case asked != nil:
+			return Result{}, powerFailure(w, "power_off_failed", state, asked)
+		case !b.now().Before(end):
+			return Result{}, powerFailure(w, "power_off_unconfirmed", state, err)
+		}
+		if err := leaveAlone(ctx, min(b.cfg.Retry(looks), max(end.Sub(b.now()), time.Millisecond))); err != nil {
+			return Result{}, err
+		}
+	}
+}
+
+func (b *Bringup) powerConfirmed(w *Work) Result {
+	return Result{
+		Details:  map[string]any{"power": w.Facts.PowerOff.State, "observed_at": w.Facts.PowerOff.ObservedAt},
+		Evidence: []Evidence{{Kind: EvidencePowerOff, Value: *w.Facts.PowerOff}},
+	}
+}
+
+// powerFailure says that the machine may still be on. What is not about the BMC
+// keeps its own class.
+func powerFailure(w *Work, code string, state maas.PowerState, cause error) *Failure {
+	what := fmt.Sprintf("it is not proven that %s is off: its power is %s", w.Hostname, state)
+	out := failed(durable.BMCPowerFailure, code, "%s", what)
+	if cause != nil {
+		f := Classify(cause)
+		out.Message += ": " + f.Message
+		if f.Class == durable.SiteCapabilityMissing || f.Class == durable.UpstreamTransient {
+			out.Class = f.Class
+		}
+	}
+	out.Final = out.Class == durable.SiteCapabilityMissing || out.Class == durable.BMCPowerFailure && w.Attempt > powerAttempts
+	return out.because(cause).with("check the BMC and how MAAS reaches it, or switch the machine off by hand, then resume").
+		about(map[string]any{"power": string(state), "expected": string(maas.PowerOff)})
+}
+
+// removalAttempts is how often what is merely away is tried before the record is
+// left to somebody.
+const removalAttempts = 3
+
+// RemoveMAASRecord deletes the machine in MAAS where the profile says so. What
+// it cannot do is left to somebody: the node is gone already.
+func (b *Bringup) RemoveMAASRecord(ctx context.Context, w *Work) (Result, error) {
+	if !w.Profile.Policy.RemoveMAASRecord {
+		return b.recordLeft(w, "left by policy"), nil
+	}
+	if w.SystemID == "" {
+		return b.recordLeft(w, "it is not known which machine of MAAS it was"), nil
+	}
+	why, err := b.removeRecord(ctx, w)
+	switch {
+	case err == nil:
+		w.Facts.RecordRemoved = &RecordFacts{Removed: true, At: b.now().UTC(), Why: why}
+		return Result{Message: fmt.Sprintf("%s: %s", w.Hostname, why), Details: map[string]any{"removed": true}}, nil
+	case ctx.Err() != nil || fault.CodeOf(err) == durable.CodeSuperseded:
+		return Result{}, err
+	}
+	f := Classify(err)
+	if f.Class == durable.UpstreamTransient && w.Attempt < removalAttempts {
+		return Result{}, f
+	}
+	out := b.recordLeft(w, f.Message)
+	out.Skipped, out.Message = false, fmt.Sprintf("the record of %s in MAAS could not be removed: %s", w.Hostname, f.Message)
+	out.Evidence = []Evidence{{Kind: EvidenceFollowUp, Value: FollowUp{
+		What: fmt.Sprintf("remove machine %s (%s) from MAAS of site %s", w.SystemID, w.Hostname, w.Site.Name), Why: f.Message,
+		Command: "maas $PROFILE machine delete " + w.SystemID,
+	}}}
+	return out, nil
+}
+
+func (b *Bringup) recordLeft(w *Work, why string) Result {
+	w.Facts.RecordRemoved = &RecordFacts{At: b.now().UTC(), Why: why}
+	return Result{Skipped: true, Message: fmt.Sprintf("the record of %s stays in MAAS: %s", w.Hostname, why), Details: map[string]any{"removed": false}}
+}
+
+// removeRecord says how the record went.
+func (b *Bringup) removeRecord(ctx context.Context, w *Work) (string, error) {
+	const gone = "MAAS does not have the machine any more"
+	r, m, err := b.sameMachine(ctx, w)
+	if maas.SaysAbsent(err) {
+		return gone, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	if !m.Status.Free() {
+		return "", foreign(m, w)
+	}
+	if err := b.refuseClaimed(ctx, w, m); err != nil {
+		return "", err
+	}
+	if err := w.Fence(ctx); err != nil {
+		return "", err
+	}
+	err = r.Delete(ctx, w.SystemID)
+	if err == nil {
+		w.Observed = Observed{Status: Absent, At: b.now()}
+		return "its record was removed from MAAS", nil
+	}
+	if ctx.Err() != nil {
+		return "", err
+	}
+	m, lookErr := b.machine(ctx, r, w) // its answer may have been lost
+	switch {
+	case maas.SaysAbsent(lookErr):
+		return gone, nil
+	case lookErr != nil:
+		return "", lookErr
+	}
+	return "", refused(err, "record_not_removed", "MAAS still has %s, as %s", w.Hostname, m.Status.Label())
+}

@@ -1,0 +1,287 @@
+package bringup
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"gpuaas/controlplane/internal/adapter/maas"
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/fleet/site"
+)
+
+// awaitMachine waits until the machine is as wanted. A wait that ends because
+// the credentials of the site were changed is taken up with the new ones, and
+// before one ends for lack of time the machine is read once more.
+func (b *Bringup) awaitMachine(ctx context.Context, w *Work, until time.Time, want func(maas.Machine) maas.Verdict) (maas.Machine, error) {
+	limited, cancel := ctx, func() {}
+	if !until.IsZero() {
+		limited, cancel = context.WithDeadline(ctx, until)
+	}
+	defer cancel()
+	for {
+		r, err := b.region(ctx, w)
+		if err != nil {
+			return maas.Machine{}, err
+		}
+		m, err := r.watcher.Wait(limited, w.SystemID, want, w.Heartbeat)
+		if m.SystemID != "" {
+			b.see(w, m)
+		}
+		switch code := fault.CodeOf(err); {
+		case err == nil:
+			return m, nil
+		case code == maas.CodeMachineGone: // which the watcher has from whoever answered
+			if m, err = b.machine(ctx, r, w); err != nil {
+				return m, err
+			}
+		case code != maas.CodeWaitEnded || ctx.Err() != nil:
+			return m, err
+		case limited.Err() != nil:
+			return b.lastLook(ctx, r, w, want, err)
+		}
+	}
+}
+
+func (b *Bringup) lastLook(ctx context.Context, r *region, w *Work, want func(maas.Machine) maas.Verdict, ended error) (maas.Machine, error) {
+	m, err := b.machine(ctx, r, w)
+	if err != nil {
+		return m, err
+	}
+	if v := want(m); v.Done() && !v.Failed() {
+		return m, nil
+	}
+	return m, ended
+}
+
+// mostForRelease is for a release that erases nothing: MAAS itself gives up
+// after five minutes.
+const mostForRelease = 10 * time.Minute
+
+// releaseLimit counts from the moment in which the release was asked for, not by
+// the time of the stage: a job that is taken up late must not take a release
+// that has just begun for one that is stuck.
+func releaseLimit(w *Work, erase maas.Erase, asked time.Time) time.Time {
+	limit := time.Duration(w.Profile.Policy.ReleaseTimeoutSeconds) * time.Second
+	if erase == maas.EraseNone {
+		limit = min(limit, mostForRelease)
+	}
+	return asked.Add(limit)
+}
+
+// release gives a machine back to MAAS on which nobody ever was, and waits until
+// nobody holds it. It does so only if this job holds it, and nothing if it is
+// free already. A machine that became Deployed while it was to be stopped is left
+// so.
+func (b *Bringup) release(ctx context.Context, r *region, w *Work) (maas.Machine, error) {
+	m, err := b.machine(ctx, r, w)
+	if err != nil || m.Status.Free() {
+		return m, err
+	}
+	held, err := holds(ctx, r, w, m)
+	if err != nil {
+		return m, err
+	}
+	if !held {
+		return m, foreign(m, w)
+	}
+	if m.Status == maas.StatusDeploying {
+		if m, err = b.abort(ctx, r, w, m.Status); err != nil {
+			return m, err
+		}
+		if m.Status == maas.StatusDeployed && !w.Reset {
+			return m, deployedMeanwhile(w)
+		}
+	}
+	if !underWay(m.Status) {
+		if err := b.askRelease(ctx, r, w, m.Status, maas.EraseNone); err != nil {
+			return m, err
+		}
+	}
+	m, err = b.awaitMachine(ctx, w, releaseLimit(w, maas.EraseNone, time.Now()), maas.UntilReleased)
+	if err == nil || ctx.Err() != nil {
+		return m, err
+	}
+	return b.stuck(ctx, r, w, m, err)
+}
+
+func deployedMeanwhile(w *Work) *Failure {
+	f := failed(durable.StateAmbiguity, "deployed_meanwhile", "%s became Deployed while its deployment was to be stopped", w.Hostname).
+		with("nothing: the machine is used as it is")
+	f.Next = WaitForDeployed
+	return f
+}
+
+// underWay reports the statuses in which MAAS is releasing a machine.
+func underWay(s maas.Status) bool { return s == maas.StatusReleasing || s == maas.StatusDiskErasing }
+
+// endedBadly reports the statuses in which MAAS has given a release up.
+func endedBadly(s maas.Status) bool {
+	return s == maas.StatusFailedReleasing || s == maas.StatusFailedDiskErasing
+}
+
+// secureErasing is what a comment says of it: MAAS does not keep how it was to
+// erase disks.
+const secureErasing = "with secure erasing"
+
+func releaseComment(w *Work, erase maas.Erase) string {
+	if erase == maas.EraseSecure {
+		return comment(w) + " " + secureErasing
+	}
+	return comment(w)
+}
+
+// eraseOf is the least that a job of ours has asked MAAS for with this comment.
+func eraseOf(comment string) site.Erase {
+	if strings.HasSuffix(comment, secureErasing) {
+		return site.EraseSecure
+	}
+	return site.EraseQuick
+}
+
+// askRelease sends the release and makes sure that it began, whatever the answer
+// was: one may be lost, and one may promise what does not happen.
+func (b *Bringup) askRelease(ctx context.Context, r *region, w *Work, was maas.Status, erase maas.Erase) error {
+	if err := w.Fence(ctx); err != nil {
+		return err
+	}
+	_, err := r.Release(ctx, w.SystemID, maas.ReleaseOptions{Erase: erase, Comment: releaseComment(w, erase)})
+	if err != nil && ctx.Err() != nil {
+		return err
+	}
+	m, lookErr := b.machine(ctx, r, w)
+	switch {
+	case lookErr != nil:
+		return lookErr
+	case m.Status.Free(), underWay(m.Status), endedBadly(m.Status) && (m.Status != was || err == nil):
+		return nil
+	case err != nil:
+		return refused(err, "release_failed", "%s is still %s: MAAS did not begin to release it", w.Hostname, m.Status.Label())
+	}
+	return failed(durable.UpstreamTransient, "release_failed", "%s is still %s, although MAAS accepted to release it", w.Hostname, m.Status.Label()).
+		with("look at the machine and its events in MAAS, then resume")
+}
+
+// refused is the failure of a request to MAAS after a look has shown that it had
+// no effect: repeating it is safe, unless MAAS said that it never will work.
+func refused(err error, code, format string, args ...any) *Failure {
+	f := Classify(err)
+	out := failed(f.Class, code, "%s: %s", fmt.Sprintf(format, args...), f.Message).with("%s", f.Remedy).because(err)
+	out.Final = f.Final
+	if k := fault.KindOf(err); k == fault.Ambiguous || k == fault.Unavailable {
+		out.Final = false
+		if f.Class == durable.StateAmbiguity {
+			out.Class = durable.UpstreamTransient
+		}
+	}
+	if out.Remedy == "" {
+		out.Remedy = "look at the machine and its events in MAAS, then resume"
+	}
+	return out
+}
+
+// abort stops what a machine of this job is doing.
+func (b *Bringup) abort(ctx context.Context, r *region, w *Work, was maas.Status) (maas.Machine, error) {
+	if err := w.Fence(ctx); err != nil {
+		return maas.Machine{}, err
+	}
+	_, err := r.Abort(ctx, w.SystemID, comment(w))
+	if err != nil && ctx.Err() != nil {
+		return maas.Machine{}, err
+	}
+	m, lookErr := b.machine(ctx, r, w)
+	switch {
+	case lookErr != nil:
+		return m, lookErr
+	case m.Status != was:
+		return m, nil
+	case err == nil:
+		return m, failed(durable.UpstreamTransient, "abort_failed", "%s is still %s, although MAAS accepted to stop it", w.Hostname, was.Label()).
+			with("look at the machine in MAAS, then resume")
+	}
+	return m, refused(err, "abort_failed", "%s is still %s", w.Hostname, was.Label())
+}
+
+// stuck deals with a release that MAAS did not end by itself.
+func (b *Bringup) stuck(ctx context.Context, r *region, w *Work, m maas.Machine, why error) (maas.Machine, error) {
+	switch m.Status {
+	case maas.StatusFailedDiskErasing, maas.StatusDiskErasing:
+		return m, eraseFailed(w, m, why)
+	case maas.StatusReleasing, maas.StatusFailedReleasing:
+		b.cfg.Logger.WarnContext(ctx, "a release is stuck", "machine", w.SystemID, "job", w.Job, "status", m.Status.Label())
+		return b.climb(ctx, r, w, m)
+	default:
+		return m, why
+	}
+}
+
+func eraseFailed(w *Work, m maas.Machine, why error) *Failure {
+	what := "could not erase the disks of"
+	if m.Status == maas.StatusDiskErasing {
+		what = "has not ended in time to erase the disks of"
+	}
+	return failed(durable.StateAmbiguity, "release_erase_failed", "MAAS %s %s", what, w.Hostname).
+		with("look at the machine in MAAS; its disks still hold data. Retry the stage erases them once more").final().because(why).
+		about(map[string]any{"maas_status": m.Status.Label(), "expected": maas.StatusReady.Label()})
+}
+
+// The rungs of the ladder, as they are kept.
+const (
+	rungBroken = "mark_broken"
+	rungFixed  = "mark_fixed"
+	rungOff    = "power_off"
+)
+
+// climb leads a machine out of a release that hangs: mark broken, mark fixed,
+// power off, and then an operator.
+func (b *Bringup) climb(ctx context.Context, r *region, w *Work, m maas.Machine) (maas.Machine, error) {
+	beyond := func(rung string, err error) *Failure {
+		return failed(durable.StateAmbiguity, "release_stuck", "%s is stuck in %s, and %s in MAAS did not help", w.Hostname, m.Status.Label(), rung).
+			with("switch the machine off by hand and set it right in MAAS, then resume").final().because(err).
+			about(map[string]any{"maas_status": m.Status.Label(), "tried": rung})
+	}
+	if err := w.Fence(ctx); err != nil {
+		return m, err
+	}
+	if m.Status != maas.StatusBroken { // an earlier run may have come so far
+		w.tried(rungBroken)
+		if _, err := r.MarkBroken(ctx, w.SystemID, comment(w)); err != nil && !b.became(ctx, r, w, maas.StatusBroken) {
+			return m, beyond(rungBroken, err)
+		}
+	}
+	w.tried(rungFixed)
+	fixed, err := r.MarkFixed(ctx, w.SystemID, comment(w))
+	if fault.CodeOf(err) == maas.CodeResurrected {
+		var released maas.Released
+		released, err = r.Release(ctx, w.SystemID, maas.ReleaseOptions{Erase: maas.EraseNone, Comment: comment(w)})
+		fixed = released.Machine
+	}
+	if err != nil && !b.became(ctx, r, w, maas.StatusReady, maas.StatusNew) {
+		return m, beyond(rungFixed, err)
+	}
+	if fixed.PowerState == maas.PowerOff {
+		return b.machine(ctx, r, w)
+	}
+	w.tried(rungOff)
+	if _, err := r.PowerOff(ctx, w.SystemID, false, comment(w)); err != nil {
+		return m, failed(durable.BMCPowerFailure, "release_power_on", "%s is released in MAAS, but it could not be switched off", w.Hostname).
+			with("check the BMC, switch the machine off, then resume").final().because(err)
+	}
+	return b.machine(ctx, r, w)
+}
+
+// tried keeps a rung that was taken in the release that the job is for.
+func (w *Work) tried(rung string) {
+	if f := w.Facts.Release; f != nil && f.EndedAt == nil && !slices.Contains(f.Ladder, rung) {
+		f.Ladder = append(f.Ladder, rung)
+	}
+}
+
+// became looks whether a request whose answer was an error had its effect.
+func (b *Bringup) became(ctx context.Context, r *region, w *Work, wanted ...maas.Status) bool {
+	m, err := b.machine(ctx, r, w)
+	return err == nil && slices.Contains(wanted, m.Status)
+}

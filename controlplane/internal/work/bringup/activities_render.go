@@ -1,0 +1,332 @@
+package bringup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/controlplane/internal/adapter/firstboot"
+	"gpuaas/controlplane/internal/adapter/maas"
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/base/redact"
+	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/engine/postgres"
+	"gpuaas/controlplane/internal/fleet/node"
+	"gpuaas/controlplane/internal/fleet/site"
+	"gpuaas/controlplane/internal/fleet/sku"
+)
+
+// userDataField is what a rendered first boot is called in the secrets engine.
+const userDataField = "user_data"
+
+// FirstBootPath is where the secrets engine keeps the first boot that a job of a
+// kind rendered.
+func FirstBootPath(kind, job string) string { return "first-boot/" + kind + "/" + job }
+
+func firstBootPath(w *Work) string { return FirstBootPath(w.Kind, w.Job) }
+
+// RenderCloudInit adds the node to the inventory and writes down its first boot.
+// A machine on which MAAS has begun already has one: rendering another would
+// void the token in it.
+func (b *Bringup) RenderCloudInit(ctx context.Context, w *Work) (Result, error) {
+	r, err := b.region(ctx, w)
+	if err != nil {
+		return Result{}, err
+	}
+	m, err := b.machine(ctx, r, w)
+	if err != nil {
+		return Result{}, err
+	}
+	if m, err = b.withoutVoid(ctx, r, w, m); err != nil {
+		return Result{}, err
+	}
+	if m.Status == maas.StatusDeploying || m.Status == maas.StatusDeployed {
+		if err := b.ourDeployment(ctx, r, w, m); err != nil {
+			return Result{}, err
+		}
+		if err := b.requireNode(ctx, w); err != nil {
+			return Result{}, err
+		}
+		return Result{Skipped: true, Message: fmt.Sprintf("%s is %s with the first boot that this job rendered before", w.Hostname, m.Status.Label())}, nil
+	}
+	if err := w.Fence(ctx); err != nil {
+		return Result{}, err
+	}
+	if err := b.ensureNode(ctx, w, m); err != nil {
+		return Result{}, err
+	}
+	w.Facts.NodeCreated = true
+	if vacated(m.Status) { // somebody released what an earlier round deployed
+		w.Facts.uninstalled()
+	}
+	if err := w.Save(ctx); err != nil {
+		return Result{}, err
+	}
+	return b.render(ctx, r, w, m)
+}
+
+func (b *Bringup) render(ctx context.Context, r *region, w *Work, m maas.Machine) (Result, error) {
+	ttl := time.Duration(w.Profile.Policy.EnrollmentTokenTTLSeconds) * time.Second
+	token, expires, err := b.cfg.Nodes.IssueToken(ctx, w.Node, node.Bootstrap, ttl)
+	if err != nil {
+		return Result{}, err
+	}
+	layers, err := b.layers(ctx, r, w, m, token)
+	if err != nil {
+		return Result{}, err
+	}
+	bundle, err := firstboot.Compose(layers...)
+	if err != nil {
+		return Result{}, err
+	}
+	path := firstBootPath(w)
+	if err := b.cfg.Secrets.Put(ctx, path, map[string]redact.Secret{userDataField: bundle.UserData}); err != nil {
+		return Result{}, fmt.Errorf("keep first boot: %w", err)
+	}
+	w.Facts.FirstBootPath, w.Facts.FirstBootDigest, w.Facts.FirstBootLayers = path, bundle.Digest, bundle.Layers
+	w.Facts.TokenExpiresAt, w.Facts.TokenRefreshes = &expires, 0
+	names := make([]string, len(bundle.Layers))
+	for i, l := range bundle.Layers {
+		names[i] = l.Name + "@" + l.Version
+	}
+	return Result{
+		Message: fmt.Sprintf("node %s is in the inventory; its first boot has the layers %s", w.Node, strings.Join(names, ", ")),
+		Details: map[string]any{"node_id": w.Node.String(), "layers": names, "token_expires_at": expires, "initialize_disks": w.InitializeDisks},
+	}, nil
+}
+
+// layers are those of §9, in the order in which they run.
+func (b *Bringup) layers(ctx context.Context, r *region, w *Work, m maas.Machine, token redact.Secret) ([]firstboot.Layer, error) {
+	var out []firstboot.Layer
+	for _, layer := range []func() (firstboot.Layer, bool, error){
+		func() (firstboot.Layer, bool, error) { return b.siteBundle(w) },
+		func() (firstboot.Layer, bool, error) { return b.deployUser(ctx, w) },
+		func() (firstboot.Layer, bool, error) { return b.hardwareSync(ctx, r, w) },
+		func() (firstboot.Layer, bool, error) { return diskInit(w) },
+		func() (firstboot.Layer, bool, error) { return b.roceRouting(ctx, w, m) },
+		func() (firstboot.Layer, bool, error) { return b.agentBootstrap(ctx, token) },
+	} {
+		l, wanted, err := layer()
+		if err != nil {
+			return nil, err
+		}
+		if wanted {
+			out = append(out, l)
+		}
+	}
+	return out, nil
+}
+
+func (b *Bringup) siteBundle(w *Work) (l firstboot.Layer, wanted bool, err error) {
+	ref := w.Profile.Policy.SiteBootstrapBundleRef
+	if ref == "" {
+		return l, false, nil
+	}
+	if b.cfg.Bundles == nil {
+		return l, false, failed(durable.SiteCapabilityMissing, "site_bundle_missing", "the profile %s wants the bundle %s, and this control plane has no bundles", w.Profile.Name, ref).
+			with("give the control plane a folder of bundles, or take site_bootstrap_bundle_ref out of the profile").final()
+	}
+	program, version, err := b.cfg.Bundles.Read(ref)
+	if err != nil {
+		var f *Failure
+		if errors.As(err, &f) {
+			return l, false, err
+		}
+		return l, false, failed(durable.SiteCapabilityMissing, "site_bundle_missing", "the bundle %s of the profile %s cannot be had", ref, w.Profile.Name).
+			with("provide the bundle, or change site_bootstrap_bundle_ref of the profile").final().because(err)
+	}
+	l, err = firstboot.SiteBundle(program, version)
+	if err != nil {
+		f := Classify(err)
+		return l, false, failed(durable.SiteCapabilityMissing, "site_bundle_unusable", "the bundle %s cannot be used: %s", ref, f.Message).
+			with("repair the bundle and publish it as a new version; then resume").final().because(err)
+	}
+	return l, true, nil
+}
+
+// hardwareSync has the token of the machine in it if MAAS has made one; on a
+// first deployment it comes later, over SSH.
+func (b *Bringup) hardwareSync(ctx context.Context, r *region, w *Work) (l firstboot.Layer, wanted bool, err error) {
+	if !w.Profile.Policy.RequireHWSync {
+		return l, false, nil
+	}
+	token, err := r.MachineToken(ctx, w.SystemID)
+	if err != nil && fault.CodeOf(err) != maas.CodeNoMachineToken {
+		return l, false, err
+	}
+	source, err := b.syncSource(ctx, r, w)
+	if err != nil {
+		return l, false, err
+	}
+	l, err = firstboot.HardwareSync(source, w.SystemID,
+		firstboot.MachineToken{ConsumerKey: token.Consumer, TokenKey: token.Key, TokenSecret: token.Secret}, w.Profile.Policy.HardwareSyncInterval)
+	return l, true, err
+}
+
+// shareFilesystem is what every image can make and mount.
+const shareFilesystem = "ext4"
+
+// diskInit DESTROYS the data of all disks but the root disk, and is there only
+// if the request said so.
+func diskInit(w *Work) (l firstboot.Layer, wanted bool, err error) {
+	if !w.InitializeDisks {
+		return l, false, nil
+	}
+	l, err = firstboot.DiskInit(firstboot.DiskSpec{Destroy: true, Reformat: true, Filesystem: shareFilesystem})
+	return l, true, err
+}
+
+// maxAssignments is more than a machine has interfaces.
+const maxAssignments = 100
+
+// roceRouting is for the addresses that MAAS has on the interfaces, which are
+// those that phase 2 applied: a rule for an interface without its address would
+// fail at the first boot.
+func (b *Bringup) roceRouting(ctx context.Context, w *Work, m maas.Machine) (l firstboot.Layer, wanted bool, err error) {
+	if w.Facts.RoCEApplied == 0 {
+		return l, false, nil
+	}
+	rows, err := b.cfg.Sites.Assignments(ctx, w.Site.ID, site.AssignmentFilter{Hostname: &w.Hostname}, postgres.Slice[site.AssignmentKey]{Limit: maxAssignments})
+	if err != nil {
+		return l, false, err
+	}
+	var routes []firstboot.RoCEAssignment
+	for _, row := range rows {
+		cidr, err := netip.ParsePrefix(row.IPv4CIDR)
+		if err != nil || !linked(m, row.Interface, cidr.Addr()) {
+			continue // phase 2 has told of it
+		}
+		routes = append(routes, firstboot.RoCEAssignment{Interface: row.Interface, CIDR: cidr, MTU: int(row.MTU)})
+	}
+	if len(routes) == 0 {
+		return l, false, nil
+	}
+	l, err = firstboot.RoCERouting(routes)
+	return l, true, err
+}
+
+func linked(m maas.Machine, iface string, addr netip.Addr) bool {
+	return slices.ContainsFunc(m.Interfaces, func(i maas.Interface) bool {
+		return i.Name == iface && slices.ContainsFunc(i.Links, func(l maas.Link) bool { return l.IPAddress == addr.String() })
+	})
+}
+
+func (b *Bringup) agentBootstrap(ctx context.Context, token redact.Secret) (l firstboot.Layer, wanted bool, err error) {
+	userData, err := b.cfg.Bootstrap.CloudInit(ctx, token)
+	if err != nil {
+		return l, false, err
+	}
+	l, err = firstboot.AgentBootstrap(userData)
+	return l, true, err
+}
+
+// ensureNode adds the node, or recovers the one that an earlier round added. A
+// node that is reimaged exists and forgets who it was. From then on only the
+// machine that MAAS knows can enrol as it.
+func (b *Bringup) ensureNode(ctx context.Context, w *Work, m maas.Machine) error {
+	return b.cfg.DB.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if err := b.readyNode(ctx, tx, w); err != nil {
+			return err
+		}
+		return node.Expect(ctx, tx, w.Node, hardwareOf(m), w.Profile.Policy.RequireEnrollmentAddress)
+	})
+}
+
+func (b *Bringup) readyNode(ctx context.Context, tx pgx.Tx, w *Work) error {
+	n, err := node.Get(ctx, tx, w.Node)
+	switch {
+	case fault.KindOf(err) == fault.NotFound && w.Reimage:
+		return nodeMissing(w, err)
+	case fault.KindOf(err) == fault.NotFound:
+		return createNode(ctx, tx, w)
+	case err != nil:
+		return err
+	}
+	if w.Reimage && (n.Status == node.Draining || n.Status == node.Retired) {
+		if err := sameNode(n, w); err != nil {
+			return err
+		}
+		_, err := node.Reimaged(ctx, tx, w.Node, w.WorkflowID, "its machine is deployed anew")
+		return err
+	}
+	if err := usable(n, w); err != nil {
+		return err
+	}
+	return node.Await(ctx, tx, w.Node, w.WorkflowID)
+}
+
+func nodeMissing(w *Work, err error) *Failure {
+	return failed(durable.StateAmbiguity, "node_conflict", "node %s (%s) is not in the inventory any more", w.Node, w.Hostname).
+		with("cancel: the machine can be onboarded as a new node").final().because(err)
+}
+
+// requireNode is for a machine that was deployed as a node: without that one it
+// could never enrol.
+func (b *Bringup) requireNode(ctx context.Context, w *Work) error {
+	n, err := b.cfg.Nodes.Node(ctx, w.Node)
+	if fault.KindOf(err) == fault.NotFound && w.Reimage {
+		return nodeMissing(w, err)
+	}
+	if fault.KindOf(err) == fault.NotFound {
+		return failed(durable.StateAmbiguity, "node_conflict", "%s was deployed as node %s, which is not in the inventory", w.Hostname, w.Node).
+			with("restart clean: it releases the machine and begins with a new node").final().because(err)
+	}
+	if err != nil {
+		return err
+	}
+	w.Facts.NodeCreated = true
+	if w.Reimage && n.Status == node.Active { // it is kept out of scheduling until it is proven clean
+		return sameNode(n, w)
+	}
+	return usable(n, w)
+}
+
+// usable refuses a node of the same id that this job cannot go on with.
+func usable(n node.Node, w *Work) error {
+	if err := sameNode(n, w); err != nil || n.Status == node.Enrolling {
+		return err
+	}
+	f := failed(durable.StateAmbiguity, "node_conflict", "node %s (%s) is %s and not enrolling", n.ID, n.Hostname, n.Status).final()
+	if w.Reimage {
+		return f.with("find out who changed it; rerun begins with where the node is now")
+	}
+	return f.with("if the node works, adopt the observed state; otherwise take it out of the inventory, then restart clean")
+}
+
+func sameNode(n node.Node, w *Work) error {
+	if n.Hostname == w.Hostname && n.RegionCode == w.Site.Settings.RegionCode && n.OnboardingMode == node.MAAS {
+		return nil
+	}
+	f := failed(durable.StateAmbiguity, "node_conflict", "node %s is %s in region %s, and not the machine %s of this job", n.ID, n.Hostname, n.RegionCode, w.Hostname).final()
+	if w.Reimage {
+		return f.with("find out what that node is; cancel leaves it as it is")
+	}
+	return f.with("find out what that node is; restart clean begins with a new one")
+}
+
+func createNode(ctx context.Context, tx pgx.Tx, w *Work) error {
+	kind, err := sku.ForUse(ctx, tx, w.SKU)
+	if k := fault.KindOf(err); k == fault.NotFound || k == fault.Conflict {
+		f := Classify(err)
+		return failed(durable.InputConfigError, "sku_unusable", "the SKU %s cannot be used: %s", w.SKU, f.Message).
+			with("add or enable the SKU, then resume; or cancel and onboard the machine with another one").final().because(err)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = node.CreateInTx(ctx, tx, node.NewNode{
+		ID: w.Node, Hostname: w.Hostname, Host: w.Hostname, SKU: w.SKU, GPUsTotal: &kind.GPUsTotal, RegionCode: w.Site.Settings.RegionCode,
+		Mode: node.MAAS, AwaitedBy: w.WorkflowID,
+	})
+	if fault.CodeOf(err) == "node_hostname_taken" {
+		return failed(durable.StateAmbiguity, "node_conflict", "region %s has another node %s already", w.Site.Settings.RegionCode, w.Hostname).
+			with("look at it: gpuaas node list --hostname %s; remove it if it is the same machine, then resume", w.Hostname).final().because(err)
+	}
+	return err
+}

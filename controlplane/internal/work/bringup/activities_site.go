@@ -1,0 +1,118 @@
+package bringup
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"gpuaas/controlplane/internal/adapter/maas"
+	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/fleet/site"
+)
+
+// siteFreshFor is how long what was found out about a whole site holds for the
+// next machine: a batch does not ask it two hundred times.
+const siteFreshFor = time.Minute
+
+// LoadSiteConfig makes sure that the site and the profile are to be used, that
+// MAAS is there and lets us in, and that it has what the profile wants.
+func (b *Bringup) LoadSiteConfig(ctx context.Context, w *Work) (Result, error) {
+	if w.SystemID == "" { // work that was begun is finished even so
+		if err := site.RequireEnabled(w.Site); err != nil {
+			return Result{}, err
+		}
+		if err := site.RequireProfileEnabled(w.Profile); err != nil {
+			return Result{}, err
+		}
+	}
+	r, err := b.region(ctx, w)
+	if err != nil {
+		return Result{}, err
+	}
+	oldest := b.now().Add(-siteFreshFor)
+	user, err := r.user.since(ctx, oldest, b.now(), r.WhoAmI)
+	if err != nil {
+		return Result{}, err
+	}
+	if !user.Admin {
+		return Result{}, failed(durable.SiteCapabilityMissing, "maas_not_admin", "the MAAS token of site %s belongs to %s, who is not an administrator", w.Site.Name, user.Username).
+			with("write the token of a MAAS administrator: gpuaas site credentials set %s --maas-token-file FILE", w.Site.Name).final()
+	}
+	if !w.deploys() {
+		return Result{Message: fmt.Sprintf("MAAS of site %s lets us in as %s", w.Site.Name, user.Username)}, nil
+	}
+	if err := b.requireImage(ctx, r, w); err != nil {
+		return Result{}, err
+	}
+	dns, err := r.dns.since(ctx, oldest, b.now(), func(ctx context.Context) (string, error) { return r.Setting(ctx, "upstream_dns") })
+	if err != nil {
+		return Result{}, err
+	}
+	out := Result{Message: fmt.Sprintf("MAAS of site %s lets us in as %s and has %s", w.Site.Name, user.Username, w.Profile.Policy.DistroSeries)}
+	if missing := lacking(w.Site.Settings.UpstreamDNSServers, dns); len(missing) > 0 {
+		out.Message += "; it does not forward DNS to " + strings.Join(missing, ", ")
+		out.Details = map[string]any{"upstream_dns": dns, "upstream_dns_missing": missing}
+	}
+	return out, nil
+}
+
+// requireImage asks again before it believes that an image is missing: somebody
+// may just have added it.
+func (b *Bringup) requireImage(ctx context.Context, r *region, w *Work) error {
+	image, arch := w.Profile.Policy.DistroSeries, w.Profile.Policy.Architecture
+	for _, age := range []time.Duration{siteFreshFor, 0} {
+		images, err := r.images.since(ctx, b.now().Add(-age), b.now(), r.Images)
+		if err != nil {
+			return err
+		}
+		if offers(images, image, arch) {
+			return nil
+		}
+	}
+	return failed(durable.SiteCapabilityMissing, maas.CodeImageMissing, "MAAS of site %s has no image %s for %s", w.Site.Name, image, arch).
+		with("import or upload the image in MAAS, or correct the profile %s", w.Profile.Name).final().
+		about(map[string]any{"image": image, "architecture": arch})
+}
+
+func offers(images []maas.Image, name, arch string) bool {
+	wanted, _, _ := strings.Cut(arch, "/")
+	fitting := slices.DeleteFunc(slices.Clone(images), func(i maas.Image) bool {
+		has, _, _ := strings.Cut(i.Architecture, "/")
+		return has != wanted
+	})
+	return maas.HasImage(fitting, name)
+}
+
+func lacking(wanted []string, have string) []string {
+	there := strings.FieldsFunc(have, func(r rune) bool { return r == ' ' || r == ',' })
+	return slices.DeleteFunc(slices.Clone(wanted), func(s string) bool { return slices.Contains(there, s) })
+}
+
+// ResolvePowerCredentials chooses by which credentials the BMC is reached, and
+// makes sure that they are there.
+func (b *Bringup) ResolvePowerCredentials(ctx context.Context, w *Work) (Result, error) {
+	if _, err := b.power(ctx, w); err != nil {
+		return Result{}, err
+	}
+	details := map[string]any{"fingerprint": w.Facts.PowerFingerprint}
+	if w.Facts.PowerOverride != "" {
+		details["override_id"] = w.Facts.PowerOverride
+	}
+	return Result{Message: "BMC credentials: " + w.Facts.PowerReason, Details: details}, nil
+}
+
+// power reads the BMC credentials of the machine. They stay within the stage.
+func (b *Bringup) power(ctx context.Context, w *Work) (site.PowerCredentials, error) {
+	found, choice, err := b.cfg.Sites.PowerFor(ctx, w.Site.ID, site.Machine{Hostname: w.Hostname, IPMIIP: w.IPMIIP, PXEMAC: w.PXEMAC})
+	if err != nil {
+		return found, err
+	}
+	w.Facts.PowerOverride = ""
+	if !choice.Override.IsZero() {
+		w.Facts.PowerOverride = choice.Override.String()
+	}
+	w.Facts.PowerFingerprint, w.Facts.PowerReason = choice.Fingerprint, choice.Reason
+	return found, nil
+}

@@ -1,0 +1,438 @@
+package bringup
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"gpuaas/controlplane/internal/adapter/maas"
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/fleet/binding"
+	"gpuaas/controlplane/internal/fleet/node"
+	"gpuaas/controlplane/internal/fleet/site"
+)
+
+// ReleaseMAASNode gives the machine of a node that was in service back to MAAS,
+// with the erasing that was asked for. What MAAS says about the erasing is kept
+// as what MAAS said.
+func (b *Bringup) ReleaseMAASNode(ctx context.Context, w *Work) (Result, error) {
+	f, err := w.releaseAsked()
+	if err != nil {
+		return Result{}, err
+	}
+	r, m, err := b.boundMachine(ctx, w)
+	if err != nil {
+		return Result{}, err
+	}
+	if f.EndedAt != nil {
+		if again, err := b.emptiedAgain(ctx, w, m); err != nil || !again {
+			return b.releasedBefore(ctx, r, w, m, err)
+		}
+		w.Facts.Release, w.Facts.NodeCreated = nil, false
+		if _, err := w.releaseAsked(); err != nil {
+			return Result{}, err
+		}
+	}
+	said, err := b.releaseRecord(ctx, r, w)
+	if err != nil {
+		return Result{}, err
+	}
+	if !m.Status.Free() {
+		if err := b.mayVacate(ctx, r, w, m, said); err != nil {
+			return Result{}, err
+		}
+		if m, err = b.vacate(ctx, r, w, m); err != nil {
+			return Result{}, b.notVacated(ctx, r, w, m, err)
+		}
+		if said, err = b.releaseRecord(ctx, r, w); err != nil {
+			return Result{}, err
+		}
+	}
+	out, err := b.freed(w, m, said)
+	if err != nil {
+		return out, err
+	}
+	return b.withoutToken(ctx, r, w, out)
+}
+
+// withoutToken looks whether MAAS has taken back the key that the machine had to
+// it, as it does with every owner. It lived until now, and whoever was on the
+// machine may have read it.
+func (b *Bringup) withoutToken(ctx context.Context, r *region, w *Work, out Result) (Result, error) {
+	_, err := r.MachineToken(ctx, w.SystemID)
+	switch {
+	case fault.CodeOf(err) == maas.CodeNoMachineToken:
+		out.Details["maas_token"] = "revoked"
+		return out, nil
+	case err != nil:
+		return out, err
+	}
+	out.Details["maas_token"] = "kept"
+	out.Evidence = append(out.Evidence, Evidence{Kind: EvidenceFollowUp, Value: FollowUp{
+		What: fmt.Sprintf("make MAAS give %s another token: delete its record there and add it anew", w.Hostname),
+		Why:  "MAAS still has a token for the machine after its release, which those who were on it may know",
+	}})
+	return out, nil
+}
+
+// releaseAsked are the facts of a release, begun if they were not. Less erasing
+// than the profile demands is refused: it may have been changed since.
+func (w *Work) releaseAsked() (*ReleaseFacts, error) {
+	erase, least := site.Erase(w.Erase), w.leastErase()
+	switch {
+	case erase != site.EraseNone && erase != site.EraseQuick && erase != site.EraseSecure:
+		return nil, failed(durable.InputConfigError, "erase_unknown", "%.20q is no way to erase disks", w.Erase).with("choose none, quick or secure").final()
+	case erase.Less(least):
+		return nil, failed(durable.InputConfigError, "erase_below_minimum", "the profile %s demands at least %s erasing, and %s was asked for", w.Profile.Name, least, erase).
+			with("cancel, and ask for at least %s; or change minimum_erase of the profile, then resume", least).final()
+	}
+	if w.Facts.Release == nil {
+		w.Facts.Release = &ReleaseFacts{Requested: w.Erase}
+	}
+	f := w.Facts.Release
+	if f.EndedAt == nil {
+		f.MinimumErase = string(least)
+	}
+	return f, nil
+}
+
+func (w *Work) leastErase() site.Erase {
+	if least := w.Profile.Policy.MinimumErase; least != "" {
+		return least
+	}
+	return site.EraseNone
+}
+
+// mayFallBack says whether the machine may be released without erasing when
+// erasing fails.
+func (w *Work) mayFallBack() bool {
+	return w.Profile.Policy.ReleaseFallbackNoErase && w.leastErase() == site.EraseNone
+}
+
+// erase is what MAAS is asked for now.
+func (f *ReleaseFacts) erase() maas.Erase {
+	if f.FellBack {
+		return maas.EraseNone
+	}
+	return maas.Erase(f.Requested)
+}
+
+// boundMachine reads the machine of a node, which must be the one that the node
+// is bound to and look like it.
+func (b *Bringup) boundMachine(ctx context.Context, w *Work) (*region, maas.Machine, error) {
+	bound, err := binding.OfNode(ctx, b.cfg.DB, w.Node)
+	switch {
+	case fault.KindOf(err) == fault.NotFound || err == nil && w.SystemID == "":
+		return nil, maas.Machine{}, failed(durable.StateAmbiguity, "machine_unbound", "it is not known which machine of MAAS %s is", w.Hostname).
+			with("a node that was added by hand has none: release its machine by hand, if there is one").final().because(err)
+	case err != nil:
+		return nil, maas.Machine{}, err
+	case bound.SystemID != w.SystemID:
+		return nil, maas.Machine{}, replaced(w, fmt.Sprintf("its node is bound to %s", bound.SystemID))
+	}
+	return b.sameMachine(ctx, w)
+}
+
+// sameMachine reads the machine and makes sure that it still is the server of
+// this name, or with this BMC.
+func (b *Bringup) sameMachine(ctx context.Context, w *Work) (*region, maas.Machine, error) {
+	r, err := b.region(ctx, w)
+	if err != nil {
+		return nil, maas.Machine{}, err
+	}
+	m, err := b.machine(ctx, r, w)
+	if err != nil || called(m, w.Hostname) {
+		return r, m, err
+	}
+	addresses, err := bmcAddresses(ctx, r, w.SystemID)
+	if err != nil {
+		return r, m, err
+	}
+	if w.IPMIIP == "" || addresses[w.SystemID] != canonical(w.IPMIIP) {
+		return r, m, replaced(w, fmt.Sprintf("MAAS calls it %s, and its BMC is another one", maas.Shown(m.Hostname)))
+	}
+	return r, m, nil
+}
+
+func replaced(w *Work, why string) *Failure {
+	return failed(durable.StateAmbiguity, "machine_replaced", "machine %s of MAAS is not the %s that this job is about: %s", w.SystemID, w.Hostname, why).
+		with("find out which machine the node is; nothing was done to this one").final()
+}
+
+// emptiedAgain says whether a job that had released and deployed its machine has
+// begun anew with the node that came of it: what is there now is what was there
+// before.
+func (b *Bringup) emptiedAgain(ctx context.Context, w *Work, m maas.Machine) (bool, error) {
+	if !w.Reimage || !w.Facts.NodeCreated || !ours(m, w) {
+		return false, nil
+	}
+	n, err := b.cfg.Nodes.Node(ctx, w.Node)
+	return err == nil && n.Status == node.Draining, err
+}
+
+// releasedBefore is for a job that has come past the release already.
+func (b *Bringup) releasedBefore(ctx context.Context, r *region, w *Work, m maas.Machine, problem error) (Result, error) {
+	if problem != nil {
+		return Result{}, problem
+	}
+	if m.Status.Free() {
+		return Result{Skipped: true, Message: fmt.Sprintf("this job has released %s already", w.Hostname)}, nil
+	}
+	held, err := holds(ctx, r, w, m)
+	if err != nil {
+		return Result{}, err
+	}
+	if held && w.Reimage {
+		return Result{Skipped: true, Message: fmt.Sprintf("this job has released %s already, and holds it anew", w.Hostname)}, nil
+	}
+	return Result{}, foreign(m, w)
+}
+
+// mayVacate refuses to release what is not proven to be this node's.
+func (b *Bringup) mayVacate(ctx context.Context, r *region, w *Work, m maas.Machine, said releaseRecord) error {
+	held, err := belongs(ctx, r, w, m)
+	switch {
+	case err != nil:
+		return err
+	case !held:
+		return foreign(m, w)
+	case underWay(m.Status) && !said.ours, m.Status == maas.StatusBroken && !said.broken:
+		return failed(durable.StateAmbiguity, "released_elsewhere", "%s is %s in MAAS, and this job did not ask for that", w.Hostname, m.Status.Label()).
+			with("find out who did; once the machine is free, adopt the observed state").final().about(said.details(m))
+	}
+	switch m.Status {
+	case maas.StatusAllocated, maas.StatusDeploying, maas.StatusDeployed, maas.StatusFailedDeployment, maas.StatusReleasing, maas.StatusFailedReleasing,
+		maas.StatusDiskErasing, maas.StatusFailedDiskErasing, maas.StatusBroken:
+		return nil
+	default:
+		return foreign(m, w)
+	}
+}
+
+// vacate releases the machine, without erasing if that fails and may be.
+func (b *Bringup) vacate(ctx context.Context, r *region, w *Work, m maas.Machine) (maas.Machine, error) {
+	var err error
+	switch m.Status {
+	case maas.StatusBroken: // an earlier run was on the ladder
+		return b.climb(ctx, r, w, m)
+	case maas.StatusDeploying:
+		if m, err = b.abort(ctx, r, w, m.Status); err != nil {
+			return m, err
+		}
+	default:
+	}
+	m, began, err := b.giveBack(ctx, r, w, m)
+	if err == nil || ctx.Err() != nil || !began {
+		return m, err
+	}
+	erasing := m.Status == maas.StatusFailedDiskErasing || m.Status == maas.StatusDiskErasing
+	if erasing && !w.Facts.Release.FellBack && w.mayFallBack() {
+		if m, began, err = b.withoutErasing(ctx, r, w, m, err); err == nil || ctx.Err() != nil || !began {
+			return m, err
+		}
+	}
+	return b.stuck(ctx, r, w, m, err)
+}
+
+// giveBack asks for the release, unless that was done, and waits for its end;
+// began says that there was one to wait for.
+func (b *Bringup) giveBack(ctx context.Context, r *region, w *Work, m maas.Machine) (last maas.Machine, began bool, err error) {
+	f := w.Facts.Release
+	if !underWay(m.Status) || f.RequestedAt == nil {
+		at := b.now().UTC()
+		f.RequestedAt = &at
+	}
+	if !underWay(m.Status) {
+		if err := w.Save(ctx); err != nil {
+			return m, false, err
+		}
+		if err := b.askRelease(ctx, r, w, m.Status, f.erase()); err != nil {
+			return m, false, err
+		}
+	}
+	last, err = b.awaitMachine(ctx, w, releaseLimit(w, f.erase(), *f.RequestedAt), maas.UntilReleased)
+	if last.SystemID == "" {
+		last = m
+	}
+	code := fault.CodeOf(err)
+	return last, err == nil || code == maas.CodeMachineFailed || code == maas.CodeWaitEnded, err
+}
+
+// withoutErasing is the downgrade that the profile allows. It is on record
+// before it is done.
+func (b *Bringup) withoutErasing(ctx context.Context, r *region, w *Work, m maas.Machine, why error) (last maas.Machine, began bool, err error) {
+	said, err := b.releaseRecord(ctx, r, w)
+	if err != nil {
+		return m, false, err
+	}
+	if err := b.mayVacate(ctx, r, w, m, said); err != nil { // erasing takes hours, in which others may act
+		return m, false, err
+	}
+	f := w.Facts.Release
+	f.FellBack, f.FallbackReason, f.DecidedBy = true, eraseFailed(w, m, why).Message, DecidedByPolicy
+	if err := w.Save(ctx); err != nil {
+		return m, false, err
+	}
+	b.cfg.Logger.WarnContext(ctx, "a machine is released without erasing, because erasing failed", "machine", w.SystemID, "job", w.Job, "status", m.Status.Label())
+	if m.Status == maas.StatusDiskErasing {
+		if m, err = b.abort(ctx, r, w, m.Status); err != nil {
+			return m, false, err
+		}
+	}
+	return b.giveBack(ctx, r, w, m)
+}
+
+// notVacated adds what MAAS has said to the failure of a release.
+func (b *Bringup) notVacated(ctx context.Context, r *region, w *Work, m maas.Machine, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	f := Classify(err)
+	if f.Code == "release_erase_failed" {
+		f.Details = with(f.Details, map[string]any{
+			"erase": w.Facts.Release.Requested, "minimum_erase": w.Facts.Release.MinimumErase, "fallback_allowed": w.mayFallBack(),
+		})
+		if w.leastErase() != site.EraseNone {
+			f.Message += fmt.Sprintf("; the profile demands at least %s erasing, so it is not released without", w.leastErase())
+		}
+	}
+	if said, lookErr := b.releaseRecord(ctx, r, w); lookErr == nil {
+		w.Facts.Release.Reported = said.texts(m)
+		f.Details = with(f.Details, map[string]any{"maas_said": w.Facts.Release.Reported})
+	}
+	return f
+}
+
+// freed is the end of a release. It must be one that this job asked for, with
+// the erasing that was asked for, unless less was decided.
+func (b *Bringup) freed(w *Work, m maas.Machine, said releaseRecord) (Result, error) {
+	f := w.Facts.Release
+	f.Reported = said.texts(m)
+	switch {
+	case !m.Status.Free():
+		return Result{}, failed(durable.StateAmbiguity, "release_stuck", "%s is %s in MAAS after its release", w.Hostname, m.Status.Label()).
+			with("set it right in MAAS, then resume").final().about(said.details(m))
+	case !said.ours && said.earlier && !said.achieved().Less(site.Erase(f.Requested)):
+		f.Achieved, f.FellBack, f.FallbackReason, f.DecidedBy = string(said.achieved()), false, "", ""
+		return b.releaseEnded(w, m), nil
+	case !said.ours:
+		return Result{}, failed(durable.StateAmbiguity, "released_elsewhere", "%s is %s in MAAS already, and this job did not release it", w.Hostname, m.Status.Label()).
+			with("find out who released it and what became of its disks; adopt the observed state goes on with it as it is").final().about(said.details(m))
+	}
+	asked := f.Requested != string(site.EraseNone)
+	switch {
+	case asked && said.erased:
+		f.Achieved, f.FellBack, f.FallbackReason, f.DecidedBy = f.Requested, false, "", ""
+	case asked && !f.FellBack && !w.mayFallBack():
+		return Result{}, failed(durable.StateAmbiguity, "release_erase_unproven", "%s is %s in MAAS, but MAAS does not say that it erased its disks", w.Hostname, m.Status.Label()).
+			with("its disks may still hold data: erase them by hand; adopt the observed state goes on with it as it is").final().about(said.details(m))
+	case asked && !f.FellBack:
+		f.FellBack, f.FallbackReason = true, fmt.Sprintf("MAAS released %s, but does not say that it erased its disks", w.Hostname)
+		f.Achieved, f.DecidedBy = string(site.EraseNone), DecidedByPolicy
+	default:
+		f.Achieved = string(site.EraseNone)
+	}
+	return b.releaseEnded(w, m), nil
+}
+
+func (b *Bringup) releaseEnded(w *Work, m maas.Machine) Result {
+	f := w.Facts.Release
+	at := b.now().UTC()
+	f.EndedAt = &at
+	w.Facts.uninstalled()
+	message := fmt.Sprintf("%s is %s in MAAS; nothing was erased", w.Hostname, m.Status.Label())
+	switch {
+	case f.Achieved == unknownErase:
+		message = fmt.Sprintf("%s is %s in MAAS; what became of its disks is not known: %s", w.Hostname, m.Status.Label(), f.FallbackReason)
+	case f.FellBack:
+		message += ", although " + f.Requested + " erasing was asked for: " + f.FallbackReason
+	case f.Achieved != string(site.EraseNone):
+		message = fmt.Sprintf("%s is %s in MAAS, which reports that it erased its disks (%s)", w.Hostname, m.Status.Label(), f.Achieved)
+	}
+	if len(f.Ladder) > 0 {
+		message += "; it was stuck, and was led out by: " + strings.Join(f.Ladder, ", ")
+	}
+	return Result{
+		Message: message, Evidence: []Evidence{{Kind: EvidenceRelease, Value: *f}},
+		Details: map[string]any{"requested": f.Requested, "achieved": f.Achieved, "fell_back": f.FellBack, "minimum_erase": f.MinimumErase, "maas_status": m.Status.Label()},
+	}
+}
+
+// releaseRecord is what MAAS has on record since the machine was last deployed.
+type releaseRecord struct {
+	ours    bool // the newest request about a release came from this job
+	earlier bool // it came from an earlier job of this node, which did not go on
+	broken  bool // and was to mark the machine broken
+	erased  bool // MAAS says that it erased the disks, as the job asked for last
+	erase   site.Erase
+	said    []string
+}
+
+// achieved is the erasing that MAAS reports.
+func (rec releaseRecord) achieved() site.Erase {
+	if !rec.erased {
+		return site.EraseNone
+	}
+	return rec.erase
+}
+
+// What MAAS keeps of a release. What it did by itself in the course of one has
+// no user.
+const (
+	releasingRequest = "User releasing node"
+	erasingRequest   = "User erasing disk"
+	abortingErasure  = "User aborting disk erase"
+	breakingRequest  = "User marking node broken"
+	fixingRequest    = "User marking node fixed"
+	disksErased      = "Disks erased"
+)
+
+// mostSaid bounds what is kept of what MAAS said.
+const mostSaid = 20
+
+func (b *Bringup) releaseRecord(ctx context.Context, r *region, w *Work) (releaseRecord, error) {
+	events, err := r.Events(ctx, maas.EventQuery{IDs: []string{w.SystemID}, Level: maas.LevelDebug, Limit: maxRequests})
+	if err != nil {
+		return releaseRecord{}, err
+	}
+	var rec releaseRecord
+	erasing := false
+	for _, e := range events {
+		switch e.Type {
+		case deploying:
+			rec, erasing = releaseRecord{}, false
+			continue
+		case releasingRequest, erasingRequest, abortingErasure, breakingRequest, fixingRequest:
+			if e.Description == "" {
+				continue
+			}
+			rec.ours, rec.earlier = fromAny(e, []string{w.Job}), fromAny(e, w.Prior)
+			rec.broken = rec.ours && e.Type == breakingRequest
+			if e.Type == erasingRequest {
+				erasing, rec.erased, rec.erase = rec.ours || rec.earlier, false, eraseOf(e.Description)
+			}
+		case disksErased:
+			rec.erased = erasing
+		default:
+			if e.Level == maas.LevelDebug {
+				continue
+			}
+		}
+		rec.said = append(rec.said, fmt.Sprintf("%s %s", e.Created.UTC().Format(time.RFC3339), maas.Shown(strings.TrimSuffix(e.Type+": "+e.Description, ": "))))
+	}
+	return rec, nil
+}
+
+func (rec releaseRecord) texts(m maas.Machine) []string {
+	said := rec.said
+	if len(said) > mostSaid {
+		said = said[len(said)-mostSaid:]
+	}
+	return append(said[:len(said):len(said)], "status "+m.Status.Label())
+}
+
+func (rec releaseRecord) details(m maas.Machine) map[string]any {
+	return map[string]any{"maas_status": m.Status.Label(), "maas_said": rec.texts(m)}
+}

@@ -1,0 +1,81 @@
+package decommission
+
+import (
+	"context"
+	"net/http"
+
+	"gpuaas/controlplane/internal/engine/auth"
+	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/engine/httpapi"
+	"gpuaas/controlplane/internal/work/job"
+)
+
+// ActionBody is why somebody acts.
+type ActionBody job.ActionBody
+
+// OverrideBody is the decision to go on without a stage.
+type OverrideBody struct {
+	Stage        string `json:"stage" minLength:"1" maxLength:"63" doc:"The stage that failed." example:"drain_node"`
+	Reason       string `json:"reason" minLength:"1" maxLength:"500" doc:"Why; it goes into the audit log, the ledger and the certificate." example:"mainboard is dead"`
+	ResidualRisk string `json:"residual_risk" minLength:"1" maxLength:"2000" doc:"What may be left behind; it stands in the certificate." example:"disks still hold data of the last tenant; they are shredded"`
+}
+
+var verbs = []job.Verb{
+	{
+		ID: "retry-decommission", Action: durable.JobRetryStage, Summary: "Run the failed stage of a decommission again",
+		Note: "Nothing but this stage is repeated; a task that still runs on the node is waited for and not given twice.",
+	},
+	{
+		ID: "resume-decommission", Action: durable.JobResume, Summary: "Let a decommission go on from its last safe checkpoint",
+		Note: "Best after something outside was put right, or after a passing trouble.",
+	},
+	{
+		ID: "rerun-decommission", Action: durable.JobRerun, Summary: "Let a decommission go through all stages again",
+		Note: "Everything is cleaned and looked at once more.",
+	},
+	{
+		ID: "restart-decommission-clean", Action: durable.JobRestartClean, Summary: "Let go of a node, then begin its decommission again",
+		Note: "Not possible once the machine was released.",
+	},
+	{
+		ID: "cancel-decommission", Action: durable.JobCancel, Summary: "Stop a decommission and let go of its node",
+		Note: "The node returns to what it was where nothing was destroyed; one that is not proven clean stays held.",
+	},
+	{
+		ID: "adopt-decommission", Action: durable.JobAdoptObserved, Summary: "Accept what MAAS and the inventory show, and go on from there",
+		Note: "For a machine that was released by hand. What nobody can prove is not adopted.",
+	},
+	{
+		ID: "mark-decommission-manual", Action: durable.JobMarkManual, Summary: "Stop automation on a decommission until somebody decides",
+		Note: "What is running has no effect any more.",
+	},
+}
+
+// ActInput is what an operator decides about a decommission. It is exported
+// because the framework reads embedded parameters only then.
+type ActInput struct {
+	Path
+	Body ActionBody
+}
+
+func (s *Service) registerActions(api *httpapi.API) {
+	like := httpapi.Operation{Path: pathOne, Tag: tag, Access: httpapi.Platform(auth.DecommissionManage)}
+	job.RegisterVerbs(api, like, verbs, func(ctx context.Context, in *ActInput, action durable.JobEvent) (View, error) {
+		after, err := s.Act(ctx, in.DecommissionID, action, in.Body.Reason)
+		return s.show(after), err
+	})
+	httpapi.Register(api, httpapi.Operation{
+		ID: "override-decommission", Method: http.MethodPost, Path: pathOne + "/override", Tag: tag,
+		Summary: "Go on without the stage that failed",
+		Description: "Who decided that, why, and the risk that is left are kept with the decommission and stand in its certificate. " +
+			"409 for stages that nothing goes on without: no node returns to service unproven.",
+		Access: httpapi.Platform(auth.DecommissionManage), Status: http.StatusAccepted,
+	}, func(ctx context.Context, in *struct {
+		Path
+		Body OverrideBody
+	},
+	) (*httpapi.Plain[View], error) {
+		after, err := s.Override(ctx, in.DecommissionID, in.Body.Stage, in.Body.Reason, in.Body.ResidualRisk)
+		return &httpapi.Plain[View]{Body: s.show(after)}, err
+	})
+}

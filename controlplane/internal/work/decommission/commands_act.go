@@ -1,0 +1,62 @@
+package decommission
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/auth"
+	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/work/decommission/internal/decommissiondb"
+	"gpuaas/controlplane/internal/work/job"
+)
+
+// Act does what an operator decided.
+func (s *Service) Act(ctx context.Context, of id.Decommission, action durable.JobEvent, reason string) (Decommission, error) {
+	return s.runner.Act(ctx, of.String(), action, reason)
+}
+
+// Override goes on without the stage that failed. What that leaves open is kept
+// with the operation and stands in its certificate.
+func (s *Service) Override(ctx context.Context, of id.Decommission, stage, reason, risk string) (Decommission, error) {
+	if risk = strings.TrimSpace(risk); risk == "" {
+		return Decommission{}, fault.New(fault.Invalid, "residual_risk_missing", "say which risk is left when the stage is passed over; it stands in the certificate")
+	}
+	return s.runner.Act(ctx, of.String(), durable.JobRetryStage, reason, job.Besides[Decommission]{
+		Verb: "override", Metadata: map[string]any{"override": stage, "residual_risk": risk},
+		Done: func(before Decommission) bool { return before.overridden(stage) != nil },
+		Within: func(ctx context.Context, tx pgx.Tx, before Decommission, _ *job.Acted) error {
+			if err := overridable(before, stage); err != nil {
+				return err
+			}
+			raw, err := json.Marshal([]Override{{Stage: stage, Reason: reason, ResidualRisk: risk, Actor: named(auth.From(ctx).Name, auth.From(ctx).ID), At: s.now().UTC(), Epoch: before.Epoch + 1}})
+			if err != nil {
+				return fmt.Errorf("encode override: %w", err)
+			}
+			if err := decommissiondb.New(tx).AddOverride(ctx, decommissiondb.AddOverrideParams{ID: before.ID, Override: raw}); err != nil {
+				return fmt.Errorf("keep override: %w", err)
+			}
+			return nil
+		},
+	})
+}
+
+// overridable refuses to pass a stage over that must not be: a node never
+// returns to service without proof, and what was not released cannot be
+// installed.
+func overridable(d Decommission, stage string) error {
+	s, known := tables[d.Mode].Of(stage)
+	switch {
+	case stage != d.Stage:
+		return fault.New(fault.Conflict, "override_of_other_stage", "the operation stands at %s, not at %s", d.Stage, stage).WithRemedy("override the stage that failed")
+	case !known || !s.Overridable, d.Mode.returns() && stage == stageRelease:
+		return fault.New(fault.Conflict, "stage_not_overridable", "%s cannot go on without %s", d.Mode, stage).
+			WithRemedy("put right what failed and retry; or cancel")
+	}
+	return nil
+}

@@ -1,0 +1,21 @@
+package decommission
+
+import (
+	"context"
+
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/durable"
+)
+
+// Continue is Request for the plain steps of the life of a node: asking again
+// for one that is parked lets it go on from its last safe stage. So a node never
+// stays draining or removing because somebody does not know which operation to
+// resume.
+func (s *Service) Continue(ctx context.Context, of id.Node, r Request) (d Decommission, made bool, err error) {
+	d, made, err = s.Request(ctx, of, r)
+	if err != nil || made || !d.Parked() {
+		return d, made, err
+	}
+	d, err = s.Act(ctx, d.ID, durable.JobResume, r.Reason)
+	return d, false, err
+}

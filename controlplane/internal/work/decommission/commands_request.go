@@ -1,0 +1,147 @@
+package decommission
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/audit"
+	"gpuaas/controlplane/internal/engine/auth"
+	"gpuaas/controlplane/internal/engine/outbox"
+	"gpuaas/controlplane/internal/engine/postgres"
+	"gpuaas/controlplane/internal/engine/telemetry"
+	"gpuaas/controlplane/internal/fleet/node"
+	"gpuaas/controlplane/internal/work/decommission/internal/decommissiondb"
+)
+
+// WorkflowID is the id of the workflow of a decommission.
+func WorkflowID(of id.Decommission) string { return "decommission-" + of.String() }
+
+// Request begins an operation on a node. Asking for what is being done already
+// is that operation, whose workflow is told once more: one that was lost comes
+// back. made tells whether it is a new one.
+func (s *Service) Request(ctx context.Context, of id.Node, r Request) (d Decommission, made bool, err error) {
+	if r, err = r.checked(); err != nil {
+		return d, false, err
+	}
+	now, err := s.look(ctx, of)
+	if err != nil {
+		return d, false, err
+	}
+	if now.live != nil && now.live.same(r) && (r.PlanHash == "" || r.PlanHash == now.live.PlanHash) {
+		if now.live.AdmittedAt == nil { // it waits for its turn in a batch
+			return *now.live, false, nil
+		}
+		err := s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error { return s.runner.Tell(ctx, tx, *now.live) })
+		return *now.live, false, err
+	}
+	if err := now.refuse(r); err != nil {
+		return d, false, err
+	}
+	err = s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		at := s.now()
+		if d, err = s.insert(ctx, tx, now, r, id.DecommissionBatch{}, &at); err != nil {
+			return err
+		}
+		return outbox.StartWorkflow(ctx, tx, s.runner.Start(d))
+	})
+	if postgres.Violates(err, "node_decommissions_live") { // somebody else was faster: say who
+		again, look := s.look(ctx, of)
+		if look != nil {
+			return d, false, look
+		}
+		if again.live != nil && again.live.same(r) {
+			return *again.live, false, nil
+		}
+		if refused := again.refuse(r); refused != nil {
+			return d, false, refused
+		}
+	}
+	return d, err == nil, err
+}
+
+// same says whether an operation is what a request asks for.
+func (d Decommission) same(r Request) bool {
+	accepted := ""
+	if a := d.accepts(); a != nil {
+		accepted = a.ResidualRisk
+	}
+	return d.Mode == r.Mode && d.Erase == r.Erase && d.StorageCleanup == r.StorageCleanup && (r.ResidualRisk == "" || r.ResidualRisk == accepted)
+}
+
+// refuse is why a request cannot begin; nil: it can.
+func (s situation) refuse(r Request) error {
+	if blocks := s.blocks(r); len(blocks) > 0 {
+		return blocks[0]
+	}
+	if r.PlanHash != "" && r.PlanHash != s.hash(r) {
+		return stale()
+	}
+	return nil
+}
+
+func stale() error {
+	return fault.New(fault.Conflict, "plan_stale", "something that the plan depends on has changed since it was made").
+		WithRemedy("plan again, read what has changed, and apply with the new hash")
+}
+
+// insert adds the row of an operation that nothing stands in the way of.
+func (s *Service) insert(ctx context.Context, tx pgx.Tx, now situation, r Request, batch id.DecommissionBatch, admitted *time.Time) (Decommission, error) {
+	now, err := now.again(ctx, tx)
+	if err != nil {
+		return Decommission{}, err
+	}
+	if err := now.refuse(r); err != nil {
+		return Decommission{}, err
+	}
+	of := id.New[id.Decommission]()
+	p := decommissiondb.InsertParams{
+		ID: of, BatchID: batch, NodeID: now.node.ID, Hostname: now.node.Hostname, Mode: string(r.Mode), Erase: string(r.Erase),
+		StorageCleanup: string(r.StorageCleanup), Reason: r.Reason, PlanHash: or(r.PlanHash, now.hash(r)), Origin: string(now.node.Status), CurrentStage: tables[r.Mode].First(),
+		WorkflowID: WorkflowID(of), RequestedBy: auth.From(ctx).ID, RequestedByName: auth.From(ctx).Name, CorrelationID: telemetry.Correlation(ctx), RequestedAt: s.now(), AdmittedAt: admitted,
+	}
+	if now.managed() {
+		b := now.binding
+		p.SiteID, p.ProfileID, p.IpmiIp, p.PxeMac, p.MaasSystemID = b.Site, b.Profile, b.IPMIIP, b.PXEMAC, b.SystemID
+	}
+	row, err := decommissiondb.New(tx).Insert(ctx, p)
+	if err != nil {
+		return Decommission{}, fmt.Errorf("insert decommission: %w", err)
+	}
+	d, err := fromRow(row)
+	if err == nil && r.ResidualRisk != "" && now.node.Compromised() {
+		d, err = s.accept(ctx, tx, d, now.node, r)
+	}
+	if err != nil {
+		return d, err
+	}
+	return d, audit.Record(ctx, tx, audit.Entry{
+		Action: "decommission.request", TargetKind: "decommission", TargetID: of.String(), Result: audit.Success, Reason: r.Reason,
+		Metadata: map[string]any{
+			"mode": r.Mode, "erase": r.Erase, "storage_cleanup": r.StorageCleanup, "node_id": now.node.ID, "hostname": now.node.Hostname,
+			"node_status": now.node.Status, "maas_system_id": p.MaasSystemID, "plan_hash": p.PlanHash, "workflow_id": p.WorkflowID, "residual_risk": r.ResidualRisk,
+		},
+	})
+}
+
+// accept keeps with the operation that somebody accepts the risk of what root may
+// have left, as far as is known now.
+func (s *Service) accept(ctx context.Context, tx pgx.Tx, d Decommission, n node.Node, r Request) (Decommission, error) {
+	decided := Override{
+		Stage: RootTaint, Reason: r.Reason, ResidualRisk: r.ResidualRisk, Actor: named(auth.From(ctx).Name, auth.From(ctx).ID), At: s.now().UTC(), Epoch: d.Epoch, RootAt: n.Root.At,
+	}
+	raw, err := json.Marshal([]Override{decided})
+	if err != nil {
+		return d, fmt.Errorf("encode override: %w", err)
+	}
+	if err := decommissiondb.New(tx).AddOverride(ctx, decommissiondb.AddOverrideParams{ID: d.ID, Override: raw}); err != nil {
+		return d, fmt.Errorf("keep override: %w", err)
+	}
+	d.Overrides = append(d.Overrides, decided)
+	return d, nil
+}

@@ -1,0 +1,205 @@
+package decommission
+
+import (
+	"encoding/json"
+	"time"
+
+	"gpuaas/contract/certificate"
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/fleet/node"
+	"gpuaas/controlplane/internal/fleet/site"
+	"gpuaas/controlplane/internal/work/job"
+)
+
+// Mode is what is done to a node.
+type Mode string
+
+// The modes. The last four are plain steps of the life of a node.
+const (
+	SoftReset        Mode = "soft_reset"
+	Reimage          Mode = "reimage"
+	FullDecommission Mode = "full_decommission"
+	StorageCleanup   Mode = "storage_cleanup"
+	Drain            Mode = "drain"
+	Retire           Mode = "retire"
+	Reactivate       Mode = "reactivate"
+	Remove           Mode = "remove"
+)
+
+// Modes lists them.
+func Modes() []Mode {
+	return []Mode{SoftReset, Reimage, FullDecommission, StorageCleanup, Drain, Retire, Reactivate, Remove}
+}
+
+// Erase is what a release in MAAS does to disks.
+type Erase = site.Erase
+
+// The erases, from the least to the most.
+const (
+	EraseNone   = site.EraseNone
+	EraseQuick  = site.EraseQuick
+	EraseSecure = site.EraseSecure
+)
+
+// Cleanup is what the agent removes of what tenants left on disks.
+type Cleanup string
+
+// The cleanups.
+const (
+	CleanupNone  Cleanup = "none"
+	CleanupLocal Cleanup = "local"
+	CleanupWeka  Cleanup = "weka"
+	CleanupAll   Cleanup = "all"
+)
+
+// Request is what somebody asks for.
+type Request struct {
+	Mode           Mode
+	Erase          Erase   // empty: quick where machines are released, none elsewhere
+	StorageCleanup Cleanup // empty: local where tenants' data are cleaned, none elsewhere
+	Reason         string
+	PlanHash       string // empty: whatever the plan is
+	ResidualRisk   string // of an installation that somebody had root on and nothing can make anew; empty: nobody accepts it
+}
+
+// Decommission is one operation on a node.
+type Decommission struct {
+	job.Job
+	ID             id.Decommission
+	Batch          id.DecommissionBatch // zero: on its own
+	Mode           Mode
+	Erase          Erase
+	StorageCleanup Cleanup
+	Reason         string
+	Requester      string // by name
+	PlanHash       string
+	Origin         node.Status // of the node, when this was asked for
+	Overrides      []Override
+	FollowUps      []FollowUp
+}
+
+// Override is the decision of an operator to go on without a stage. It holds
+// until somebody acts on the operation again: a stage that is gone back to is
+// carried out, or needs another decision.
+type Override struct {
+	Stage        string    `json:"stage"`
+	Reason       string    `json:"reason"`
+	ResidualRisk string    `json:"residual_risk"`
+	Actor        string    `json:"actor"`
+	At           time.Time `json:"at"`
+	Epoch        int64     `json:"epoch" doc:"Of the operation from this decision on; it grows with every action of an operator."`
+	// RootAt is when somebody last had root, as far as was known when the risk of
+	// that was accepted.
+	RootAt *time.Time `json:"root_at,omitempty" doc:"Of root_taint: when somebody last had root, as far as was known."`
+}
+
+// RootTaint stands for a stage in the decision to take a node over although
+// somebody had root on its installation. It is made with the request, and holds
+// as long as the operation.
+const RootTaint = certificate.RootTaint
+
+// accepts is the decision about what somebody with root may have left; nil:
+// nobody made it.
+func (d Decommission) accepts() *Override {
+	for i := range d.Overrides {
+		if d.Overrides[i].Stage == RootTaint && d.Overrides[i].RootAt != nil {
+			return &d.Overrides[i]
+		}
+	}
+	return nil
+}
+
+// FollowUp is what is left to be done by somebody.
+type FollowUp struct {
+	What    string    `json:"what" doc:"What is left to be done."`
+	Why     string    `json:"why" doc:"Why it was not done."`
+	Command string    `json:"command,omitempty" doc:"How to do it, where a command does."`
+	Stage   string    `json:"stage" doc:"The stage that left it; done again, it says anew what is left."`
+	At      time.Time `json:"at"`
+}
+
+// overridden finds the decision to go on without a stage, as far as it holds.
+func (d Decommission) overridden(stage string) *Override {
+	for i := range d.Overrides {
+		if d.Overrides[i].Stage == stage && d.Overrides[i].Epoch == d.Epoch {
+			return &d.Overrides[i]
+		}
+	}
+	return nil
+}
+
+// holder is the name by which the operation holds its node.
+func (d Decommission) holder() string { return holderOf(d.ID) }
+
+func holderOf(job id.Decommission) string { return "decommission " + job.String() }
+
+// managed says whether the node is a machine of MAAS.
+func (d Decommission) managed() bool { return d.SystemID != "" }
+
+// Evidence is what a stage saw.
+type Evidence struct {
+	Seq        int64
+	Stage      string
+	Attempt    int
+	Epoch      int64
+	Kind       string
+	Value      json.RawMessage
+	RecordedAt time.Time
+}
+
+// The kinds of evidence, which tell how to read it.
+const (
+	EvidenceDrain         = "drain"           // agentwire.DrainOutput
+	EvidenceStorage       = "storage_cleanup" // agentwire.StorageCleanupOutput
+	EvidenceGPU           = "gpu_scrub"       // agentwire.GPUScrubOutput
+	EvidenceValidation    = "validate_clean"  // agentwire.ValidateCleanOutput
+	EvidenceRelease       = "release"         // bringup.ReleaseFacts
+	EvidencePower         = "power_off"       // bringup.PowerFacts
+	EvidenceUninstall     = "uninstall"       // agentwire.UninstallOutput
+	EvidenceSecrets       = "secrets"
+	EvidenceOverride      = "override"       // Override
+	EvidenceNotApplicable = "not_applicable" // why
+	EvidenceFollowUp      = "follow_up"      // FollowUp
+)
+
+// Filter narrows a listing; a zero field does not narrow.
+type Filter struct {
+	Batch    id.DecommissionBatch
+	Node     id.Node
+	Site     id.Site
+	Mode     Mode
+	Hostname string // the beginning of it
+	Statuses []durable.JobStatus
+}
+
+// Selector names the nodes of a batch: those of the list, or all that have
+// everything that is given.
+type Selector struct {
+	Nodes          []id.Node     `json:"node_ids,omitempty"`
+	Site           id.Site       `json:"site_id,omitzero"`
+	RegionCode     string        `json:"region_code,omitempty"`
+	SKU            string        `json:"sku_id,omitempty"`
+	HostnamePrefix string        `json:"hostname_prefix,omitempty"`
+	Statuses       []node.Status `json:"statuses,omitempty"`
+}
+
+// Batch is decommissions that were asked for together.
+type Batch struct {
+	ID          id.DecommissionBatch
+	Mode        Mode
+	Selector    Selector
+	Total       int
+	MaxParallel int
+	MaxFailures int
+	Reason      string
+	RequestedBy string
+	RequestedAt time.Time
+	CancelledAt *time.Time
+	Counts      map[durable.JobStatus]int
+}
+
+// Failures is how many of a batch did not reach their goal so far.
+func (b Batch) Failures() int {
+	return b.Counts[durable.JobFailedRetryable] + b.Counts[durable.JobFailedManualIntervention] + b.Counts[durable.JobCancelled]
+}

@@ -1,0 +1,83 @@
+package decommission
+
+import (
+	"context"
+	"fmt"
+
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/work/job"
+)
+
+// Explanation says how a decommission stands: what it waits for, what was seen
+// and since when, what is probably wrong, and what may be done.
+type Explanation struct {
+	job.Standing
+	Offered
+}
+
+// Offered is what operators can do about a decommission. It is embedded so that
+// the contract lists it after how the decommission stands.
+type Offered struct {
+	Actions  []ExplainedAction `json:"actions" nullable:"false" doc:"What operators can do: first what is legal now, the best first."`
+	Override *OverrideOffer    `json:"override,omitempty" doc:"How to go on without the stage that failed; absent: nobody may."`
+}
+
+// ExplainedAction is an action of operators, and what it would do here.
+type ExplainedAction job.ExplainedAction
+
+// OverrideOffer is how to go on without a stage.
+type OverrideOffer struct {
+	Stage   string `json:"stage" doc:"The stage that would be passed over." example:"drain_node"`
+	Does    string `json:"does" doc:"What that means."`
+	Command string `json:"command" doc:"How to do it on the command line."`
+}
+
+func explanationOf(d Decommission, e job.Explanation) Explanation {
+	out := Explanation{Standing: e.Standing, Offered: Offered{Actions: make([]ExplainedAction, len(e.Actions))}}
+	for i, a := range e.Actions {
+		out.Actions[i] = ExplainedAction(a)
+	}
+	if d.Parked() && !d.HalfUndone() && overridable(d, d.Stage) == nil {
+		out.Override = &OverrideOffer{
+			Stage:   d.Stage,
+			Does:    "goes on without this stage; who decided that, why, and the risk that is left are kept and stand in the certificate",
+			Command: fmt.Sprintf("gpuaas decommission override %s --stage %s --residual-risk TEXT --reason REASON", d.ID, d.Stage),
+		}
+		if d.ErrorCode == codeMachineGone && family().Recommended(d) != durable.JobAdoptObserved {
+			out.Remedy = "find out who removed it; once it is in MAAS again, retry the stage; if it is gone for good, go on without the stage, which the certificate will say"
+		}
+	}
+	return out
+}
+
+// within adds what a pending decommission of a batch waits for.
+func (e Explanation) within(d Decommission, b Batch) Explanation {
+	if d.AdmittedAt != nil {
+		return e
+	}
+	busy := b.Counts[durable.JobRunning] + b.Counts[durable.JobCompensating]
+	e.Observed = fmt.Sprintf("%d of %d places of the batch are in use, %d of at most %d have failed", busy, b.MaxParallel, b.Failures(), b.MaxFailures)
+	if b.State() == BatchHalted {
+		e.Summary = fmt.Sprintf("%s is not begun: its batch is halted because %d failed and at most %d may", d.Hostname, b.Failures(), b.MaxFailures)
+		e.Remedy = fmt.Sprintf("deal with those that failed: gpuaas decommission list --batch %s --status failed; then: gpuaas decommission batch resume %[1]s --reason REASON", b.ID)
+	}
+	return e
+}
+
+// explained reads a decommission and explains it.
+func (s *Service) explained(ctx context.Context, of id.Decommission) (Decommission, []job.Event, Explanation, error) {
+	d, events, told, err := s.runner.Explain(ctx, of.String())
+	if err != nil {
+		return Decommission{}, nil, Explanation{}, err
+	}
+	explanation := explanationOf(d, told)
+	if d.Status == durable.JobPending && !d.Batch.IsZero() {
+		b, err := s.Batch(ctx, d.Batch)
+		if err != nil {
+			return Decommission{}, nil, Explanation{}, err
+		}
+		explanation = explanation.within(d, b)
+	}
+	return d, events, explanation, nil
+}

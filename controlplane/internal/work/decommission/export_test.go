@@ -1,0 +1,62 @@
+package decommission
+
+import (
+	"context"
+	"time"
+
+	"gpuaas/contract/certificate"
+	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/fleet/node"
+	"gpuaas/controlplane/internal/work/job"
+)
+
+// DocumentOf is what the evidence of an operation supports.
+func DocumentOf(d Decommission, n node.Node, evidence []Evidence, now time.Time) (certificate.Document, error) {
+	return document(d, n, evidence, now)
+}
+
+// Acted adds what operators did to a document.
+func Acted(doc *certificate.Document, ledger []job.Event) { acted(doc, ledger) }
+
+// From says in which states a node may be for a mode.
+func From(m Mode) []node.Status { return from[m] }
+
+// HolderOf is the name by which an operation holds its node.
+func HolderOf(d Decommission) string { return d.holder() }
+
+// Parked is how an operation stands that a failure parked at a stage.
+func Parked(m Mode, stage string, class durable.FailureClass, code string) Decommission {
+	d := family().Parked(stage, class)
+	d.Mode, d.Hostname, d.ErrorCode, d.ErrorMessage = m, "c0001", code, "it does not work"
+	return d
+}
+
+// Explain says how an operation stands.
+func Explain(d Decommission, events []job.Event, now time.Time) job.Explanation {
+	return family().Explain(d, events, now)
+}
+
+// LegalActions lists what an operator may do now.
+func LegalActions(d Decommission) []durable.JobEvent { return family().LegalActions(d) }
+
+// Recommended is the best action for an operation that is parked.
+func Recommended(d Decommission) durable.JobEvent { return family().Recommended(d) }
+
+// Checked gives a request its defaults, or says what makes no sense about it.
+func (r Request) Checked() (Request, error) { return r.checked() }
+
+// NextTurn is the activity that reads the row.
+func (s *Service) NextTurn(ctx context.Context, job string) (durable.Turn, error) {
+	return s.runner.NextTurn(ctx, job)
+}
+
+// RunOne is one attempt at one stage.
+func (s *Service) RunOne(ctx context.Context, call durable.StageCall) (durable.Turn, error) {
+	return s.runner.RunOne(ctx, call)
+}
+
+// TargetOf is the stage that an action leads to.
+func TargetOf(d Decommission, action durable.JobEvent) string {
+	_, stage := family().TargetOf(d, action)
+	return stage
+}

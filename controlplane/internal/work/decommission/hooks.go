@@ -1,0 +1,480 @@
+package decommission
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/contract/eventwire"
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/outbox"
+	"gpuaas/controlplane/internal/fleet/binding"
+	"gpuaas/controlplane/internal/fleet/node"
+	"gpuaas/controlplane/internal/fleet/site"
+	"gpuaas/controlplane/internal/work/bringup"
+	"gpuaas/controlplane/internal/work/decommission/internal/decommissiondb"
+	"gpuaas/controlplane/internal/work/job"
+)
+
+// hooks implements job.Hooks.
+type hooks struct{ *Service }
+
+// Policy implements job.Hooks. A node that is no machine of MAAS goes by the
+// usual limits.
+func (h hooks) Policy(ctx context.Context, d Decommission) (site.Policy, error) {
+	if d.Site.IsZero() {
+		return site.DefaultPolicy(), nil
+	}
+	p, err := h.sites.Profile(ctx, d.Site, d.Profile)
+	if fault.KindOf(err) == fault.NotFound {
+		return site.DefaultPolicy(), nil
+	}
+	return p.Policy, err
+}
+
+// Equip implements job.Hooks.
+func (h hooks) Equip(ctx context.Context, d Decommission, w *bringup.Work) error {
+	w.Erase, w.Reimage = string(d.Erase), d.Mode == Reimage
+	w.Profile.Policy = site.DefaultPolicy()
+	if d.Site.IsZero() {
+		return nil
+	}
+	var err error
+	if w.Site, err = h.sites.Site(ctx, d.Site); err != nil {
+		return err
+	}
+	if w.Profile, err = h.sites.Profile(ctx, d.Site, d.Profile); err != nil {
+		return err
+	}
+	if _, ofMachine := h.bringup.Stages()[d.Stage]; !ofMachine {
+		return nil
+	}
+	n, err := h.nodes.Node(ctx, d.Node)
+	if err != nil {
+		return err
+	}
+	w.SKU = n.SKU
+	prior, err := h.prior(ctx, d.Node)
+	for _, p := range prior {
+		w.Prior = append(w.Prior, p.id)
+	}
+	w.InitializeDisks = w.Reimage && initializes(prior)
+	return err
+}
+
+// initializes says whether the data disks of a node are made at its first boot:
+// what mounts them is written on the root disk then. Jobs are oldest first.
+func initializes(prior []priorJob) (yes bool) {
+	for _, p := range prior {
+		if p.kind == onboardingJob {
+			yes = p.initializesDisks
+		}
+	}
+	return yes
+}
+
+// onboardingJob is the kind of a prior job that installed the node first.
+const onboardingJob = "onboarding"
+
+// priorJob is a job that brought the node up, or worked on it, before.
+type priorJob struct {
+	kind, id         string
+	initializesDisks bool
+}
+
+func (s *Service) prior(ctx context.Context, of id.Node) ([]priorJob, error) {
+	list, err := s.rows.q().PriorJobs(ctx, of)
+	if err != nil {
+		return nil, fmt.Errorf("list earlier jobs of node: %w", err)
+	}
+	out := make([]priorJob, len(list))
+	for i, r := range list {
+		out[i] = priorJob{kind: r.Kind, id: r.ID, initializesDisks: r.InitializeDisks}
+	}
+	return out, nil
+}
+
+// Perform implements job.Hooks.
+func (h hooks) Perform(ctx context.Context, d Decommission, stage string, w *bringup.Work) (bringup.Result, error) {
+	if o := d.overridden(stage); o != nil && stage != StageRemove {
+		if err := w.Fence(ctx); err != nil { // or those of the epoch after it are stopped
+			return bringup.Result{}, err
+		}
+		if err := h.tasks.CancelOf(ctx, d.Node, d.WorkflowID, "an operator decided to go on without it"); err != nil {
+			return bringup.Result{}, err
+		}
+		return bringup.Result{
+			Skipped: true, Message: fmt.Sprintf("gone on without it by decision of %s: %s; residual risk: %s", o.Actor, o.Reason, o.ResidualRisk),
+			Evidence: []bringup.Evidence{{Kind: EvidenceOverride, Value: o}},
+		}, nil
+	}
+	if released(w) {
+		n, err := h.nodes.Node(ctx, d.Node)
+		if err != nil {
+			return bringup.Result{}, err
+		}
+		_, ofMachine := h.bringup.Stages()[stage]
+		switch anew := d.installed(w, n); {
+		case anew && ofMachine:
+			return bringup.Result{Skipped: true, Message: "the machine was installed anew by this operation, and its agent has come"}, nil
+		case !anew && slices.Contains(beforeRelease, stage), stage == stageRelease && d.Mode != Reimage:
+			return skipped("the installation is gone: the machine was released by this operation before"), nil
+		}
+	}
+	if slices.Contains(beforeRelease, stage) {
+		gone, err := h.emptied(ctx, d, w)
+		if gone {
+			err = h.tasks.CancelOf(ctx, d.Node, d.WorkflowID, "the machine was released, and nobody will fetch it")
+		}
+		if err != nil || gone {
+			return skipped(fmt.Sprintf("MAAS shows the machine as %s and off, and its agent is silent: somebody else released it, and there is nobody to ask", w.Observed.Status)), err
+		}
+	}
+	if d.Mode == Reactivate || slices.Contains(onceMore, stage) {
+		n, err := h.nodes.Node(ctx, d.Node)
+		if err != nil {
+			return bringup.Result{}, err
+		}
+		if d.Mode.spares(stage, n) {
+			return skipped(spared[d.Mode]), nil
+		}
+	}
+	switch stage {
+	case StageDisable:
+		return h.disable(ctx, d, w)
+	case StageForceRelease:
+		return h.forceRelease(ctx, d, w)
+	case StageDrain:
+		return h.drain(ctx, d, w)
+	case StageStorage, StageStorageAgain:
+		return h.cleanup(ctx, d, w, stage)
+	case StageScrub, StageScrubAgain:
+		return h.scrub(ctx, d, w, stage)
+	case StageValidate:
+		return h.validate(ctx, d, w)
+	case StageRetire:
+		return h.retire(ctx, d, w)
+	case StageReactivate:
+		return h.reactivate(ctx, d, w)
+	case StageRemove:
+		return h.removeOrOverride(ctx, d, w)
+	case StageSecrets:
+		return h.cleanSecrets(ctx, d, w)
+	case StageCertificate:
+		return h.issue(ctx, d)
+	case StageEnable:
+		return h.enable(ctx, d, w)
+	case job.StageCompensate:
+		return h.letGo(ctx, d, w)
+	case job.StageAdopt:
+		return h.adopt(ctx, d, w)
+	}
+	return h.onMachine(ctx, d, stage, w)
+}
+
+// spared is why a stage is left out: see spares.
+var spared = map[Mode]string{
+	Reactivate: "the node is proven clean: there is nothing to clean",
+	Reimage:    "nobody had root on the installation before: what was cleaned through it stays clean",
+}
+
+// beforeRelease are the stages that an installation is needed for which is gone
+// once the machine was released: whoever goes through all stages again passes
+// them over.
+var beforeRelease = []string{StageDrain, StageStorage, StageScrub}
+
+// installed says whether this operation has installed the node anew already:
+// whoever goes through all stages again cleans that installation, and installs
+// no other.
+func (d Decommission) installed(w *bringup.Work, n node.Node) bool {
+	serves := n.Status == node.Active || n.Status == node.Offline || n.Status == node.Quarantined
+	return d.Mode == Reimage && released(w) && w.Facts.DeployedAt != nil && serves
+}
+
+// released says whether this operation has released the machine.
+func released(w *bringup.Work) bool { return w.Facts.Release != nil && w.Facts.Release.EndedAt != nil }
+
+// onMachine carries out a stage of bringup; a node that is no machine of MAAS
+// has none of it.
+func (h hooks) onMachine(ctx context.Context, d Decommission, stage string, w *bringup.Work) (bringup.Result, error) {
+	if !d.managed() {
+		return skipped(d.Hostname + " is no machine of MAAS"), nil
+	}
+	run, known := h.bringup.Stages()[stage]
+	if !known {
+		return bringup.Result{}, fault.New(fault.Internal, "stage_unknown", "there is no stage %s", stage)
+	}
+	return run(ctx, w)
+}
+
+// removeOrOverride removes a node whose agent an operator gave up.
+func (h hooks) removeOrOverride(ctx context.Context, d Decommission, w *bringup.Work) (bringup.Result, error) {
+	o := d.overridden(StageRemove)
+	if o == nil {
+		return h.remove(ctx, d, w)
+	}
+	if err := w.Fence(ctx); err != nil {
+		return bringup.Result{}, err
+	}
+	if err := h.tasks.CancelOf(ctx, d.Node, d.WorkflowID, "an operator decided to go on without it"); err != nil {
+		return bringup.Result{}, err
+	}
+	return gone(d, "the agent was not uninstalled, by decision of "+o.Actor, []bringup.Evidence{
+		{Kind: EvidenceOverride, Value: o}, followUp("stop the agent on "+d.Hostname+" and remove it, if the machine ever runs again", o.Reason, "systemctl disable --now gpuaas-node-agent"),
+	}), nil
+}
+
+// Anew implements job.Hooks: the machine and the node stay what they are, and so
+// does what was done to them for good.
+func (h hooks) Anew(_ context.Context, _ pgx.Tx, before Decommission, e *job.Ended) error {
+	facts, err := json.Marshal(bringup.Facts{Release: before.Facts.Release, Left: before.Facts.Left})
+	if err != nil {
+		return fmt.Errorf("encode facts: %w", err)
+	}
+	e.SystemID, e.PXEMAC, e.Facts = before.SystemID, before.PXEMAC, facts
+	return nil
+}
+
+// Acting implements job.Hooks. What ended the life of the node is seen through:
+// its secrets and its record would be left, and nobody would know.
+func (h hooks) Acting(ctx context.Context, tx pgx.Tx, before Decommission, a *job.Acted) error {
+	if !slices.Contains(endings, a.Action) {
+		return nil
+	}
+	n, err := node.Get(ctx, tx, before.Node)
+	if err != nil || n.Status != node.Deleted {
+		return err
+	}
+	return fault.New(fault.Conflict, "node_deleted", "%s is out of the inventory: what belongs to that is seen through", before.Hostname).
+		WithRemedy("put right what failed, and resume or retry")
+}
+
+// Claimed implements job.Hooks: nothing is claimed.
+func (h hooks) Claimed(error, Decommission, *bringup.Work) *bringup.Failure { return nil }
+
+// Settle implements job.Hooks: the evidence of the attempt, what it makes of the
+// node, and the end of the operation.
+func (h hooks) Settle(ctx context.Context, tx pgx.Tx, s job.Settled[Decommission]) error {
+	for _, e := range s.Result.Evidence {
+		if err := h.keep(ctx, tx, s, e); err != nil {
+			return err
+		}
+	}
+	if err := h.left(ctx, tx, s); err != nil {
+		return err
+	}
+	if s.Stage == StageValidate {
+		if err := h.validated(ctx, tx, s); err != nil {
+			return err
+		}
+	}
+	if err := h.vacated(ctx, tx, s); err != nil {
+		return err
+	}
+	if s.Stage == bringup.WaitForAgentEnrollment && s.Failure == nil {
+		if err := h.reenrolled(ctx, tx, s); err != nil {
+			return err
+		}
+	}
+	if s.Stage == StageRemove && s.Failure == nil {
+		if err := disagreeing(h.deleted(ctx, tx, s.Before)); err != nil {
+			return err
+		}
+	}
+	if !s.Complete {
+		return nil
+	}
+	return disagreeing(h.complete(ctx, tx, s.After))
+}
+
+func (h hooks) keep(ctx context.Context, tx pgx.Tx, s job.Settled[Decommission], e bringup.Evidence) error {
+	raw, err := json.Marshal(e.Value)
+	if err != nil {
+		return fmt.Errorf("encode evidence: %w", err)
+	}
+	err = decommissiondb.New(tx).InsertEvidence(ctx, decommissiondb.InsertEvidenceParams{
+		DecommissionID: s.Before.ID, Stage: s.Stage, Attempt: int32(s.Told.Attempt), Epoch: s.Told.Epoch, Kind: e.Kind, Evidence: raw, RecordedAt: h.now(), //nolint:gosec // attempts are few
+	})
+	if err != nil {
+		return fmt.Errorf("keep evidence: %w", err)
+	}
+	return nil
+}
+
+// left keeps what the stage left to be done. What it left before is done, or is
+// left once more; a failure alone does not tell.
+func (h hooks) left(ctx context.Context, tx pgx.Tx, s job.Settled[Decommission]) error {
+	list := []FollowUp{}
+	for _, e := range s.Result.Evidence {
+		if open, ok := e.Value.(bringup.FollowUp); ok {
+			list = append(list, FollowUp{What: open.What, Why: open.Why, Command: open.Command, Stage: s.Stage, At: h.now().UTC()})
+		}
+	}
+	before := slices.ContainsFunc(s.Before.FollowUps, func(f FollowUp) bool { return f.Stage == s.Stage })
+	if done := before && s.Failure == nil; len(list) == 0 && !done {
+		return nil
+	}
+	raw, err := json.Marshal(list)
+	if err != nil {
+		return fmt.Errorf("encode follow-ups: %w", err)
+	}
+	if err := decommissiondb.New(tx).SetFollowUps(ctx, decommissiondb.SetFollowUpsParams{ID: s.Before.ID, Stage: s.Stage, FollowUps: raw}); err != nil {
+		return fmt.Errorf("keep follow-ups: %w", err)
+	}
+	return nil
+}
+
+// validated notes what a validation found: a node that is not clean leaves the
+// service until it is.
+func (h hooks) validated(ctx context.Context, tx pgx.Tx, s job.Settled[Decommission]) error {
+	d := s.Before
+	if s.Failure == nil {
+		at, ok := askedAt(s.Result)
+		if !ok {
+			return nil
+		}
+		n, err := node.Lock(ctx, tx, d.Node)
+		if err != nil || !d.Mode.proves(n) {
+			return disagreeing(err)
+		}
+		if a := d.accepts(); a != nil {
+			if _, err := node.AcceptRoot(ctx, tx, d.Node, *a.RootAt, a.ResidualRisk, d.cause()); err != nil {
+				return disagreeing(err)
+			}
+		}
+		_, err = node.NoteClean(ctx, tx, d.Node, at, d.cause())
+		return disagreeing(err)
+	}
+	if s.Failure.Code != codeResidue {
+		return nil
+	}
+	taint := node.Taint
+	if rootLeft(s.Result) {
+		taint = func(ctx context.Context, tx pgx.Tx, of id.Node, cause string) error {
+			return node.TaintRoot(ctx, tx, of, node.RootFound, cause)
+		}
+	}
+	if err := taint(ctx, tx, d.Node, s.Failure.Message); err != nil {
+		return err
+	}
+	n, err := node.Get(ctx, tx, d.Node)
+	if err != nil || n.Status != node.Active && n.Status != node.Offline {
+		return err
+	}
+	_, err = node.Move(ctx, tx, d.Node, node.Quarantine, foundUnclean+s.Failure.Message)
+	return err
+}
+
+// vacated forgets which installation the node is known to run on, as soon as
+// MAAS was asked to release the machine and until the node has enrolled from the
+// next one: reconciliation would take that for somebody else's.
+func (h hooks) vacated(ctx context.Context, tx pgx.Tx, s job.Settled[Decommission]) error {
+	f := s.Work.Facts.Release
+	if f == nil || f.RequestedAt == nil && f.EndedAt == nil {
+		return nil
+	}
+	d := s.Before
+	bound, err := binding.OfNode(ctx, tx, d.Node)
+	if fault.KindOf(err) == fault.NotFound || err == nil && bound.Installation == 0 {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	n, err := node.Lock(ctx, tx, d.Node)
+	if err != nil || d.installed(s.Work, n) {
+		return err
+	}
+	return binding.Rebase(ctx, tx, d.Node, 0)
+}
+
+// reenrolled makes a node that was installed anew part of the fleet; it is held
+// until it is proven clean.
+func (h hooks) reenrolled(ctx context.Context, tx pgx.Tx, s job.Settled[Decommission]) error {
+	d := s.Before
+	n, err := node.Get(ctx, tx, d.Node)
+	if err != nil {
+		return err
+	}
+	if n.Status == node.Enrolling {
+		if s.Work.Facts.Deploys > 0 && !s.Work.Facts.Adopted { // and not taken over as somebody else installed it
+			if err := node.Installed(ctx, tx, d.Node, d.holder()); err != nil {
+				return disagreeing(err)
+			}
+		}
+		if _, err := node.Move(ctx, tx, d.Node, node.Enrolled, d.cause()); err != nil {
+			return disagreeing(err)
+		}
+	}
+	if len(s.Work.Facts.Addresses) == 0 {
+		return nil
+	}
+	return disagreeing(node.SetHost(ctx, tx, d.Node, s.Work.Facts.Addresses[0], "the address of the node became known"))
+}
+
+// complete lets go of the node. One that is not proven clean is not returned to
+// scheduling: the inventory refuses. One that was quarantined for anything else
+// than being unclean stays so.
+func (h hooks) complete(ctx context.Context, tx pgx.Tx, d Decommission) error {
+	if d.Mode == FullDecommission || d.Mode == Remove {
+		return nil
+	}
+	if d.Mode.returns() {
+		n, err := node.Lock(ctx, tx, d.Node)
+		if err != nil {
+			return err
+		}
+		q, err := node.LastQuarantined(ctx, tx, d.Node)
+		if err != nil {
+			return err
+		}
+		switch serves := n.Status == node.Active || n.Status == node.Offline; {
+		case !d.Mode.proves(n) && serves:
+			if _, err := node.KeepOut(ctx, tx, d.Node, d.cause()+" proves nothing about a tainted node"); err != nil {
+				return err
+			}
+		case d.Mode.proves(n) && n.Status == node.Quarantined && ofValidation(q):
+			if _, err := node.Move(ctx, tx, d.Node, node.ReturnToService, d.cause()); err != nil {
+				return err
+			}
+		}
+	}
+	_, err := node.Unhold(ctx, tx, d.Node, d.holder(), d.cause())
+	return err
+}
+
+// HandOn implements job.Hooks: a batch begins its next one.
+func (h hooks) HandOn(ctx context.Context, tx pgx.Tx, d Decommission) error {
+	if d.Batch.IsZero() {
+		return nil
+	}
+	return h.admit(ctx, tx, d.Batch)
+}
+
+var eventTypes = map[job.Announced]eventwire.Type{
+	job.AnnounceStarted: eventwire.NodeDecommissionStarted, job.AnnounceStage: eventwire.NodeDecommissionStage,
+	job.AnnounceCompleted: eventwire.NodeDecommissionCompleted, job.AnnounceFailed: eventwire.NodeDecommissionFailed,
+	job.AnnounceManual: eventwire.NodeDecommissionManual, job.AnnounceCancelled: eventwire.NodeDecommissionCancelled,
+}
+
+// Announce implements job.Hooks.
+func (h hooks) Announce(ctx context.Context, tx pgx.Tx, d Decommission, a job.Announcement) error {
+	if a.Kind == job.AnnounceCompleted { // what was found about the node before is probably over, and nobody should be told otherwise
+		if err := h.nodes.Doubt(ctx, tx, d.Node, fmt.Sprintf("its %s has ended", d.Mode)); err != nil {
+			return err
+		}
+	}
+	payload := eventwire.Decommission{
+		DecommissionID: d.ID.String(), NodeID: d.Node.String(), Hostname: d.Hostname, Mode: string(d.Mode), Status: string(d.Status),
+		Stage: a.Event.Stage, Attempt: a.Event.Attempt, StageStatus: string(a.Event.Status), FailureClass: string(d.FailureClass), ErrorCode: d.ErrorCode,
+		Message: a.Event.Message, RecommendedAction: string(h.family.Recommended(d)),
+	}
+	if !d.Batch.IsZero() {
+		payload.BatchID = d.Batch.String()
+	}
+	return outbox.Append(ctx, tx, outbox.Event{Type: eventTypes[a.Kind], AggregateKind: "decommission", AggregateID: d.ID.String(), Payload: payload})
+}

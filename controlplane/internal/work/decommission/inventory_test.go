@@ -1,0 +1,99 @@
+package decommission_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gpuaas/contract/agentwire"
+	"gpuaas/contract/certificate"
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/fleet/node"
+	"gpuaas/controlplane/internal/work/decommission"
+)
+
+// installed is what an installation of a node is like.
+func installed(entries ...agentwire.Entry) agentwire.Inventory {
+	return agentwire.Inventory{Installation: "i1", TakenAt: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Entries: append([]agentwire.Entry{}, entries...), Unseen: []string{}}
+}
+
+// firstBoot gives a node the baseline of an installation.
+func (y *yard) firstBoot(tb testing.TB, of id.Node) {
+	tb.Helper()
+	y.exec(tb, `INSERT INTO node_baselines (node_id, generation) VALUES ($1, 1)`, of)
+	raw, err := json.Marshal(installed())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	out, err := y.nodes.KeepBaseline(y.ctx, of, node.SignedBaseline{Inventory: installed(), Raw: raw, Signature: []byte("s"), Serial: "ab"})
+	if err != nil || out.Outcome != agentwire.BaselineKept {
+		tb.Fatalf("baseline: %+v, %v", out, err)
+	}
+}
+
+// says is a validation whose agent found nothing, and says what the installation
+// is like.
+func says(i agentwire.Inventory) answer {
+	out := clean(agentwire.TypeValidateClean).(agentwire.ValidateCleanOutput)
+	out.Inventory = &i
+	return succeeds(out)
+}
+
+func gapOf(s *certificate.Signed) *certificate.Gap {
+	at := slices.IndexFunc(s.Document.NotCovered, func(g certificate.Gap) bool { return strings.HasPrefix(g.What, "accounts, set-id files") })
+	if at < 0 {
+		return nil
+	}
+	return &s.Document.NotCovered[at]
+}
+
+// An agent that finds nothing does not make a machine clean that is not what it
+// was at its first boot.
+func TestAttackWhatAUserPlantedKeepsTheNodeOutOfService(t *testing.T) {
+	y := newYard(t)
+	n := y.node(t, node.Active, true)
+	y.firstBoot(t, n)
+	planted := agentwire.Entry{Kind: agentwire.EntrySetID, Name: "/var/tmp/sh", Value: "mode 4755 uid 0 gid 0 sha256:1"}
+	y.agent.does[agentwire.TypeValidateClean] = []answer{says(installed(planted))}
+	d := y.run(t, y.request(t, n, decommission.SoftReset).ID)
+	if d.Stage != decommission.StageValidate || d.ErrorCode != "validation_residue" || !strings.Contains(d.ErrorMessage, "/var/tmp/sh") {
+		t.Errorf("it is %s at %s: %s %s", d.Status, d.Stage, d.ErrorCode, d.ErrorMessage)
+	}
+	if now := y.see(t, n); now.Schedulable || now.Status != node.Quarantined {
+		t.Errorf("the node is %+v", now)
+	}
+}
+
+// Where there is no baseline, or the agent is older than baselines, certificates
+// say what nobody looked at.
+func TestCertificatesNameAMissingBaseline(t *testing.T) {
+	for name, c := range map[string]struct {
+		has     bool // a baseline
+		answers answer
+		gap     string
+	}{
+		"compared":            {true, says(installed()), ""},
+		"no baseline":         {false, says(installed()), "no baseline of this installation"},
+		"another one":         {true, says(agentwire.Inventory{Installation: "i2", TakenAt: time.Now(), Entries: []agentwire.Entry{}, Unseen: []string{}}), "no baseline of this installation"},
+		"an agent before":     {true, succeeds(clean(agentwire.TypeValidateClean)), "does not say"},
+		"an agent that lies?": {false, succeeds(agentwire.ValidateCleanOutput{Clean: true, Findings: []agentwire.CleanFinding{}, Checked: []agentwire.CheckedKind{{Kind: "users", Result: "clean"}}, Baseline: "present"}), "does not say"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			y := newYard(t)
+			n := y.node(t, node.Active, true)
+			if c.has {
+				y.firstBoot(t, n)
+			}
+			y.agent.does[agentwire.TypeValidateClean] = []answer{c.answers}
+			d := y.run(t, y.request(t, n, decommission.SoftReset).ID)
+			wants(t, d, durable.JobCompleted, decommission.StageEnable, "")
+			gap := gapOf(y.paper(t, d.ID))
+			if (gap == nil) != (c.gap == "") || gap != nil && !strings.Contains(gap.Why, c.gap) {
+				t.Errorf("the gap is %+v, want %q", gap, c.gap)
+			}
+		})
+	}
+}

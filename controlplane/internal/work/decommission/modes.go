@@ -1,0 +1,133 @@
+package decommission
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/fleet/node"
+)
+
+// from says in which states a node may be for a mode. A node that is draining or
+// removing without an owner is taken over.
+var from = map[Mode][]node.Status{
+	SoftReset:        {node.Active, node.Offline, node.Quarantined},
+	StorageCleanup:   {node.Active, node.Offline, node.Quarantined},
+	Reimage:          {node.Active, node.Offline, node.Quarantined, node.Draining, node.Retired},
+	FullDecommission: {node.Active, node.Offline, node.Quarantined, node.Draining, node.Retired},
+	Drain:            {node.Active, node.Offline, node.Quarantined, node.Draining},
+	Retire:           {node.Active, node.Offline, node.Quarantined, node.Draining},
+	Reactivate:       {node.Retired},
+	Remove:           {node.Retired, node.Removing, node.BootstrapIssued, node.Enrolling},
+}
+
+// leaves says whether a mode takes the node out of service: it is draining
+// meanwhile.
+func (m Mode) leaves() bool {
+	return m == Reimage || m == FullDecommission || m == Drain || m == Retire
+}
+
+// releases says whether a mode gives the machine back to MAAS.
+func (m Mode) releases() bool { return m == Reimage || m == FullDecommission }
+
+// cleans says whether a mode can clean the storage of the node.
+func (m Mode) cleans() bool {
+	return m == SoftReset || m == Reimage || m == StorageCleanup || m == Retire
+}
+
+// whereTainted are the stages that a reactivation goes through only when the node
+// is not proven clean: it was put aside as it was.
+var whereTainted = []string{StageDrain, StageStorage, StageScrub}
+
+// onceMore are the stages that a reimage goes through only where somebody had
+// root: what was cleaned through the installation that they had counts for
+// nothing.
+var onceMore = []string{StageStorageAgain, StageScrubAgain}
+
+// spares says whether a mode leaves a stage out, because the node needs no
+// cleaning, or no other than it had.
+func (m Mode) spares(stage string, n node.Node) bool {
+	return m == Reactivate && n.Access() == node.NoAccess && slices.Contains(whereTainted, stage) || m == Reimage && !n.Root.Stands() && slices.Contains(onceMore, stage)
+}
+
+// believes says whether a mode goes by what the installation says that the node
+// had when it was asked for.
+func (m Mode) believes() bool {
+	return m == SoftReset || m == StorageCleanup || m == Retire || m == Reactivate
+}
+
+// proves says whether the validation of a mode shows that a tainted node is
+// clean. A validation sees neither the memory of GPUs nor what is in no file of
+// a disk: without everything being cleaned before, it proves nothing.
+func (m Mode) proves(n node.Node) bool { return m != StorageCleanup || n.Access() == node.NoAccess }
+
+// sparesDisks says whether a cleanup leaves data disks as they are.
+func (c Cleanup) sparesDisks() bool { return c == CleanupNone || c == CleanupWeka }
+
+// returns says whether the node is to be in service when the mode has ended.
+func (m Mode) returns() bool {
+	return m == SoftReset || m == Reimage || m == StorageCleanup || m == Reactivate
+}
+
+var (
+	erases   = []Erase{EraseNone, EraseQuick, EraseSecure}
+	cleanups = []Cleanup{CleanupNone, CleanupLocal, CleanupWeka, CleanupAll}
+)
+
+// maxReason is how long the reason of a request may be, maxRisk the residual risk.
+const (
+	maxReason = 500
+	maxRisk   = 2000
+)
+
+// checked gives a request its defaults, or says what makes no sense about it.
+func (r Request) checked() (Request, error) {
+	var bad []fault.Field
+	reject := func(ok bool, path, format string, args ...any) {
+		if !ok {
+			bad = append(bad, fault.Field{Path: "body." + path, Message: fmt.Sprintf(format, args...)})
+		}
+	}
+	r.Reason = strings.TrimSpace(r.Reason)
+	reject(r.Reason != "" && len(r.Reason) <= maxReason, "reason", "must say why, in at most %d bytes", maxReason)
+	known := slices.Contains(Modes(), r.Mode)
+	reject(known, "mode", "must be of %s", joined(Modes()))
+	reject(r.Erase == "" || slices.Contains(erases, r.Erase), "erase", "must be of %s", joined(erases))
+	reject(r.StorageCleanup == "" || slices.Contains(cleanups, r.StorageCleanup), "storage_cleanup", "must be of %s", joined(cleanups))
+	if known {
+		reject(r.Mode.releases() || r.Erase == "" || r.Erase == EraseNone, "erase", "only a release in MAAS erases disks: %s has none; choose reimage or full_decommission, or leave it out", r.Mode)
+		reject(r.Mode != Reactivate || r.StorageCleanup == "" || r.StorageCleanup == CleanupLocal, "storage_cleanup",
+			"a node that is not proven clean is reactivated with its local storage cleaned, and any other without: leave it out")
+		reject(r.Mode == Reactivate || r.Mode.cleans() || r.StorageCleanup == "" || r.StorageCleanup == CleanupNone, "storage_cleanup",
+			"%s cleans no storage through the agent; what it releases is erased by MAAS: use erase, or leave it out", r.Mode)
+		reject(r.Mode != StorageCleanup || r.StorageCleanup != CleanupNone, "storage_cleanup", "a storage cleanup that cleans nothing is none: choose local, weka or all")
+	}
+	r.ResidualRisk = strings.TrimSpace(r.ResidualRisk)
+	reject(r.ResidualRisk == "" || r.Mode == SoftReset && len(r.ResidualRisk) <= maxRisk, "residual_risk",
+		"is accepted with a soft_reset only, in at most %d bytes; leave it out", maxRisk)
+	if len(bad) > 0 {
+		return r, fault.New(fault.Invalid, "validation_error", "the request has fields that cannot be accepted").WithFields(bad...)
+	}
+	if r.Erase == "" {
+		r.Erase = EraseNone
+		if r.Mode.releases() {
+			r.Erase = EraseQuick
+		}
+	}
+	if r.StorageCleanup == "" {
+		r.StorageCleanup = CleanupNone
+		if r.Mode.cleans() || r.Mode == Reactivate {
+			r.StorageCleanup = CleanupLocal
+		}
+	}
+	return r, nil
+}
+
+func joined[T ~string](list []T) string {
+	texts := make([]string, len(list))
+	for i, t := range list {
+		texts[i] = string(t)
+	}
+	return strings.Join(texts, ", ")
+}

@@ -1,0 +1,422 @@
+package decommission
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/fleet/binding"
+	"gpuaas/controlplane/internal/fleet/node"
+	"gpuaas/controlplane/internal/fleet/site"
+	"gpuaas/controlplane/internal/work/decommission/internal/decommissiondb"
+	"gpuaas/controlplane/internal/work/job"
+)
+
+// situation is everything that decides whether a request may begin, and what
+// it would do.
+type situation struct {
+	node        node.Node
+	binding     *binding.Binding // nil: not a machine of MAAS
+	site        *site.Site
+	profile     *site.Profile
+	live        *Decommission // the operation that owns the node
+	onboarding  string        // the onboarding that owns it
+	initializes bool          // a first boot makes its data disks anew
+}
+
+// look reads the situation of a node.
+func (s *Service) look(ctx context.Context, of id.Node) (situation, error) {
+	n, err := s.nodes.Node(ctx, of)
+	if err != nil {
+		return situation{}, err
+	}
+	out := situation{node: n}
+	if out.live, out.onboarding, err = owners(ctx, s.rows.q(), of); err != nil {
+		return out, err
+	}
+	b, err := binding.OfNode(ctx, s.db, of)
+	switch {
+	case fault.KindOf(err) == fault.NotFound:
+		return out, nil
+	case err != nil:
+		return out, err
+	}
+	out.binding = &b
+	where, err := s.sites.Site(ctx, b.Site)
+	if err != nil {
+		return out, err
+	}
+	by, err := s.sites.Profile(ctx, b.Site, b.Profile)
+	if err != nil {
+		return out, err
+	}
+	out.site, out.profile = &where, &by
+	prior, err := s.prior(ctx, of)
+	out.initializes = initializes(prior)
+	return out, err
+}
+
+// again is the situation within the transaction that goes by it. What it rests
+// on stays as it is until that ends; whether another operation was faster, the
+// index says.
+func (s situation) again(ctx context.Context, tx pgx.Tx) (situation, error) {
+	seen, err := node.Share(ctx, tx, s.node.ID)
+	if err != nil {
+		return s, err
+	}
+	if seen.Status != s.node.Status || seen.Generation != s.node.Generation {
+		return s, fault.New(fault.Conflict, "plan_stale", "node %s became %s meanwhile", seen.Hostname, seen.Status).WithRemedy("ask again")
+	}
+	s.node = seen
+	q := decommissiondb.New(tx)
+	if _, s.onboarding, err = owners(ctx, q, s.node.ID); err != nil {
+		return s, err
+	}
+	b, err := binding.OfNode(ctx, tx, s.node.ID)
+	switch {
+	case fault.KindOf(err) == fault.NotFound && !s.managed():
+		return s, nil
+	case fault.KindOf(err) == fault.NotFound:
+		return s, stale()
+	case err != nil:
+		return s, err
+	case !s.managed() || b.Site != s.binding.Site || b.Profile != s.binding.Profile || b.SystemID != s.binding.SystemID:
+		return s, stale()
+	}
+	s.binding = &b
+	v, err := q.ShareSite(ctx, decommissiondb.ShareSiteParams{SiteID: b.Site, ProfileID: b.Profile})
+	if err != nil {
+		return s, fmt.Errorf("look at site of node: %w", err)
+	}
+	if v.SiteVersion != s.site.Version || v.ProfileVersion != s.profile.Version {
+		return s, stale()
+	}
+	return s, nil
+}
+
+// owners are what works on a node already.
+func owners(ctx context.Context, q *decommissiondb.Queries, of id.Node) (live *Decommission, onboarding string, err error) {
+	r, err := q.LiveOfNode(ctx, of)
+	switch {
+	case err == nil:
+		d, err := fromRow(r)
+		if err != nil {
+			return nil, "", err
+		}
+		live = &d
+	case !errors.Is(err, pgx.ErrNoRows):
+		return nil, "", fmt.Errorf("look for operations of node: %w", err)
+	}
+	o, err := q.OnboardingOfNode(ctx, of)
+	switch {
+	case err == nil:
+		onboarding = o.ID.String()
+	case !errors.Is(err, pgx.ErrNoRows):
+		return nil, "", fmt.Errorf("look for onboardings of node: %w", err)
+	}
+	return live, onboarding, nil
+}
+
+func (s situation) managed() bool { return s.binding != nil }
+
+// policy is that of the profile; without one, the usual.
+func (s situation) policy() site.Policy {
+	if s.profile == nil {
+		return site.DefaultPolicy()
+	}
+	return s.profile.Policy
+}
+
+// blocks are what a request must not begin with, the most telling first.
+func (s situation) blocks(r Request) []error {
+	var out []error
+	add := func(err error) { out = append(out, err) }
+	n := s.node
+	if s.live != nil {
+		add(fault.New(fault.Conflict, "node_busy", "node %s is in a %s already: decommission %s, %s at %s", n.Hostname, s.live.Mode, s.live.ID, s.live.Status, s.live.Stage).
+			WithRemedy("look at it: gpuaas decommission explain %s", s.live.ID))
+	}
+	if s.onboarding != "" {
+		add(fault.New(fault.Conflict, "node_busy", "node %s is being onboarded: onboarding %s has not ended", n.Hostname, s.onboarding).
+			WithRemedy("look at it: gpuaas onboarding explain %s; cancel it first if the node is to go", s.onboarding))
+	}
+	if !slices.Contains(from[r.Mode], n.Status) {
+		add(fault.New(fault.Conflict, "node_state_conflict", "node %s is %s: a %s needs one that is %s", n.Hostname, n.Status, r.Mode, joined(from[r.Mode])).
+			WithRemedy("%s", otherwise(r.Mode, n.Status)))
+	}
+	if r.Mode == Remove && n.Status == node.Enrolling && n.OnboardingMode == node.MAAS {
+		add(fault.New(fault.Conflict, "node_state_conflict", "node %s is enrolling through MAAS", n.Hostname).WithRemedy("decommission it fully once it is active or quarantined"))
+	}
+	if r.Mode == Reimage && !s.managed() {
+		add(fault.New(fault.Conflict, "node_not_in_maas", "node %s was onboarded by hand: no MAAS can install it anew", n.Hostname).
+			WithRemedy("soft reset cleans it as it is, unless somebody had root on it: %s", or(remedyOf(n.Incredible()), "nobody is known to have had")))
+	}
+	if err := s.incredible(r); err != nil {
+		add(err)
+	}
+	if r.Mode.releases() && s.managed() {
+		if err := site.RequireEnabled(*s.site); err != nil {
+			add(err)
+		}
+		if least := s.policy().MinimumErase; r.Erase.Less(least) {
+			add(fault.New(fault.Conflict, "erase_below_policy", "the profile %s of site %s asks for at least %s, not %s", s.profile.Name, s.site.Name, least, r.Erase).
+				WithRemedy("ask for %s or more; or change minimum_erase of the profile, which is recorded", least))
+		}
+	}
+	return out
+}
+
+// incredible is why a request would go by what somebody with root may have made
+// the node say; nil: it would not.
+func (s situation) incredible(r Request) error {
+	n := s.node
+	switch {
+	case r.Mode == SoftReset && r.ResidualRisk != "" && !s.managed() && n.OnboardingMode == node.Manual:
+		return nil
+	case r.Mode.believes() && n.Compromised():
+		return n.Incredible()
+	case n.Root.Stands() && r.Mode.cleans() && r.Mode.proves(n) && r.StorageCleanup.sparesDisks():
+		return fault.New(fault.Conflict, node.CodeRoot, "somebody had root on node %s: it is not proven clean while its data disks stay as they are", n.Hostname).
+			WithRemedy("ask for storage_cleanup local or all; it is done by the new installation")
+	}
+	return nil
+}
+
+// otherwise says what to do with a node that is in another state.
+func otherwise(m Mode, s node.Status) string {
+	switch {
+	case s == node.Deleted:
+		return "it is gone: onboard its machine as a new node"
+	case s == node.Retired && m.returns():
+		return "reactivate it first: gpuaas node reactivate NODE"
+	case m == Remove:
+		return "retire it first: gpuaas node retire NODE; a machine of MAAS is fully decommissioned instead"
+	case s == node.Enrolling || s == node.BootstrapIssued:
+		return "wait until it is active, or remove it: gpuaas node remove NODE"
+	}
+	return "look at it: gpuaas node show NODE"
+}
+
+// PlannedStage is a stage that a plan goes through.
+type PlannedStage struct {
+	Name    string `json:"name"`
+	Title   string `json:"title"`
+	Does    string `json:"does"`
+	Usually string `json:"usually" doc:"How long it takes as a rule."`
+}
+
+// Block is why a plan cannot be carried out now.
+type Block struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Remedy  string `json:"remedy,omitempty"`
+}
+
+// Plan is what a request would do.
+type Plan struct {
+	Hash           string         `json:"plan_hash" doc:"Applying with this hash is refused if anything that the plan depends on has changed."`
+	NodeID         id.Node        `json:"node_id"`
+	Hostname       string         `json:"hostname"`
+	NodeStatus     node.Status    `json:"node_status"`
+	Mode           Mode           `json:"mode"`
+	Erase          Erase          `json:"erase"`
+	StorageCleanup Cleanup        `json:"storage_cleanup"`
+	MAASSystemID   string         `json:"maas_system_id,omitempty"`
+	MAASStatus     string         `json:"maas_status,omitempty" doc:"As last seen."`
+	Ends           string         `json:"ends" doc:"How the node is when all went well."`
+	Effects        []string       `json:"effects" nullable:"false" doc:"What is destroyed or changed for good, and what is not touched."`
+	Stages         []PlannedStage `json:"stages" nullable:"false"`
+	Usually        string         `json:"usually" doc:"How long all of it takes as a rule."`
+	Blocks         []Block        `json:"blocks" nullable:"false" doc:"What must be put right first; none: it can begin."`
+}
+
+// Plan says what a request would do to a node, and what stands in its way. It
+// changes nothing.
+func (s *Service) Plan(ctx context.Context, of id.Node, r Request) (Plan, error) {
+	r.Reason = or(r.Reason, "planned")
+	r, err := r.checked()
+	if err != nil {
+		return Plan{}, err
+	}
+	now, err := s.look(ctx, of)
+	if err != nil {
+		return Plan{}, err
+	}
+	return planned(now, r), nil
+}
+
+func planned(s situation, r Request) Plan {
+	if r.Mode == Reactivate && s.node.Access() == node.NoAccess {
+		r.StorageCleanup = CleanupNone // of what is shown: see spares
+	}
+	p := Plan{
+		Hash: s.hash(r), NodeID: s.node.ID, Hostname: s.node.Hostname, NodeStatus: s.node.Status, Mode: r.Mode, Erase: r.Erase, StorageCleanup: r.StorageCleanup,
+		Ends: s.ends(r.Mode), Effects: s.effects(r), Stages: []PlannedStage{}, Usually: lasts[r.Mode], Blocks: []Block{},
+	}
+	if s.managed() {
+		p.MAASSystemID, p.MAASStatus = s.binding.SystemID, s.binding.Status
+	}
+	for _, stage := range tables[r.Mode] {
+		if !stage.Pseudo && !stage.Detour && !r.Mode.spares(stage.Name, s.node) {
+			p.Stages = append(p.Stages, PlannedStage{Name: stage.Name, Title: stage.Title, Does: stage.Does, Usually: or(usually[stage.Name], "seconds")})
+		}
+	}
+	for _, err := range s.blocks(r) {
+		f, _ := fault.As(err)
+		p.Blocks = append(p.Blocks, Block{Code: f.Code, Message: f.Message, Remedy: f.Remedy})
+	}
+	return p
+}
+
+// hash is of everything that a plan depends on.
+func (s situation) hash(r Request) string {
+	facts := map[string]any{
+		"mode": r.Mode, "erase": r.Erase, "storage_cleanup": r.StorageCleanup, "stages": namesOf(tables[r.Mode]),
+		"node": s.node.ID, "status": s.node.Status, "hostname": s.node.Hostname, "generation": s.node.Generation,
+		"hold_reason": s.node.HoldReason, "held_by": s.node.HeldBy, "tainted": s.node.Tainted(), "onboarding": s.onboarding,
+		"root": s.node.Root.Stands(), "compromised": s.node.Compromised(), "risk_accepted": r.ResidualRisk != "",
+	}
+	if s.live != nil {
+		facts["live"] = s.live.ID
+	}
+	if s.managed() {
+		facts["machine"], facts["maas_status"] = s.binding.SystemID, s.binding.Status
+		facts["site"], facts["site_version"] = s.site.ID, s.site.Version
+		facts["profile"], facts["profile_version"] = s.profile.ID, s.profile.Version
+	}
+	raw, err := json.Marshal(facts) // keys of maps are sorted
+	if err != nil {
+		panic(fmt.Sprintf("hash of a plan: %v", err)) // plain values only
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])
+}
+
+func namesOf(t job.Table) []string {
+	out := make([]string, len(t))
+	for i, s := range t {
+		out[i] = s.Name
+	}
+	return out
+}
+
+// effects says in words what is destroyed, and what is not.
+func (s situation) effects(r Request) []string {
+	var out []string
+	if r.Mode.leaves() || r.Mode == SoftReset || r.Mode == Reactivate && s.node.Access() != node.NoAccess {
+		out = append(out, "terminal sessions end, and the accounts of tenants are removed with their homes")
+	}
+	switch r.StorageCleanup {
+	case CleanupLocal, CleanupAll:
+		out = append(out, "DESTROYS what is in temporary and scratch folders and on the data disks mounted at /share<N>")
+	case CleanupNone, CleanupWeka:
+	}
+	if r.StorageCleanup == CleanupWeka || r.StorageCleanup == CleanupAll {
+		out = append(out, "file systems of Weka are unmounted, and their configuration is removed; what lies on them is not touched")
+	}
+	if r.Mode.releases() && s.managed() {
+		text := "DESTROYS the installation: MAAS releases the machine"
+		switch r.Erase {
+		case EraseNone:
+			text += " without erasing its disks: data stays readable on them"
+		case EraseQuick:
+			text += " and erases the beginning and the end of its disks (quick), which leaves most of the data readable with tools"
+		case EraseSecure:
+			text += " and erases its disks with what they support (secure)"
+		}
+		if r.Erase != EraseNone && s.policy().ReleaseFallbackNoErase && s.policy().MinimumErase == EraseNone {
+			text += "; if erasing fails, the policy allows to release without it, which is recorded"
+		}
+		out = append(out, text)
+	}
+	if r.Mode == Reimage && s.node.Root.Stands() {
+		out = append(out, fmt.Sprintf("somebody had root (%s): what the old installation says counts for nothing; data disks and GPUs are cleaned and validated again through the new one; "+
+			"firmware and the BMC, which root can change, are not covered", s.node.Root.Cause))
+	}
+	if r.Mode == SoftReset && r.ResidualRisk != "" && s.node.Compromised() {
+		out = append(out, "somebody had root, and the installation stays: the risk that is left is accepted in words, which stand in the receipt; firmware and the BMC are not covered")
+	}
+	if r.Mode == Reimage && s.initializes {
+		out = append(out, "DESTROYS what is on all disks but the root disk: the first boot partitions and formats them anew, as when the machine was onboarded (initialize_disks)")
+	}
+	switch r.Mode {
+	case FullDecommission:
+		out = append(out, "the node leaves the inventory for good: its id is never used again, its history is kept")
+		if s.managed() && s.policy().RemoveMAASRecord {
+			out = append(out, "the machine is deleted in MAAS, by policy")
+		}
+	case Remove:
+		out = append(out, "the agent is uninstalled and the node leaves the inventory for good; its machine is not touched otherwise")
+	case Drain:
+		out = append(out, "nothing is cleaned: disks and GPUs keep what is on them, until the node is reactivated, which destroys it")
+	case Reactivate:
+		if s.node.Access() == node.NoAccess {
+			out = append(out, "nothing is destroyed: the node is proven clean")
+		}
+	case StorageCleanup:
+		if !r.Mode.proves(s.node) {
+			out = append(out, "accounts, processes and the memory of GPUs are not touched: the node stays tainted and out of scheduling until it is reset")
+		}
+	case SoftReset, Reimage, Retire:
+	}
+	if r.Mode.returns() && s.node.Status == node.Quarantined {
+		out = append(out, "a quarantine is lifted only if a validation made it; one of an operator or of reconciliation stays")
+	}
+	return out
+}
+
+// ends says how the node is when all went well.
+func (s situation) ends(m Mode) string {
+	if !m.proves(s.node) {
+		return "active and validated, but held: it is tainted, and only a reset proves it clean: gpuaas node reset " + s.node.Hostname
+	}
+	return ends[m]
+}
+
+var ends = map[Mode]string{
+	SoftReset:        "active and schedulable, proven clean, with a handover receipt",
+	Reimage:          "active and schedulable with a fresh installation and the same id, proven clean, with a certificate",
+	FullDecommission: "deleted; its machine is released and switched off, with a certificate",
+	StorageCleanup:   "active and validated; schedulable unless it was tainted, which takes a reset",
+	Drain:            "retired, without tenants, not cleaned",
+	Retire:           "retired and proven clean, with a certificate",
+	Reactivate:       "active and schedulable, proven clean",
+	Remove:           "deleted",
+}
+
+// usually says how long stages take that wait for hardware or an agent.
+var usually = map[string]string{
+	StageDrain: "seconds to 2 min", StageStorage: "seconds; hours when large disks are overwritten", StageScrub: "under a minute", StageValidate: "seconds",
+	StageStorageAgain: "seconds; hours when large disks are overwritten", StageScrubAgain: "under a minute",
+	stageRelease: "1 to 5 min; hours when disks are erased securely", stagePowerOff: "under a minute", StageRemove: "seconds",
+	"wait_for_deployed": "10 to 30 min", "ensure_hardware_sync_configured": "under a minute once the machine answers over SSH",
+	"wait_for_hardware_sync_healthy": "a minute or two", "wait_for_agent_enrollment": "1 to 5 min",
+}
+
+var lasts = map[Mode]string{
+	SoftReset: "1 to 5 min", Reimage: "20 to 60 min", FullDecommission: "5 to 15 min; hours with a secure erase", StorageCleanup: "a minute; hours when large disks are overwritten",
+	Drain: "a minute or two", Retire: "1 to 5 min", Reactivate: "under a minute; 1 to 5 min when it must be cleaned", Remove: "under a minute",
+}
+
+func remedyOf(err error) string {
+	f, _ := fault.As(err)
+	if f == nil {
+		return ""
+	}
+	return f.Remedy
+}
+
+func or(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}

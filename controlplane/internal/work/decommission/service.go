@@ -1,0 +1,139 @@
+package decommission
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/postgres"
+	"gpuaas/controlplane/internal/fleet/agenttask"
+	"gpuaas/controlplane/internal/fleet/certificate"
+	"gpuaas/controlplane/internal/fleet/node"
+	"gpuaas/controlplane/internal/fleet/site"
+	"gpuaas/controlplane/internal/work/bringup"
+	"gpuaas/controlplane/internal/work/job"
+)
+
+// Bringup carries out what concerns machines of MAAS; bringup.Bringup does.
+type Bringup interface {
+	Stages() map[string]bringup.Stage
+	Adopt(ctx context.Context, w *bringup.Work) (bringup.Result, error)
+	Compensate(ctx context.Context, w *bringup.Work) error
+	// ProveInstalled looks, and only looks, whether the machine and its node are
+	// what the job was to make of them; missing says what is not shown.
+	ProveInstalled(ctx context.Context, w *bringup.Work) (p bringup.Proof, missing string, err error)
+	// ProveVacant looks, and only looks, whether the machine is free and off, or
+	// not known any more.
+	ProveVacant(ctx context.Context, w *bringup.Work) (missing string, err error)
+	// Forget removes the rendered first boot of a job that needs it no more.
+	Forget(ctx context.Context, w *bringup.Work) error
+}
+
+// Allocations ends what tenants have on a node. While nothing allocates nodes,
+// nothing implements it.
+type Allocations interface {
+	// ForceRelease ends the allocations of a node and says how many there were;
+	// those that are left are an error.
+	ForceRelease(ctx context.Context, node id.Node, reason string) (released int, err error)
+}
+
+// Tasks gives nodes something to do; agenttask.Commands does.
+type Tasks interface {
+	Enqueue(ctx context.Context, tx pgx.Tx, r agenttask.Request) (agenttask.Task, error)
+	Cancel(ctx context.Context, task id.NodeTask, reason string) (agenttask.Task, error)
+	CancelOf(ctx context.Context, node id.Node, workflowID, reason string) error
+	Task(ctx context.Context, task id.NodeTask) (agenttask.Task, error)
+	TellWhenEnded(ctx context.Context, task id.NodeTask, workflowID string) (agenttask.Task, error)
+}
+
+// Terminals ends the interactive sessions of a node; terminal.Service does.
+type Terminals interface {
+	EndAll(ctx context.Context, tx pgx.Tx, node id.Node) error
+}
+
+// Secrets deletes what the secrets engine keeps of a node; secrets.Engine does.
+type Secrets interface {
+	Delete(ctx context.Context, path string) error
+}
+
+// Certificates signs evidence; certificate.Service does.
+type Certificates interface {
+	Issue(ctx context.Context, d certificate.Draft) (certificate.Issued, error)
+}
+
+// Config is what the package needs to work.
+type Config struct {
+	DB           *postgres.DB
+	Nodes        *node.Service
+	Sites        *site.Service
+	Bringup      Bringup
+	Tasks        Tasks
+	Terminals    Terminals
+	Secrets      Secrets
+	Certificates Certificates
+	Allocations  Allocations // nil: nothing allocates nodes
+	// Delivered gives the digests of the programs of a version of the agent, by
+	// their names; nil: they are not known here.
+	Delivered func(version string) map[string]string
+	// AgentPatience is how long a task may wait for its node to fetch it; zero:
+	// ten minutes.
+	AgentPatience time.Duration
+	// Linger is how long a stage waits itself for a task that it has just given;
+	// zero: a second, negative: not at all.
+	Linger   time.Duration
+	Mischief job.Mischief                    // nil: none
+	Backoff  func(attempt int) time.Duration // nil: as usual
+	Clock    func() time.Time                // nil: the clock of the machine
+	Logger   *slog.Logger                    // nil: nothing is logged
+}
+
+// Service holds the commands and queries of the package. It is safe for
+// concurrent use, and any number of replicas may run side by side.
+type Service struct {
+	db           *postgres.DB
+	rows         rows
+	nodes        *node.Service
+	sites        *site.Service
+	bringup      Bringup
+	tasks        Tasks
+	terminals    Terminals
+	secrets      Secrets
+	certificates Certificates
+	allocations  Allocations
+	delivered    func(version string) map[string]string
+	patience     time.Duration
+	lingers      time.Duration
+	now          func() time.Time
+	logger       *slog.Logger
+	runner       *job.Runner[Decommission]
+	family       *job.Family[Decommission]
+}
+
+// New makes the service. It connects to nothing.
+func New(cfg Config) *Service {
+	s := &Service{
+		db: cfg.DB, rows: rows{cfg.DB}, nodes: cfg.Nodes, sites: cfg.Sites, bringup: cfg.Bringup, tasks: cfg.Tasks, terminals: cfg.Terminals,
+		secrets: cfg.Secrets, certificates: cfg.Certificates, allocations: cfg.Allocations, delivered: cfg.Delivered, patience: cfg.AgentPatience, now: cfg.Clock,
+		logger: cfg.Logger, family: family(),
+	}
+	if s.patience == 0 {
+		s.patience = 10 * time.Minute
+	}
+	if s.lingers = cfg.Linger; s.lingers == 0 {
+		s.lingers = time.Second
+	}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	if s.logger == nil {
+		s.logger = slog.New(slog.DiscardHandler)
+	}
+	s.runner = job.New(job.Config[Decommission]{
+		DB: cfg.DB, Family: s.family, Stages: AllStages(), Store: s.rows, Hooks: hooks{s}, Workflow: workflowNames,
+		Marks: marksOf, Mischief: cfg.Mischief, Backoff: cfg.Backoff, Clock: cfg.Clock, Logger: cfg.Logger,
+	})
+	return s
+}

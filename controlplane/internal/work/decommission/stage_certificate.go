@@ -1,0 +1,100 @@
+package decommission
+
+import (
+	"context"
+	"fmt"
+
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/fleet/certificate"
+	"gpuaas/controlplane/internal/fleet/node"
+	"gpuaas/controlplane/internal/work/bringup"
+)
+
+// mostActions bounds how much of a ledger is looked through for actions.
+const mostActions = 5000
+
+// codeTainted is the code of a node that somebody had access to since it was
+// cleaned; the inventory uses it, too.
+const codeTainted = "node_tainted"
+
+// issue signs the evidence. A claim that has none stops the job, and so does a
+// node that somebody had access to since.
+func (s *Service) issue(ctx context.Context, d Decommission) (bringup.Result, error) {
+	n, err := s.nodes.Detail(ctx, d.Node)
+	if err != nil {
+		return bringup.Result{}, err
+	}
+	evidence, err := s.EvidenceOf(ctx, d.ID)
+	if err != nil {
+		return bringup.Result{}, err
+	}
+	if err := timely(d, n, evidence); err != nil {
+		return bringup.Result{}, err
+	}
+	doc, err := document(d, n, evidence, s.now())
+	if err != nil {
+		return bringup.Result{}, err
+	}
+	ledger, err := s.Events(ctx, d.ID, 0, mostActions)
+	if err != nil {
+		return bringup.Result{}, err
+	}
+	acted(&doc, ledger)
+	issued, err := s.certificates.Issue(ctx, certificate.Draft{Kind: doc.Kind, Decommission: d.ID, Node: d.Node, EvidenceSeq: newest(evidence), Body: doc})
+	if f, _ := fault.As(err); fault.CodeOf(err) == certificate.CodeUnfounded {
+		return bringup.Result{}, &bringup.Failure{
+			Class: durable.StateAmbiguity, Code: "evidence_missing", Final: true, Cause: err, Message: "the evidence does not support a certificate: " + f.Message,
+			Remedy: "look at the stages and their evidence; rerun goes through them once more",
+		}
+	}
+	if err != nil {
+		return bringup.Result{}, err
+	}
+	return bringup.Result{
+		Message: fmt.Sprintf("%s %s was issued, number %d of the node", issued.Kind, issued.ID, issued.Seq),
+		Details: map[string]any{"certificate_id": issued.ID, "digest": issued.Digest, "seq": issued.Seq},
+	}, nil
+}
+
+// timely refuses to speak of a node as clean that somebody had access to since
+// it was validated, or, where the installation stays, since it was cleaned.
+// What is overtaken of a machine that was installed anew is named as not
+// covered, unless somebody had root on it before: then all of it is done again,
+// and counts only from then on. A node that leaves for good is not spoken of as clean.
+func timely(d Decommission, n node.Node, evidence []Evidence) error {
+	if d.Mode == FullDecommission {
+		return nil
+	}
+	if err := n.Incredible(); err != nil {
+		return incredible(d, err)
+	}
+	late, err := judge(d, n, evidence)
+	if err != nil {
+		return err
+	}
+	if why := late.notAgain(d, n, evidence); why != "" {
+		return tainted(d, why)
+	}
+	why := late.why(EvidenceValidation)
+	if n.Tainted() && why == "" {
+		why = "it is not proven clean"
+	}
+	if d.Mode == SoftReset || d.Mode == Retire {
+		why = or(why, or(late.why(EvidenceDrain), or(late.why(EvidenceStorage), late.why(EvidenceGPU))))
+	}
+	if d.hadRoot(n) {
+		why = or(why, or(late.why(EvidenceStorage), late.why(EvidenceGPU)))
+	}
+	if why == "" {
+		return nil
+	}
+	return tainted(d, why)
+}
+
+func tainted(d Decommission, why string) *bringup.Failure {
+	return &bringup.Failure{
+		Class: durable.StateAmbiguity, Code: codeTainted, Final: true, Message: fmt.Sprintf("node %s is not as clean as it was: %s", d.Hostname, why),
+		Remedy: "rerun cleans and validates it once more",
+	}
+}

@@ -1,0 +1,318 @@
+package decommission
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gpuaas/contract/agentwire"
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/fleet/node"
+	"gpuaas/controlplane/internal/fleet/site"
+	"gpuaas/controlplane/internal/work/bringup"
+)
+
+// Codes that what follows goes by.
+const (
+	codeResidue     = "validation_residue"
+	codeStorage     = "storage_residue"
+	codeDevice      = "device_not_sanitized"
+	codeGPU         = "gpu_scrub_incomplete"
+	codeUnfounded   = "validation_unfounded"
+	sanitizeDisks   = agentwire.DisksSanitize
+	outcomeScrubbed = "scrubbed"
+	outcomeNoGPU    = "not_applicable"
+)
+
+// cleanup removes what tenants left on disks and mounts.
+func (s *Service) cleanup(ctx context.Context, d Decommission, w *bringup.Work, stage string) (bringup.Result, error) {
+	if stage == StageStorageAgain && d.StorageCleanup.sparesDisks() {
+		return bringup.Result{}, rootTainted(d, "its data disks were to be left as they are", "cancel, then clean them, too: gpuaas node reimage "+d.Hostname+" --storage-cleanup local")
+	}
+	if d.StorageCleanup == CleanupNone {
+		return skipped("no storage cleanup was asked for"), nil
+	}
+	params := agentwire.StorageCleanupParams{Scope: string(d.StorageCleanup)}
+	if d.StorageCleanup != CleanupWeka {
+		params.Disks, params.MinimumLevel = sanitizeDisks, string(w.Profile.Policy.MinimumSanitization)
+	}
+	t, await, err := s.ask(ctx, d, w, stage, errand{kind: agentwire.TypeStorageCleanup, params: params})
+	if err != nil || await != nil {
+		return bringup.Result{Await: await}, err
+	}
+	out, err := output[agentwire.StorageCleanupOutput](t)
+	if err != nil {
+		return bringup.Result{}, err
+	}
+	result := bringup.Result{
+		Message:  fmt.Sprintf("%d entries removed, %d bytes freed, %d disks sanitized, %d file systems unmounted", out.EntriesRemoved, out.BytesFreed, len(out.Devices), len(out.Unmounted)),
+		Evidence: witnessed(EvidenceStorage, t),
+	}
+	for _, device := range out.Devices {
+		doubt := seenOf(t).doubtOf(device)
+		if doubt == "" && device.Outcome == agentwire.OutcomeSanitized && w.Profile.Policy.MinimumSanitization == site.LevelPurge && device.Level != agentwire.LevelPurge {
+			doubt = fmt.Sprintf("the policy asks for %s, and it was brought to %s", agentwire.LevelPurge, device.Level)
+		}
+		if doubt != "" {
+			return result, &bringup.Failure{
+				Class: durable.SanitizationFailure, Code: codeDevice, Message: fmt.Sprintf("%s of %s (%s) is not proven clean: %s", device.Device, d.Hostname, or(device.MountPoint, "not mounted as a data disk"), doubt),
+				Remedy:  "replace the disk, or reimage with a secure erase; going on without it needs an override that records the residual risk",
+				Details: map[string]any{"device": device, "task_id": t.ID},
+			}
+		}
+	}
+	if len(out.Residue) > 0 {
+		return result, &bringup.Failure{
+			Class: durable.SanitizationFailure, Code: codeStorage, Message: fmt.Sprintf("storage of %s could not be cleaned: %s", d.Hostname, brief(out.Residue)),
+			Remedy: "look on the machine at what is named, then retry", Details: map[string]any{"residue": out.Residue, "task_id": t.ID},
+		}
+	}
+	return result, nil
+}
+
+// doubtOf is why a device does not count as sanitized, whatever its agent says;
+// empty: it does.
+func doubtOf(v agentwire.DeviceSanitized) string {
+	switch {
+	case v.Outcome != agentwire.OutcomeSanitized:
+		return or(v.Reason, v.Outcome)
+	case v.CanariesFound > 0 || v.SamplesUnclean > 0:
+		return fmt.Sprintf("%d canaries and %d samples came back", v.CanariesFound, v.SamplesUnclean)
+	case !v.Verified || v.SampleBytes <= 0:
+		return or(v.Reason, "nothing that was read back speaks for it")
+	case v.BytesCovered <= 0 || v.BytesCovered > v.SizeBytes:
+		return fmt.Sprintf("%d of its %d bytes are said to be covered", v.BytesCovered, v.SizeBytes)
+	case v.Level != agentwire.LevelClear && v.Level != agentwire.LevelPurge:
+		return fmt.Sprintf("%q is no level", v.Level)
+	}
+	return ""
+}
+
+// doubtOfGPU is why the memory of a GPU does not count as scrubbed; empty: it
+// does.
+func doubtOfGPU(g agentwire.GPUScrubbed) string {
+	switch {
+	case g.Error != "":
+		return g.Error
+	case g.WordsNonzero != 0:
+		return fmt.Sprintf("%d words came back", g.WordsNonzero)
+	case g.Method == agentwire.ScrubByReset && g.BytesCovered == 0:
+		return "it was reset and not overwritten: nothing that was read proves that its memory is empty"
+	case g.BytesCovered <= 0 || g.BytesCovered > g.BytesTotal:
+		return fmt.Sprintf("%d of its %d bytes are said to be covered", g.BytesCovered, g.BytesTotal)
+	}
+	return ""
+}
+
+// scrubRemedy is what helps against memory that is not proven clean. Where GPUs
+// are reset and cannot be overwritten, trying again proves no more.
+func scrubRemedy(out agentwire.GPUScrubOutput) (remedy string, final bool) {
+	resets := func(g agentwire.GPUScrubbed) bool { return g.Method == agentwire.ScrubByReset }
+	if out.Outcome == outcomeScrubbed && slices.ContainsFunc(out.GPUs, resets) {
+		return "GPUs of AMD are only reset, which cannot be proven to empty their memory, and trying again does not change that: switch the machine off and on, " +
+			"then override the stage, naming that as the residual risk", true
+	}
+	return "look at the GPUs and what uses them, then retry; a power cycle clears them, too", false
+}
+
+// doubtOfScrub is why a scrub does not count, whatever its agent says.
+func doubtOfScrub(out agentwire.GPUScrubOutput) string {
+	if out.Outcome != outcomeScrubbed {
+		return or(out.Reason, out.Outcome)
+	}
+	if len(out.GPUs) == 0 {
+		return "it names no GPU"
+	}
+	for _, g := range out.GPUs {
+		if doubt := doubtOfGPU(g); doubt != "" {
+			return g.UUID + ": " + doubt
+		}
+	}
+	return ""
+}
+
+// brief is the beginning of a list.
+func brief(list []string) string {
+	const most = 3
+	if len(list) <= most {
+		return strings.Join(list, "; ")
+	}
+	return fmt.Sprintf("%s; and %d more", strings.Join(list[:most], "; "), len(list)-most)
+}
+
+// scrub overwrites the memory of GPUs.
+func (s *Service) scrub(ctx context.Context, d Decommission, w *bringup.Work, stage string) (bringup.Result, error) {
+	t, await, err := s.ask(ctx, d, w, stage, errand{kind: agentwire.TypeGPUScrub, params: agentwire.GPUScrubParams{Reset: true}})
+	if err != nil || await != nil {
+		return bringup.Result{Await: await}, err
+	}
+	out, err := output[agentwire.GPUScrubOutput](t)
+	if err != nil {
+		return bringup.Result{}, err
+	}
+	known, err := s.gpusOf(ctx, d)
+	if err != nil {
+		return bringup.Result{}, err
+	}
+	result := bringup.Result{Evidence: witnessed(EvidenceGPU, t)}
+	doubt := doubtOfScrub(out)
+	if missing := known - len(out.GPUs); missing > 0 && (doubt == "" || out.Outcome == outcomeNoGPU) {
+		doubt = fmt.Sprintf("%d of its %d GPUs were not seen: %s", missing, known, or(out.Reason, "the agent does not name them"))
+	}
+	switch {
+	case doubt == "":
+		result.Message = fmt.Sprintf("the memory of %d GPUs was overwritten and read back", len(out.GPUs))
+		return result, nil
+	case out.Outcome == outcomeNoGPU && known == 0:
+		result.Skipped, result.Message = true, "there is no GPU to scrub: "+or(out.Reason, "the agent found none")
+		return result, nil
+	}
+	remedy, final := scrubRemedy(out)
+	return result, &bringup.Failure{
+		Class: durable.SanitizationFailure, Code: codeGPU, Final: final, Message: fmt.Sprintf("the memory of GPUs of %s is not proven clean: %s", d.Hostname, doubt),
+		Remedy: remedy, Details: map[string]any{"gpus": out.GPUs, "gpus_known": known, "task_id": t.ID},
+	}
+}
+
+// gpusOf is how many GPUs the node is known to have: one whose driver is gone, or
+// that fell off the bus, still has its memory. A machine on which none was ever
+// seen has none, whatever is sold as its kind.
+func (s *Service) gpusOf(ctx context.Context, d Decommission) (int, error) {
+	n, err := s.nodes.Detail(ctx, d.Node)
+	if err != nil || n.Inspection == nil {
+		return 0, err
+	}
+	var found agentwire.Capabilities
+	if err := json.Unmarshal(n.Inspection, &found); err != nil {
+		return 0, fmt.Errorf("decode inspection of node: %w", err)
+	}
+	if len(found.GPUs) == 0 {
+		return 0, nil
+	}
+	return max(len(found.GPUs), int(n.GPUsTotal)), nil
+}
+
+// validate looks for anything that a tenant left. What it finds keeps the node
+// out of service: see Settle.
+func (s *Service) validate(ctx context.Context, d Decommission, w *bringup.Work) (bringup.Result, error) {
+	params := agentwire.ValidateCleanParams{}
+	if user := w.Site.Settings.DeployUser; user != "" { // of the site, not of a tenant
+		params.AllowedUsers = []string{user}
+	}
+	t, await, err := s.ask(ctx, d, w, StageValidate, errand{kind: agentwire.TypeValidateClean, params: params})
+	if err != nil || await != nil {
+		return bringup.Result{Await: await}, err
+	}
+	out, err := output[agentwire.ValidateCleanOutput](t)
+	if err != nil {
+		return bringup.Result{}, err
+	}
+	unfounded := out.Clean && len(out.Checked) == 0
+	if out, err = s.compared(ctx, d, out, params.AllowedUsers); err != nil {
+		return bringup.Result{}, err
+	}
+	evidence, err := witnessedAs(EvidenceValidation, t, out)
+	if err != nil {
+		return bringup.Result{}, err
+	}
+	result := bringup.Result{Evidence: evidence}
+	if unfounded {
+		return result, &bringup.Failure{
+			Class: durable.SanitizationFailure, Code: codeUnfounded, Final: true, Message: fmt.Sprintf("the agent of %s says that it is clean, and not what it looked at", d.Hostname),
+			Remedy: "look at the version of the agent, update it, then retry", Details: map[string]any{"task_id": t.ID},
+		}
+	}
+	if out.Clean && len(out.Findings) == 0 {
+		if err := s.credible(ctx, d); err != nil {
+			return result, err
+		}
+		result.Message = fmt.Sprintf("nothing of a tenant was found on %s; %d kinds were looked at", d.Hostname, len(out.Checked))
+		return result, nil
+	}
+	texts := make([]string, len(out.Findings))
+	for i, f := range out.Findings {
+		texts[i] = fmt.Sprintf("%s %s: %s", f.Kind, f.Subject, f.Detail)
+	}
+	return result, &bringup.Failure{
+		Class: durable.SanitizationFailure, Code: codeResidue, Final: true, Message: fmt.Sprintf("%s is not clean: %s", d.Hostname, brief(texts)),
+		Remedy: findingRemedies[d.Mode], Details: map[string]any{"findings": out.Findings, "task_id": t.ID},
+	}
+}
+
+// credible refuses what a node says of itself whose installation somebody had
+// root on: it is kept as evidence, and proves nothing. Where somebody had root on
+// the installation before, this operation must have cleaned disks and GPUs
+// through the present one.
+func (s *Service) credible(ctx context.Context, d Decommission) error {
+	n, err := s.nodes.Node(ctx, d.Node)
+	if err != nil || d.accepts() != nil || !d.Mode.proves(n) {
+		return err
+	}
+	if err := n.Incredible(); err != nil {
+		return incredible(d, err)
+	}
+	if !n.Root.Stands() {
+		return nil
+	}
+	evidence, err := s.EvidenceOf(ctx, d.ID)
+	if err != nil {
+		return err
+	}
+	late, err := judge(d, n, evidence)
+	if err != nil {
+		return err
+	}
+	switch why := or(late.notAgain(d, n, evidence), or(late.why(EvidenceStorage), late.why(EvidenceGPU))); {
+	case why == "":
+		return nil
+	case d.StorageCleanup.sparesDisks():
+		return rootTainted(d, why, "cancel, then ask once more with --storage-cleanup local, or all")
+	default:
+		return tainted(d, why)
+	}
+}
+
+// incredible makes a failure of what the inventory says about an installation.
+func incredible(d Decommission, err error) *bringup.Failure {
+	f, _ := fault.As(err)
+	remedy := f.Remedy
+	if d.Mode == Reimage {
+		remedy = "somebody had root after this operation installed the machine: cancel, then once more: gpuaas node reimage " + d.Hostname
+	}
+	return &bringup.Failure{Class: durable.StateAmbiguity, Code: node.CodeRoot, Final: true, Message: f.Message, Remedy: remedy, Cause: err}
+}
+
+func rootTainted(d Decommission, why, remedy string) *bringup.Failure {
+	return &bringup.Failure{
+		Class: durable.StateAmbiguity, Code: node.CodeRoot, Final: true, Message: fmt.Sprintf("somebody had root on node %s before, and it is not proven clean since: %s", d.Hostname, why), Remedy: remedy,
+	}
+}
+
+// rootLeft says whether a validation found what only somebody with root leaves.
+func rootLeft(result bringup.Result) bool {
+	for _, e := range result.Evidence {
+		s, ok := e.Value.(seen)
+		var out agentwire.ValidateCleanOutput
+		if !ok || json.Unmarshal(s.Output, &out) != nil {
+			continue
+		}
+		if slices.ContainsFunc(out.Findings, node.LeftByRoot) {
+			return true
+		}
+	}
+	return false
+}
+
+// findingRemedies say what to do about what a validation found.
+var findingRemedies = map[Mode]string{
+	SoftReset:      cleanAgain,
+	Retire:         cleanAgain,
+	StorageCleanup: "resume cleans the storage once more; what is not on disks takes a soft reset: cancel, then gpuaas node reset NODE",
+	Reactivate:     cleanAgain,
+	Reimage:        "remove what is named by hand, and resume; rerun drains and cleans the new installation; to install it once more: cancel, then gpuaas node reimage NODE",
+}
+
+const cleanAgain = "resume drains and cleans once more; if it stays, remove what is named by hand, or reimage the node"

@@ -1,0 +1,188 @@
+package decommission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/contract/agentwire"
+	"gpuaas/controlplane/internal/fleet/agenttask"
+	"gpuaas/controlplane/internal/fleet/node"
+	"gpuaas/controlplane/internal/work/bringup"
+	"gpuaas/controlplane/internal/work/decommission/internal/decommissiondb"
+	"gpuaas/controlplane/internal/work/job"
+)
+
+// letGo undoes an operation as far as that is possible: the task under way is
+// cancelled, and once that has ended the node returns to a state that has no
+// owner. What was released cannot be brought back.
+func (s *Service) letGo(ctx context.Context, d Decommission, w *bringup.Work) (bringup.Result, error) {
+	if err := w.Fence(ctx); err != nil {
+		return bringup.Result{}, err
+	}
+	if err := s.tasks.CancelOf(ctx, d.Node, d.WorkflowID, "the operation that gave it was stopped"); err != nil {
+		return bringup.Result{}, err
+	}
+	busy, err := s.busy(ctx, d)
+	if err != nil || busy != nil {
+		return bringup.Result{Await: busy}, err
+	}
+	w.Facts.Left = nil
+	if d.Mode == Reimage && released(w) { // what was begun to be installed since is given up
+		if err := s.bringup.Compensate(ctx, w); err != nil {
+			return bringup.Result{}, err
+		}
+	}
+	if w.Reset { // it begins anew, and keeps its node
+		return bringup.Result{}, nil
+	}
+	return bringup.Result{}, s.free(ctx, d, w)
+}
+
+// busy is what to wait for while the agent is still at a task of the operation:
+// a disk that is being erased is not given to a tenant, and an agent that does
+// not say anything any more loses its task in a while.
+func (s *Service) busy(ctx context.Context, d Decommission) (await *bringup.Await, err error) {
+	tasks, err := agenttask.LiveOf(ctx, s.db, d.Node, d.WorkflowID)
+	for _, t := range tasks {
+		if t, err = s.tasks.TellWhenEnded(ctx, t.ID, d.WorkflowID); err != nil {
+			return nil, err
+		}
+		if !t.Status.Ended() {
+			await = &bringup.Await{Signal: agenttask.SignalName(t.ID), Most: agentwire.Lease}
+		}
+	}
+	return await, err
+}
+
+// free returns the node to a state that has no owner, and lets go of it.
+func (s *Service) free(ctx context.Context, d Decommission, w *bringup.Work) error {
+	leave := func(format string, args ...any) { w.Facts.Left = append(w.Facts.Left, fmt.Sprintf(format, args...)) }
+	return s.inNode(ctx, d, w, func(ctx context.Context, tx pgx.Tx, n node.Node) error {
+		after, err := s.back(ctx, tx, d, w, n)
+		if err != nil || after.Status == node.Deleted {
+			return err
+		}
+		leave("node %s is %s", d.Hostname, after.Status)
+		drained, err := d.drained(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if serves := after.Status == node.Active || after.Status == node.Offline; serves && (after.Tainted() || drained) {
+			if _, err := node.KeepOut(ctx, tx, d.Node, d.cause()+" was stopped, and the node is not proven clean"); err != nil {
+				return err
+			}
+			leave("it is held, because it is not proven clean: %s", or(remedyOf(after.Incredible()), "gpuaas node reset "+d.Hostname))
+		}
+		_, err = node.Unhold(ctx, tx, d.Node, d.holder(), d.cause()+" was stopped")
+		return err
+	})
+}
+
+// onAgent are the stages that change a node through its agent.
+var onAgent = []string{StageDrain, StageStorage, StageScrub, StageStorageAgain, StageScrubAgain}
+
+// drained says whether the agent of the node may be refusing users, or may have
+// left its disks half cleaned: it was given something to do, wherever the
+// operation stands now.
+func (d Decommission) drained(ctx context.Context, tx pgx.Tx) (bool, error) {
+	if d.Mode == Reactivate {
+		return true, nil
+	}
+	began, err := decommissiondb.New(tx).Began(ctx, decommissiondb.BeganParams{DecommissionID: d.ID, Stages: onAgent})
+	if err != nil {
+		return false, fmt.Errorf("look for what the agent was given: %w", err)
+	}
+	return began, nil
+}
+
+// back is where a node goes whose operation is stopped.
+func (s *Service) back(ctx context.Context, tx pgx.Tx, d Decommission, w *bringup.Work, n node.Node) (node.Node, error) {
+	gone := w.Facts.Release != nil && w.Facts.Release.RequestedAt != nil
+	switch n.Status {
+	case node.Draining:
+		if gone {
+			w.Facts.Left = append(w.Facts.Left, "the machine was released: what was on it is gone")
+			return node.Move(ctx, tx, d.Node, node.Drained, d.cause()+" was stopped after the machine was released")
+		}
+		return s.asBefore(ctx, tx, d)
+	case node.Enrolling: // a reimage that was under way
+		return node.Move(ctx, tx, d.Node, node.Quarantine, d.cause()+" was stopped in the middle")
+	case node.Removing:
+		return node.Move(ctx, tx, d.Node, node.UninstallFailed, d.cause()+" was stopped")
+	case node.Active, node.Offline, node.Quarantined, node.Retired, node.Deleted, node.BootstrapIssued:
+	}
+	return n, nil
+}
+
+// asBefore returns a node that was draining to what it was: one that was out of
+// service for a reason of its own stays out of it.
+func (s *Service) asBefore(ctx context.Context, tx pgx.Tx, d Decommission) (node.Node, error) {
+	stopped := d.cause() + " was stopped"
+	if d.Origin == node.Retired {
+		return node.Move(ctx, tx, d.Node, node.Drained, stopped)
+	}
+	after, err := node.Move(ctx, tx, d.Node, node.DrainFailed, stopped)
+	if err != nil || d.Origin != node.Quarantined {
+		return after, err
+	}
+	q, err := node.LastQuarantined(ctx, tx, d.Node)
+	if err != nil {
+		return node.Node{}, err
+	}
+	why := q.Cause
+	if !ofValidation(q) {
+		why = fmt.Sprintf("%s; it was quarantined before: %s", stopped, or(why, "nobody said why"))
+	}
+	return node.Move(ctx, tx, d.Node, node.Quarantine, why)
+}
+
+// adopt takes the node and its machine as they are now, and goes on from there.
+func (s *Service) adopt(ctx context.Context, d Decommission, w *bringup.Work) (bringup.Result, error) {
+	n, err := s.nodes.Node(ctx, d.Node)
+	if err != nil {
+		return bringup.Result{}, err
+	}
+	table := tables[d.Mode]
+	on := func(next, format string, args ...any) (bringup.Result, error) {
+		return bringup.Result{Next: next, Message: fmt.Sprintf(format, args...)}, nil
+	}
+	number := func(stage string) int { n, _ := table.Number(stage); return n }
+	at := number(d.Stage)
+	switch {
+	case n.Status == node.Deleted && number(StageSecrets) > 0:
+		return on(StageSecrets, "the node is out of the inventory already")
+	case n.Status == node.Retired && number(StageRemove) > 0 && at <= number(StageRetire):
+		if at > number(stagePowerOff) || !d.managed() {
+			return on(StageRemove, "the node is retired already")
+		}
+	}
+	if !d.managed() || at < number(stageRelease) || number(stageRelease) == 0 {
+		return on(d.Stage, "the node is %s; the stage is taken up as things are", n.Status)
+	}
+	if _, ofMachine := s.bringup.Stages()[d.Stage]; ofMachine {
+		result, err := s.bringup.Adopt(ctx, w)
+		var f *bringup.Failure
+		if d.Stage == stagePowerOff && d.givenBack() && errors.As(err, &f) && f.Code == codeMachineGone {
+			return adoptGone(d, table), nil
+		}
+		return result, err
+	}
+	return on(d.Stage, "the node is %s; the stage is taken up as things are", n.Status)
+}
+
+// codeMachineGone is that of a machine that MAAS does not know any more.
+const codeMachineGone = "machine_gone"
+
+// adoptGone goes on without a machine that somebody removed from MAAS after it
+// was released: nobody can say through MAAS whether it is off, which is left to
+// be looked at.
+func adoptGone(d Decommission, table job.Table) bringup.Result {
+	why := "somebody removed its machine from MAAS, which can neither switch it off nor say whether it is"
+	return bringup.Result{
+		Next: table.Following(stagePowerOff), Message: d.Hostname + " is not known to be off: " + why,
+		Evidence: []bringup.Evidence{followUp("switch off "+d.Hostname, why, "")},
+	}
+}

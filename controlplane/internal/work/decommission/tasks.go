@@ -1,0 +1,250 @@
+package decommission
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/contract/agentwire"
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/fleet/agenttask"
+	"gpuaas/controlplane/internal/work/bringup"
+)
+
+// errand is a task that a stage gives the node.
+type errand struct {
+	kind   string // of the task
+	params any
+	// before runs in the transaction in which the task is given; nil: nothing.
+	before func(ctx context.Context, tx pgx.Tx) error
+}
+
+// ask gives the node of an operation a task and looks whether it has ended. One
+// that is under way is waited for: await says until when, and the stage is to
+// return it. What an earlier pass left is stopped first. A task that failed is
+// the failure of the stage.
+func (s *Service) ask(ctx context.Context, d Decommission, w *bringup.Work, stage string, e errand) (t agenttask.Task, await *bringup.Await, err error) {
+	var same, other *agenttask.Task
+	err = s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if err := w.FenceIn(ctx, tx); err != nil {
+			return err
+		}
+		if same, other, err = e.givenAlready(ctx, tx, d); err != nil || same == nil && other != nil {
+			return err
+		}
+		if e.before != nil {
+			if err := e.before(ctx, tx); err != nil {
+				return err
+			}
+		}
+		if same != nil {
+			t, other = *same, nil
+			return nil
+		}
+		t, err = s.tasks.Enqueue(ctx, tx, agenttask.Request{
+			Node: d.Node, Type: e.kind, Params: e.params, Reason: d.Reason,
+			IdempotencyKey: fmt.Sprintf("%s/%s/%d.%d", d.WorkflowID, stage, w.Epoch, w.Attempt),
+		})
+		return err
+	})
+	switch {
+	case err != nil:
+		return t, nil, err
+	case other != nil:
+		await, err := s.giveUp(ctx, *other)
+		return t, await, err
+	}
+	if t, err = s.linger(ctx, d, t, same == nil); err != nil {
+		return t, nil, err
+	}
+	if !t.Status.Ended() {
+		await, err := s.until(ctx, d, t)
+		return t, await, err
+	}
+	return t, nil, ended(d, t)
+}
+
+// linger waits a moment for a task that was just given: an agent that is there
+// is quick, and every signal to a workflow costs more than a few looks. The
+// workflow is told of the end of one that takes longer.
+func (s *Service) linger(ctx context.Context, d Decommission, t agenttask.Task, given bool) (agenttask.Task, error) {
+	const first, longest = 10 * time.Millisecond, 100 * time.Millisecond
+	began := time.Now()
+	for pause := first; given && !t.Status.Ended() && time.Since(began) < s.lingers; pause = min(2*pause, longest) {
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return t, ctx.Err()
+		case <-timer.C:
+		}
+		var err error
+		if t, err = s.tasks.Task(ctx, t.ID); err != nil {
+			return t, err
+		}
+	}
+	if t.Status.Ended() {
+		return t, nil
+	}
+	return s.tasks.TellWhenEnded(ctx, t.ID, d.WorkflowID)
+}
+
+// givenAlready looks for tasks of the operation that have not ended: the one that
+// the errand asks for, or one that an earlier pass through the stages left.
+func (e errand) givenAlready(ctx context.Context, tx pgx.Tx, d Decommission) (same, other *agenttask.Task, err error) {
+	tasks, err := agenttask.LiveOf(ctx, tx, d.Node, d.WorkflowID)
+	for _, t := range tasks {
+		if e.asks(t) {
+			same = &t
+		} else {
+			other = &t
+		}
+	}
+	return same, other, err
+}
+
+// giveUp stops a task and waits until it has ended: what it does is not what the
+// operation is at, and the agent does one thing at a time.
+func (s *Service) giveUp(ctx context.Context, t agenttask.Task) (*bringup.Await, error) {
+	most := time.Second
+	if t.Status == agenttask.Dispatched {
+		most = agentwire.Lease
+	}
+	_, err := s.tasks.Cancel(ctx, t.ID, "the operation is at another stage by now")
+	if err != nil && fault.KindOf(err) != fault.Conflict { // it has just ended
+		return nil, err
+	}
+	return &bringup.Await{Signal: agenttask.SignalName(t.ID), Most: most}, nil
+}
+
+// asks says whether a task is what the errand asks for: to drain a node and to
+// lift that are tasks of one type.
+func (e errand) asks(t agenttask.Task) bool {
+	if t.Type != e.kind {
+		return false
+	}
+	raw, err := json.Marshal(e.params)
+	if err != nil {
+		return false
+	}
+	canonical, err := agentwire.Canonical(raw)
+	return err == nil && bytes.Equal(canonical, t.Params)
+}
+
+// until says how long to wait for a task, or that its node does not fetch it.
+func (s *Service) until(ctx context.Context, d Decommission, t agenttask.Task) (*bringup.Await, error) {
+	until, least := t.DeadlineAt.Add(agentwire.Lease), agentwire.Lease // an agent may go on for hours after it, and every look costs
+	if t.Status == agenttask.Queued {
+		least = time.Second
+		if until = t.CreatedAt.Add(s.patience); !s.now().Before(until) {
+			_, err := s.tasks.Cancel(ctx, t.ID, notFetched)
+			if fault.KindOf(err) == fault.Conflict { // it has just ended: look again
+				return &bringup.Await{Signal: agenttask.SignalName(t.ID), Most: time.Second}, nil
+			}
+			if err != nil {
+				return nil, err
+			}
+			return nil, unreachable(d, "its agent has not fetched the task %s within %s", t.Type, s.patience)
+		}
+		if d.Mode.releases() { // somebody may have released the machine, and then nobody will
+			if soon := s.now().Add(time.Minute); soon.Before(until) {
+				until = soon
+			}
+		}
+	}
+	return &bringup.Await{Signal: agenttask.SignalName(t.ID), Most: max(until.Sub(s.now()), least)}, nil
+}
+
+// notFetched is why tasks are cancelled whose nodes do not answer.
+const notFetched = "the node did not fetch it in time"
+
+func unreachable(d Decommission, format string, args ...any) *bringup.Failure {
+	f := &bringup.Failure{
+		Class: durable.NodeAgentUnreachable, Code: "agent_unreachable", Message: fmt.Sprintf("node %s does not answer: %s", d.Hostname, fmt.Sprintf(format, args...)),
+		Remedy: "look at the machine and its agent, then retry; or quarantine it: cancel, then gpuaas node quarantine; or go on without it and record the residual risk: gpuaas decommission override",
+	}
+	if d.Mode == Reactivate {
+		f.Remedy = "an agent that was kept out for more than a day has no valid certificate any more: gpuaas node bootstrap " + d.Hostname + " --recovery, run that on the machine, then retry"
+	}
+	return f
+}
+
+// ended is why a task that has ended did not succeed; nil: it did.
+func ended(d Decommission, t agenttask.Task) error {
+	err := t.Result().Err()
+	if err == nil {
+		return nil
+	}
+	f := bringup.Classify(err)
+	f.Final = false
+	switch {
+	case t.Status == agenttask.Expired:
+		f = unreachable(d, "task %s expired: %s", t.Type, or(t.Error.Message, t.Error.Code))
+		if t.Error.Code != agenttask.CodeNotFetched {
+			f.Code, f.Details = "agent_lost", map[string]any{"may_have_had_its_effect": true}
+		}
+	case t.Status == agenttask.Cancelled && t.Error.Message == notFetched: // by an earlier execution of this attempt
+		f = unreachable(d, "its agent has not fetched the task %s in time", t.Type)
+	case t.Status == agenttask.Cancelled:
+		f.Class, f.Code, f.Final = durable.StateAmbiguity, "task_cancelled", true
+		f.Message, f.Remedy = fmt.Sprintf("the task %s of node %s was cancelled: %s", t.Type, d.Hostname, t.Error.Message), "find out who cancelled it, then retry"
+	default:
+		f.Class, f.Code = durable.SanitizationFailure, or(t.Error.Code, "task_failed")
+		f.Message, f.Remedy = fmt.Sprintf("%s on node %s: %s", t.Type, d.Hostname, t.Error.Message), or(t.Error.Remedy, "put right what it says, then retry")
+	}
+	if f.Details == nil {
+		f.Details = map[string]any{}
+	}
+	f.Details["task_id"], f.Details["task_type"], f.Details["task_status"] = t.ID, t.Type, t.Status
+	return f
+}
+
+// output reads what a task that succeeded brought.
+func output[T any](t agenttask.Task) (T, error) {
+	var out T
+	if err := json.Unmarshal(t.Output, &out); err != nil {
+		return out, &bringup.Failure{
+			Class: durable.StateAmbiguity, Code: "task_output_invalid", Final: true, Cause: err,
+			Message: fmt.Sprintf("what task %s (%s) brought cannot be read", t.ID, t.Type), Remedy: "look at the version of the agent, update it, then retry",
+		}
+	}
+	return out, nil
+}
+
+// seen is the evidence of a task, with what it takes to look it up.
+type seen struct {
+	TaskID       string          `json:"task_id"`
+	TaskType     string          `json:"task_type"`
+	AgentVersion string          `json:"agent_version"`
+	Generation   int64           `json:"generation,omitempty"` // of the node that was asked
+	AskedAt      time.Time       `json:"asked_at"`
+	StartedAt    *time.Time      `json:"started_at,omitempty"`
+	FinishedAt   *time.Time      `json:"finished_at,omitempty"`
+	Output       json.RawMessage `json:"output"`
+}
+
+func seenOf(t agenttask.Task) seen {
+	return seen{
+		TaskID: t.ID.String(), TaskType: t.Type, AgentVersion: t.AgentVersion, Generation: t.Generation, AskedAt: t.CreatedAt.UTC(), StartedAt: t.StartedAt, FinishedAt: t.FinishedAt, Output: t.Output,
+	}
+}
+
+func witnessed(kind string, t agenttask.Task) []bringup.Evidence {
+	return []bringup.Evidence{{Kind: kind, Value: seenOf(t)}}
+}
+
+// askedAt is when the task was given whose result speaks for a stage: what
+// happened on the node since then, it may not have seen.
+func askedAt(result bringup.Result) (time.Time, bool) {
+	for _, e := range result.Evidence {
+		if s, ok := e.Value.(seen); ok {
+			return s.AskedAt, true
+		}
+	}
+	return time.Time{}, false
+}

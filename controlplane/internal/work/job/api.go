@@ -1,0 +1,252 @@
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gpuaas/contract/eventwire"
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/auth"
+	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/engine/httpapi"
+	"gpuaas/controlplane/internal/engine/outbox"
+	"gpuaas/controlplane/internal/work/bringup"
+)
+
+// Families define views of their own of those here, so that the contract names
+// them after the family.
+
+// Details are facts whose names depend on what they are about. Never a secret.
+type Details map[string]any
+
+// DetailsOf reads details as rows and ledgers have them; nil: there are none.
+func DetailsOf(raw json.RawMessage) Details {
+	var out Details
+	if json.Unmarshal(raw, &out) != nil || len(out) == 0 {
+		return nil
+	}
+	return out
+}
+
+// FactsOf is facts as the API shows them.
+func FactsOf(f bringup.Facts) Details {
+	raw, err := EncodeFacts(f)
+	if err != nil {
+		return Details{}
+	}
+	if d := DetailsOf(raw); d != nil {
+		return d
+	}
+	return Details{}
+}
+
+// StagesInput says whose stages are asked about.
+type StagesInput struct {
+	SiteID string `query:"site_id" format:"uuid" doc:"How long stages typically take is then what they take at this site; absent: at all sites."`
+}
+
+// Site is the site that is asked about; zero: all.
+func (in StagesInput) Site() (id.Site, error) {
+	var of id.Site
+	if in.SiteID == "" {
+		return of, nil
+	}
+	if of.UnmarshalText([]byte(in.SiteID)) != nil {
+		return of, fault.New(fault.Invalid, "validation_error", "the request has fields that cannot be accepted").
+			WithFields(fault.Field{Path: "query.site_id", Message: "must be an id"})
+	}
+	return of, nil
+}
+
+// TypicalOver is how many jobs, those that were started last, tell how long
+// stages typically take: enough for a median, and few enough that a change of
+// hardware shows soon.
+const TypicalOver = 300
+
+// ObservedView is the machine as MAAS last showed it.
+type ObservedView struct {
+	MAASStatus string     `json:"maas_status,omitempty" doc:"Status in MAAS; absent: MAAS has no such machine." example:"Deploying"`
+	MAASPower  string     `json:"maas_power,omitempty" doc:"Power state in MAAS." example:"on"`
+	MAASIPs    []string   `json:"maas_ips" nullable:"false" doc:"Addresses in MAAS."`
+	At         *time.Time `json:"at,omitempty" doc:"When MAAS was last asked."`
+	Since      *time.Time `json:"since,omitempty" doc:"Since when MAAS has been seen in this status."`
+}
+
+// ShowObserved is the machine of a job as MAAS last showed it.
+func ShowObserved(j Job) ObservedView {
+	v := ObservedView{MAASStatus: j.Observed.Status, MAASPower: j.Observed.Power, MAASIPs: slices.Clone(j.Observed.IPs), Since: UTC(j.ObservedSince)}
+	if v.MAASIPs == nil {
+		v.MAASIPs = []string{}
+	}
+	if !j.Observed.At.IsZero() {
+		v.At = UTC(&j.Observed.At)
+	}
+	return v
+}
+
+// FailureView is why a job is parked, or was last set back.
+type FailureView struct {
+	Class   durable.FailureClass `json:"failure_class" enum:"input_config_error,site_capability_missing,upstream_transient,bmc_power_failure,pxe_discovery_failure,hardware_mismatch,deploy_cloud_init_failure,post_deploy_connectivity_failure,hardware_sync_failure,agent_enrollment_failure,node_agent_unreachable,sanitization_failure,state_ambiguity" doc:"What sort of failure it is."`
+	Code    string               `json:"error_code" doc:"What went wrong, for programs."`
+	Message string               `json:"error_message" doc:"What went wrong, for people."`
+	Remedy  string               `json:"error_remedy,omitempty" doc:"What to do about it."`
+	Details Details              `json:"error_details,omitempty" doc:"What was found, by its name."`
+}
+
+// ShowFailure is why a job is parked; nil: it is not.
+func ShowFailure(j Job) *FailureView {
+	if j.FailureClass == "" {
+		return nil
+	}
+	return &FailureView{Class: j.FailureClass, Code: j.ErrorCode, Message: j.ErrorMessage, Remedy: j.ErrorRemedy, Details: DetailsOf(j.ErrorDetails)}
+}
+
+// EventView is one entry of the ledger of a job.
+type EventView struct {
+	Seq        int64       `json:"seq" doc:"Grows with every entry."`
+	Epoch      int64       `json:"epoch"`
+	Stage      string      `json:"stage"`
+	Attempt    int         `json:"attempt"`
+	Status     EventStatus `json:"status" enum:"started,succeeded,failed,skipped,compensated,action,note,observed" doc:"What the entry is about; action is something an operator did, note something worth knowing about a stage that goes on, observed what reconciliation saw."`
+	Message    string      `json:"message,omitempty" doc:"What happened, for people."`
+	Details    Details     `json:"details,omitempty" doc:"What was found, by its name."`
+	OccurredAt time.Time   `json:"occurred_at"`
+}
+
+// ShowEvent is an entry of a ledger as the API shows it.
+func ShowEvent(e Event) EventView {
+	return EventView{
+		Seq: e.Seq, Epoch: e.Epoch, Stage: e.Stage, Attempt: e.Attempt, Status: e.Status, Message: e.Message,
+		Details: DetailsOf(e.Details), OccurredAt: e.OccurredAt.UTC(),
+	}
+}
+
+// ActionBody is why somebody acts.
+type ActionBody struct {
+	Reason string `json:"reason" minLength:"1" maxLength:"500" doc:"Why; it goes into the audit log and the ledger." example:"cable replaced"`
+}
+
+// ActionsOf are the legal actions of a job, best first, and the one that is
+// recommended; empty: none is.
+func (f *Family[R]) ActionsOf(r R) (legal []durable.JobEvent, recommended durable.JobEvent) {
+	legal = []durable.JobEvent{}
+	for _, advice := range f.Recommend(r) {
+		legal = append(legal, advice.Action)
+	}
+	return legal, f.Recommended(r)
+}
+
+// anyFailed is the filter that means both failed statuses.
+const anyFailed = "failed"
+
+// Statuses reads the statuses that a listing is narrowed to, which are repeated
+// or divided by commas. However many there are, each counts once and one
+// complaint is enough: a caller can send very many.
+func Statuses(words []string) (statuses []durable.JobStatus, bad []fault.Field) {
+	for _, word := range words {
+		for part := range strings.SplitSeq(word, ",") {
+			status := durable.JobStatus(strings.TrimSpace(part))
+			_, known := durable.JobLifecycle.State(status)
+			meant := []durable.JobStatus{status}
+			switch {
+			case status == anyFailed:
+				meant = []durable.JobStatus{durable.JobFailedRetryable, durable.JobFailedManualIntervention}
+			case !known:
+				return nil, []fault.Field{{
+					Path:    "query.status",
+					Message: "must be of " + strings.Join(durable.JobLifecycle.Values(), ", ") + ", or failed for both failed ones",
+				}}
+			}
+			for _, m := range meant {
+				if !slices.Contains(statuses, m) {
+					statuses = append(statuses, m)
+				}
+			}
+		}
+	}
+	return statuses, nil
+}
+
+// Verb is an action of operators as the API offers it.
+type Verb struct {
+	Action        durable.JobEvent
+	ID            string // of the operation
+	Summary, Note string
+}
+
+const legality = " 409 when the present state does not allow it, with the actions that it does."
+
+// RegisterVerbs adds the actions of operators to an API: of each operation, as
+// like describes them, id, path and texts are made. The input is that of the
+// family: which job is meant, and an ActionBody.
+func RegisterVerbs[I, V any](api *httpapi.API, like httpapi.Operation, verbs []Verb, act func(ctx context.Context, in *I, action durable.JobEvent) (V, error)) {
+	for _, v := range verbs {
+		op := like
+		op.ID, op.Method, op.Path, op.Status = v.ID, http.MethodPost, like.Path+"/"+WordOf(v.Action), http.StatusAccepted
+		op.Summary, op.Description = v.Summary, v.Note+legality
+		httpapi.Register(api, op, func(ctx context.Context, in *I) (*httpapi.Plain[V], error) {
+			after, err := act(ctx, in, v.Action)
+			return &httpapi.Plain[V]{Body: after}, err
+		})
+	}
+}
+
+// Feed reads the event stream; outbox.Feed does.
+type Feed interface {
+	Read(ctx context.Context, r outbox.FeedRequest, tell func(outbox.FeedItem) error) error
+}
+
+// Following says which jobs are followed, and from where on.
+type Following interface {
+	// Last is the id of the last event that the reader has; empty: none.
+	Last() string
+	// Wants says whether an event is about what is followed.
+	Wants(e eventwire.Envelope) bool
+}
+
+// RegisterFeed adds the live feed of a family to an API. Types is the beginning
+// of the types of all its events.
+func RegisterFeed[I Following](api *httpapi.API, op httpapi.Operation, feed Feed, types string) {
+	httpapi.RegisterStream(api, op, map[string]any{"event": eventwire.Envelope{}, "gap": outbox.Gap{}, "position": outbox.Mark{}},
+		func(ctx context.Context, in *I, send func(httpapi.Event) error) error {
+			request, err := feedRequest((*in).Last(), types, func() *auth.Principal { return httpapi.Caller(ctx) })
+			if err != nil {
+				return err
+			}
+			return feed.Read(ctx, request, func(item outbox.FeedItem) error {
+				event := httpapi.Event{ID: strconv.FormatUint(item.Position, 10)}
+				switch {
+				case item.Event != nil && !(*in).Wants(*item.Event):
+					return nil
+				case item.Event != nil:
+					event.Name, event.Data = "event", item.Event
+				case item.Gap != nil:
+					event.Name, event.Data = "gap", item.Gap
+				default:
+					event.Name, event.Data = "position", item.Mark
+				}
+				return send(event)
+			})
+		})
+}
+
+func feedRequest(last, types string, reader func() *auth.Principal) (outbox.FeedRequest, error) {
+	request := outbox.FeedRequest{Type: types, Reader: reader}
+	if last == "" {
+		return request, nil
+	}
+	after, err := strconv.ParseUint(last, 10, 63)
+	if err != nil {
+		return request, fault.Wrap(err, fault.Invalid, "last_event_id_invalid", "Last-Event-ID is not an id that this feed gave out").
+			WithRemedy("use the id of the last event as it was given, or leave it out").
+			WithFields(fault.Field{Path: "header.Last-Event-ID", Message: "not a position of the event stream"})
+	}
+	request.Resume, request.After = true, after
+	return request, nil
+}

@@ -1,0 +1,206 @@
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/engine/auth"
+	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/engine/outbox"
+)
+
+// Besides is what a family does along with an action of an operator.
+type Besides[R Row] struct {
+	// Within is run in the transaction of the action, before the row is changed:
+	// it may refuse the action or change what it makes of the row, such as the
+	// stage to go on with. Nil: nothing.
+	Within func(ctx context.Context, tx pgx.Tx, before R, a *Acted) error
+	// Done says whether it was done already, when the action is being done; nil:
+	// then it was.
+	Done func(before R) bool
+	// Metadata goes into the audit log and the ledger.
+	Metadata map[string]any
+	// Verb is what the audit log calls it; empty: as the action is called.
+	Verb string
+}
+
+// Act does what an operator decided: one transaction on the row, which is the
+// judge of what is legal. Whatever runs for the job is superseded by it; its
+// workflow is told, and started if there is none. Doing the same again while it
+// is being done changes nothing, but tells the workflow once more: one that was
+// lost comes back.
+func (r *Runner[R]) Act(ctx context.Context, job string, action durable.JobEvent, reason string, besides ...Besides[R]) (R, error) {
+	var after R
+	reason = strings.TrimSpace(reason)
+	if reason == "" {
+		return after, fault.New(fault.Invalid, "reason_missing", "an action needs a reason, which goes into the audit log")
+	}
+	err := r.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		before, err := r.store.Lock(ctx, tx, job)
+		if err != nil {
+			return err
+		}
+		if after = before; doing(before, action, besides) {
+			if before.Common().CompletedAt != nil {
+				return nil
+			}
+			return r.Tell(ctx, tx, before)
+		}
+		after, err = r.ActIn(ctx, tx, before, action, reason, besides...)
+		return err
+	})
+	return after, err
+}
+
+// doing says whether an action, and what goes with it, was taken already.
+func doing[R Row](before R, action durable.JobEvent, besides []Besides[R]) bool {
+	for _, b := range besides {
+		if b.Done != nil && !b.Done(before) {
+			return false
+		}
+	}
+	return before.Common().doing(action)
+}
+
+// doing says whether an action was taken already and is what is being done.
+func (j Job) doing(action durable.JobEvent) bool {
+	switch j.Status {
+	case durable.JobCancelled:
+		return action == durable.JobCancel
+	case durable.JobFailedManualIntervention:
+		return action == durable.JobMarkManual && j.Action == action
+	case durable.JobRunning, durable.JobCompensating:
+		return j.Action == action
+	case durable.JobPending, durable.JobFailedRetryable, durable.JobCompleted, durable.JobReconciled:
+	}
+	return false
+}
+
+// ActIn is Act within a transaction that has locked the row.
+func (r *Runner[R]) ActIn(ctx context.Context, tx pgx.Tx, before R, action durable.JobEvent, reason string, besides ...Besides[R]) (R, error) {
+	if !slices.Contains(r.family.LegalActions(before), action) {
+		return before, r.family.NotAllowed(before, action)
+	}
+	j := before.Common()
+	status, stage := r.family.TargetOf(before, action)
+	a := r.change(before, action, status, stage)
+	planned := a.Stage
+	if err := r.consent(ctx, tx, before, &a, besides); err != nil {
+		return before, err
+	}
+	if a.Stage != planned {
+		stage = a.Stage
+	}
+	after, err := r.store.Act(ctx, tx, a)
+	if err != nil {
+		return before, err
+	}
+	verb := string(action)
+	entry := map[string]any{
+		"action": action, "prior_status": j.Status, "prior_stage": j.Stage, "target_status": status, "target_stage": stage,
+		"epoch": after.Common().Epoch, "workflow_run_id": j.WorkflowRunID, "hostname": j.Hostname, "workflow_id": j.WorkflowID,
+	}
+	for _, b := range besides {
+		maps.Copy(entry, b.Metadata)
+		if b.Verb != "" {
+			verb = b.Verb
+		}
+	}
+	if err := r.family.Audit(ctx, tx, verb, after, reason, entry); err != nil {
+		return before, err
+	}
+	if err := r.tellAction(ctx, tx, after, stage, reason, entry); err != nil {
+		return before, err
+	}
+	if !after.Common().HoldsPlace() && j.HoldsPlace() {
+		return after, r.hooks.HandOn(ctx, tx, after)
+	}
+	return after, nil
+}
+
+// consent lets the family refuse an action, or change what it makes of the row.
+func (r *Runner[R]) consent(ctx context.Context, tx pgx.Tx, before R, a *Acted, besides []Besides[R]) error {
+	if err := r.hooks.Acting(ctx, tx, before, a); err != nil {
+		return err
+	}
+	for _, b := range besides {
+		if b.Within == nil {
+			continue
+		}
+		if err := b.Within(ctx, tx, before, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// change is what an action makes of the row.
+func (r *Runner[R]) change(before R, action durable.JobEvent, status durable.JobStatus, stage string) Acted {
+	j, now := before.Common(), r.now()
+	a := Acted{
+		Job: j.ID, Status: status, Stage: j.Stage, Action: action, Node: j.Node, Facts: j.Facts,
+		Trouble: Trouble{Details: json.RawMessage("{}")},
+	}
+	switch {
+	case action == durable.JobMarkManual:
+		a.Trouble = Trouble{
+			Class: durable.StateAmbiguity, Code: CodeMarked, Message: "an operator stopped the automation",
+			Remedy: "resume when the matter is settled", Details: json.RawMessage("{}"),
+		}
+		if j.Parked() { // what went wrong stays known
+			a.Trouble = Trouble{Class: j.FailureClass, Code: j.ErrorCode, Message: j.ErrorMessage, Remedy: j.ErrorRemedy, Details: j.ErrorDetails}
+		}
+		a.Trouble.ParkedAt = &now
+	case status == durable.JobCancelled:
+		a.CompletedAt = &now
+	case status == durable.JobRunning:
+		if r.family.Table(before).knows(stage) {
+			a.Stage = stage
+		}
+	}
+	return a
+}
+
+// tellAction writes an action into the ledger, and tells readers of events and
+// the workflow of it.
+func (r *Runner[R]) tellAction(ctx context.Context, tx pgx.Tx, after R, stage, reason string, entry map[string]any) error {
+	j, who := after.Common(), auth.From(ctx)
+	entry["actor"], entry["actor_name"], entry["actor_role"] = who.ID, who.Name, string(who.RoleOn(auth.Target{}))
+	details, err := EncodeDetails(entry)
+	if err != nil {
+		return err
+	}
+	told := Event{Epoch: j.Epoch, Stage: stage, Status: OperatorAction, Message: reason, Details: details, OccurredAt: r.now()}
+	if err := r.store.Note(ctx, tx, j.ID, told); err != nil {
+		return fmt.Errorf("write action into ledger: %w", err)
+	}
+	kind := AnnounceStage
+	if j.CompletedAt != nil {
+		kind = AnnounceCancelled
+	} else if j.Parked() {
+		kind = AnnounceManual
+	}
+	if err := r.hooks.Announce(ctx, tx, after, Announcement{Kind: kind, Event: told}); err != nil {
+		return err
+	}
+	return r.Tell(ctx, tx, after)
+}
+
+// Tell makes the workflow of a job look at its row; if there is none, and the
+// job has not ended, it is started.
+func (r *Runner[R]) Tell(ctx context.Context, tx pgx.Tx, row R) error {
+	j := row.Common()
+	signal := outbox.WorkflowSignal{WorkflowID: j.WorkflowID, Name: durable.ActSignal}
+	if j.CompletedAt == nil {
+		start := r.Start(row)
+		signal.Start = &start
+	}
+	return outbox.SignalWorkflow(ctx, tx, signal)
+}

@@ -1,0 +1,324 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/work/bringup"
+)
+
+// next reads the row and says what its workflow does now. A job that waits for
+// its workflow starts here.
+func (r *Runner[R]) next(ctx context.Context, job, run string) (durable.Turn, error) {
+	row, err := r.store.Get(ctx, job)
+	if err != nil {
+		return durable.Turn{}, err
+	}
+	if row.Common().Status == durable.JobPending {
+		if row, err = r.start(ctx, job, run); err != nil {
+			return durable.Turn{}, err
+		}
+	}
+	j := row.Common()
+	turn := durable.Turn{Do: durable.TurnEnd, Epoch: j.Epoch}
+	switch j.Status {
+	case durable.JobRunning, durable.JobCompensating:
+		policy, err := r.hooks.Policy(ctx, row)
+		if err != nil {
+			return durable.Turn{}, err
+		}
+		attempt, err := r.nextAttempt(ctx, j)
+		if err != nil {
+			return durable.Turn{}, err
+		}
+		turn = r.family.Table(row).turnTo(j.under(), attempt, j.Epoch, policy)
+	case durable.JobFailedRetryable, durable.JobFailedManualIntervention:
+		turn.Do = durable.TurnPark
+	case durable.JobPending, durable.JobCompleted, durable.JobCancelled, durable.JobReconciled:
+	}
+	turn.Marks = statusMarks(j.Status, j.Stage)
+	return turn, nil
+}
+
+// nextAttempt is the number of the attempt that comes now. One whose worker died
+// is taken up again as the same: only attempts that ended count.
+func (r *Runner[R]) nextAttempt(ctx context.Context, j Job) (int, error) {
+	unfinished, err := r.store.Unfinished(ctx, j.ID, j.Epoch, j.under())
+	if err != nil {
+		return 0, fmt.Errorf("read ledger of %s: %w", r.family.Noun, err)
+	}
+	if unfinished && j.Attempt > 0 {
+		return j.Attempt, nil
+	}
+	return j.Attempt + 1, nil
+}
+
+// under is what is to be run for a row.
+func (j Job) under() string {
+	switch {
+	case j.Status == durable.JobCompensating:
+		return StageCompensate
+	case j.Action == durable.JobAdoptObserved:
+		return StageAdopt
+	}
+	return j.Stage
+}
+
+func (r *Runner[R]) start(ctx context.Context, job, run string) (R, error) {
+	var row R
+	late := false
+	err := r.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		var err error
+		row, err = r.store.Start(ctx, tx, job, run, r.now())
+		if late = errors.Is(err, pgx.ErrNoRows); late { // somebody else was faster
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return r.hooks.Announce(ctx, tx, row, Announcement{Kind: AnnounceStarted, Event: Event{Stage: row.Common().Stage}})
+	})
+	if late && err == nil {
+		return r.store.Get(ctx, job)
+	}
+	return row, err
+}
+
+// begin takes a stage up. A run that the row does not expect is superseded.
+func (r *Runner[R]) begin(ctx context.Context, call durable.StageCall, run string, chained bool) (attempt[R], error) {
+	a := attempt[R]{call: call}
+	unknown := fault.New(fault.Internal, "stage_unknown", "there is no stage %s", call.Stage)
+	if !slices.Contains(r.stages, call.Stage) {
+		return a, unknown
+	}
+	var err error
+	a.row, err = r.store.Begin(ctx, Begun{
+		Job: call.Job, Stage: call.Stage, Run: run, Attempt: call.Attempt, Epoch: call.Epoch, Chained: chained, Now: r.now(),
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return a, r.superseded(call.Job)
+	}
+	if err != nil {
+		return a, err
+	}
+	a.before, a.table = a.row.Common(), r.family.Table(a.row)
+	var known bool
+	if a.stage, known = a.table.Of(call.Stage); !known {
+		return a, unknown
+	}
+	a.work, a.token = r.workOf(a)
+	return a, nil
+}
+
+// equip reads what the stage goes by, as it is now.
+func (r *Runner[R]) equip(ctx context.Context, a attempt[R]) error {
+	if err := r.hooks.Equip(ctx, a.row, a.work); err != nil {
+		return err
+	}
+	if limit := a.stage.TimeLimit(a.work.Profile.Policy); limit > 0 {
+		a.work.Deadline = a.work.Since.Add(limit)
+	}
+	return nil
+}
+
+func (r *Runner[R]) workOf(a attempt[R]) (*bringup.Work, *token) {
+	j := a.before
+	w := r.work(j)
+	w.Reset = a.stage.Name == StageCompensate && j.Action == durable.JobRestartClean
+	mine := &token{of: j.UpdatedAt}
+	w.Fence = func(ctx context.Context) error { return r.fence(ctx, j, mine) }
+	w.FenceIn = func(ctx context.Context, tx pgx.Tx) error { return r.fenceIn(ctx, tx, j, mine) }
+	w.Save = func(ctx context.Context) error { return r.save(ctx, a.row, w, mine) }
+	return w, mine
+}
+
+// work is the work of a job, as its row has it.
+func (r *Runner[R]) work(j Job) *bringup.Work {
+	w := &bringup.Work{
+		Kind: r.family.Noun, Job: j.ID, WorkflowID: j.WorkflowID, Epoch: j.Epoch, Attempt: j.Attempt, Since: r.now(),
+		Hostname: j.Hostname, IPMIIP: j.IPMIIP, Node: j.Node, PXEMAC: j.PXEMAC, SystemID: j.SystemID, Facts: j.Facts, Observed: j.Observed,
+	}
+	if j.StageStartedAt != nil {
+		w.Since = *j.StageStartedAt
+	}
+	return w
+}
+
+// token is what an execution of a stage holds while nobody else has taken the
+// stage up: the time of the last change of the row, which it made itself.
+type token struct {
+	mu sync.Mutex
+	of time.Time
+}
+
+func (r *Runner[R]) fence(ctx context.Context, j Job, mine *token) error {
+	mine.mu.Lock()
+	defer mine.mu.Unlock()
+	holds, err := r.store.Fence(ctx, j.ID, j.Epoch, mine.of)
+	if err != nil {
+		return fmt.Errorf("ask fence of %s: %w", r.family.Noun, err)
+	}
+	if !holds {
+		return r.superseded(j.ID)
+	}
+	return nil
+}
+
+// fenceIn locks the row for the rest of the transaction if the token is still
+// its own.
+func (r *Runner[R]) fenceIn(ctx context.Context, tx pgx.Tx, j Job, mine *token) error {
+	mine.mu.Lock()
+	defer mine.mu.Unlock()
+	row, err := r.store.Lock(ctx, tx, j.ID)
+	if err != nil {
+		return fmt.Errorf("ask fence of %s: %w", r.family.Noun, err)
+	}
+	now := row.Common()
+	runs := now.Status == durable.JobRunning || now.Status == durable.JobCompensating
+	if !runs || now.Epoch != j.Epoch || !now.UpdatedAt.Equal(mine.of) {
+		return r.superseded(j.ID)
+	}
+	return nil
+}
+
+// save keeps what a stage has found out so far.
+func (r *Runner[R]) save(ctx context.Context, row R, w *bringup.Work, mine *token) error {
+	j := row.Common()
+	found, err := foundIn(w, w.Facts)
+	if err != nil {
+		return err
+	}
+	mine.mu.Lock()
+	defer mine.mu.Unlock()
+	changed, err := r.store.Save(ctx, Saved{Job: j.ID, Epoch: j.Epoch, Token: mine.of, Found: found})
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return r.superseded(j.ID)
+	case err != nil:
+		if claimed := r.hooks.Claimed(err, row, w); claimed != nil {
+			return claimed
+		}
+		return fmt.Errorf("save %s: %w", r.family.Noun, err)
+	}
+	mine.of = changed
+	return nil
+}
+
+func foundIn(w *bringup.Work, facts bringup.Facts) (Found, error) {
+	encoded, err := EncodeFacts(facts)
+	return Found{SystemID: w.SystemID, PXEMAC: w.PXEMAC, Facts: encoded, Observed: w.Observed}, err
+}
+
+// record ends an attempt: the row, the ledger, what the family does besides, the
+// event and, when the job gives its place back, whoever gets it, in one
+// transaction.
+func (r *Runner[R]) record(ctx context.Context, a attempt[R]) (durable.Turn, error) {
+	v := r.judge(a)
+	err := r.carryOut(ctx, a, v)
+	var refused *bringup.Failure
+	switch {
+	case err == nil:
+	case v.why == nil && errors.As(err, &refused): // what the attempt achieved does not do
+		v = r.judgeFailure(a, refused)
+		err = r.carryOut(ctx, a, v)
+	default:
+		if claimed := r.hooks.Claimed(err, a.row, a.work); claimed != nil {
+			v = r.judgeFailure(a, claimed)
+			err = r.carryOut(ctx, a, v)
+		}
+	}
+	if fault.KindOf(err) == fault.Ambiguous { // repeating finds out; a result that was recorded supersedes
+		err = fault.Wrap(err, fault.Unavailable, "stage_not_recorded", "the end of the stage may not have been recorded")
+	}
+	return v.turn, err
+}
+
+func (r *Runner[R]) carryOut(ctx context.Context, a attempt[R], v verdict) error {
+	e, err := r.ended(a, v)
+	if err != nil {
+		return err
+	}
+	return r.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if v.anew {
+			if err := r.hooks.Anew(ctx, tx, a.row, &e); err != nil {
+				return err
+			}
+		}
+		after, err := r.store.End(ctx, tx, e)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return r.superseded(a.before.ID)
+		}
+		if err != nil {
+			return err
+		}
+		if err := r.settle(ctx, tx, a, v, after); err != nil {
+			return err
+		}
+		if kind := v.announced(); kind != "" {
+			if err := r.hooks.Announce(ctx, tx, after, Announcement{Kind: kind, Event: v.told}); err != nil {
+				return err
+			}
+		}
+		if !after.Common().HoldsPlace() {
+			return r.hooks.HandOn(ctx, tx, after)
+		}
+		return nil
+	})
+}
+
+// settle lets the family add what belongs to the end of an attempt; one that
+// only waits has not ended.
+func (r *Runner[R]) settle(ctx context.Context, tx pgx.Tx, a attempt[R], v verdict, after R) error {
+	if v.why == nil && a.result.Await != nil {
+		return nil
+	}
+	return r.hooks.Settle(ctx, tx, Settled[R]{
+		Before: a.row, After: after, Stage: a.call.Stage, Work: a.work, Result: a.result, Failure: v.why, Complete: v.complete, Told: v.told,
+	})
+}
+
+// ended is a verdict as the row and the ledger have it.
+func (r *Runner[R]) ended(a attempt[R], v verdict) (Ended, error) {
+	now, facts := r.now(), a.work.Facts
+	if v.anew {
+		facts = bringup.Facts{Left: facts.Left}
+	}
+	e := Ended{
+		Job: a.before.ID, Epoch: a.call.Epoch, Token: a.token.of, Now: now, Node: a.work.Node, Status: v.status, NextStage: v.stage,
+		NextAttempt: v.attempts, SameStage: v.attempts > 0, Action: v.action, Adopted: v.adopted, Told: v.told,
+	}
+	var failures [3]error
+	e.Found, failures[0] = foundIn(a.work, facts)
+	if v.anew {
+		e.SystemID, e.PXEMAC = "", ""
+	}
+	e.Told.Attempt, e.Told.Message, e.Told.OccurredAt = a.call.Attempt, bounded(v.told.Message), now
+	var details map[string]any
+	if v.parks {
+		e.Trouble = Trouble{Class: v.why.Class, Code: v.why.Code, Message: bounded(v.why.Message), Remedy: bounded(v.why.Remedy), ParkedAt: &now}
+		details = v.why.Details
+	}
+	if s, ok := durable.JobLifecycle.State(v.status); ok && s.Terminal {
+		e.CompletedAt = &now
+	}
+	e.Trouble.Details, failures[1] = EncodeDetails(details)
+	e.Told.Details, failures[2] = EncodeDetails(a.details(v))
+	return e, errors.Join(failures[:]...)
+}
+
+// bounded keeps a text to what a person reads.
+func bounded(text string) string {
+	const most = 2000
+	if len(text) <= most {
+		return text
+	}
+	return text[:most] + "…"
+}

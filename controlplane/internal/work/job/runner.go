@@ -1,0 +1,158 @@
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/engine/outbox"
+	"gpuaas/controlplane/internal/engine/postgres"
+	"gpuaas/controlplane/internal/work/bringup"
+)
+
+// WorkflowNames are the names that the histories of a family have. They never
+// change: workflows that are under way go by them.
+type WorkflowNames struct {
+	Type string // of the workflow of a job
+	Next string // of the activity that reads the row
+	Lost string // of the activity that records that a stage brought no answer
+	// Stage is that of the activity of a stage, made of its name.
+	Stage func(stage string) string
+}
+
+// Input says which job a workflow carries out.
+type Input struct {
+	ID string `json:"id"`
+}
+
+// Config is what a family needs to be carried out.
+type Config[R Row] struct {
+	DB     *postgres.DB
+	Family *Family[R]
+	// Stages are the names of all stages that a job of the family may have; the
+	// pseudo stages are added.
+	Stages   []string
+	Store    Store[R]
+	Hooks    Hooks[R]
+	Workflow WorkflowNames
+	// Marks are what a job can be found by in Temporal beside site, host name,
+	// status and stage; nil: nothing.
+	Marks    func(R) map[string]string
+	Mischief Mischief                        // nil: none
+	Backoff  func(attempt int) time.Duration // before the attempt after this one; nil: as usual
+	Clock    func() time.Time                // nil: the clock of the machine
+	Logger   *slog.Logger                    // nil: nothing is logged
+}
+
+// Runner carries the jobs of a family out and does to them what operators
+// decide. It is safe for concurrent use, and any number of replicas may run side
+// by side.
+type Runner[R Row] struct {
+	db       *postgres.DB
+	family   *Family[R]
+	stages   []string
+	store    Store[R]
+	hooks    Hooks[R]
+	names    WorkflowNames
+	marks    func(R) map[string]string
+	mischief Mischief
+	backoff  func(attempt int) time.Duration
+	now      func() time.Time
+	logger   *slog.Logger
+}
+
+// New makes a runner. It connects to nothing.
+func New[R Row](cfg Config[R]) *Runner[R] {
+	r := &Runner[R]{
+		db: cfg.DB, family: cfg.Family, store: cfg.Store, hooks: cfg.Hooks, names: cfg.Workflow, marks: cfg.Marks,
+		mischief: cfg.Mischief, backoff: cfg.Backoff, now: cfg.Clock, logger: cfg.Logger,
+	}
+	r.stages = slices.Concat(cfg.Stages, []string{StageCompensate, StageAdopt})
+	slices.Sort(r.stages)
+	r.stages = slices.Compact(r.stages)
+	if r.mischief == nil {
+		r.mischief = peace{}
+	}
+	if r.backoff == nil {
+		r.backoff = patience
+	}
+	if r.now == nil {
+		r.now = time.Now
+	}
+	if r.logger == nil {
+		r.logger = slog.New(slog.DiscardHandler)
+	}
+	return r
+}
+
+// patience is how long to wait after a failed attempt: long enough in all for
+// a provider that is being restarted.
+func patience(attempt int) time.Duration {
+	switch attempt {
+	case 1:
+		return 10 * time.Second
+	case 2:
+		return 50 * time.Second
+	}
+	return 2 * time.Minute
+}
+
+// Start is how the workflow of a job is started.
+func (r *Runner[R]) Start(row R) outbox.WorkflowStart {
+	j := row.Common()
+	marks := map[string]string{durable.MarkHostname: j.Hostname, durable.MarkStatus: string(j.Status), durable.MarkStage: j.Stage}
+	if !j.Site.IsZero() {
+		marks[durable.MarkSite] = j.Site.String()
+	}
+	if r.marks != nil {
+		for name, value := range r.marks(row) {
+			marks[name] = value
+		}
+	}
+	return outbox.WorkflowStart{Type: r.names.Type, ID: j.WorkflowID, Queue: durable.TaskQueue, Input: Input{ID: j.ID}, Marks: marks}
+}
+
+// recentEvents is how much of the ledger an explanation goes by.
+const recentEvents = 50
+
+// Explain reads a job and the newest entries of its ledger, and explains how it
+// stands.
+func (r *Runner[R]) Explain(ctx context.Context, job string) (R, []Event, Explanation, error) {
+	row, err := r.store.Get(ctx, job)
+	if err != nil {
+		return row, nil, Explanation{}, err
+	}
+	events, err := r.store.Latest(ctx, job, recentEvents)
+	if err != nil {
+		return row, nil, Explanation{}, err
+	}
+	return row, events, r.family.Explain(row, events, r.now()), nil
+}
+
+func (r *Runner[R]) superseded(job string) error { return durable.Superseded(r.family.Noun, job) }
+
+// EncodeFacts is facts as a row has them.
+func EncodeFacts(f bringup.Facts) (json.RawMessage, error) {
+	out, err := json.Marshal(f)
+	if err != nil {
+		return nil, fmt.Errorf("encode facts: %w", err)
+	}
+	return out, nil
+}
+
+// EncodeDetails is details as rows and ledgers have them: a JSON object; nil is
+// the empty one.
+func EncodeDetails(details map[string]any) (json.RawMessage, error) {
+	if len(details) == 0 {
+		return json.RawMessage("{}"), nil
+	}
+	out, err := json.Marshal(details)
+	if err != nil {
+		return nil, fmt.Errorf("encode details: %w", err)
+	}
+	return out, nil
+}

@@ -1,0 +1,291 @@
+package job_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/work/bringup"
+	"gpuaas/controlplane/internal/work/job"
+)
+
+func callOf(c chore, stage string) durable.StageCall {
+	return durable.StageCall{Job: c.ID, Stage: stage, Attempt: c.Attempt + 1, Epoch: c.Epoch}
+}
+
+// runningChore is one that is to begin.
+func runningChore() chore { return chore{Job: job.Job{Status: durable.JobRunning, Stage: "begin"}} }
+
+// stages is what was settled, in its order.
+func (d *desk) stages() (out []string) {
+	for _, s := range d.settled {
+		out = append(out, s.Stage+":"+string(s.Told.Status))
+	}
+	return out
+}
+
+func TestAJobGoesThroughTheStagesOfItsOwnTable(t *testing.T) {
+	for name, c := range map[string]struct {
+		long bool
+		want []string
+	}{
+		"short": {false, []string{"begin:succeeded", "finish:succeeded"}},
+		"long":  {true, []string{"begin:succeeded", "linger:succeeded", "finish:succeeded"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			row := d.put(t, chore{Job: job.Job{Status: durable.JobPending, Stage: "begin"}, Long: c.long})
+			turn, err := execute(t, d.runner.NextTurn, row.ID)
+			for err == nil && turn.Do == durable.TurnRun {
+				turn, err = execute(t, d.runner.RunStage, durable.StageCall{Job: row.ID, Stage: turn.Stage, Attempt: turn.Attempt, Epoch: turn.Epoch})
+			}
+			now, _ := d.read(t)
+			if err != nil || turn.Do != durable.TurnEnd || now.Status != durable.JobCompleted || now.CompletedAt == nil || d.freed != 1 {
+				t.Fatalf("%+v %v %+v", turn, err, now)
+			}
+			if !slices.Equal(d.stages(), c.want) {
+				t.Errorf("%q", d.stages())
+			}
+			for i, s := range d.settled {
+				if s.Complete != (i == len(d.settled)-1) || s.Failure != nil {
+					t.Errorf("%s: %+v", s.Stage, s)
+				}
+			}
+			if d.told[0] != job.AnnounceStarted || d.told[len(d.told)-1] != job.AnnounceCompleted {
+				t.Errorf("%q", d.told)
+			}
+		})
+	}
+}
+
+// Every attempt that ended is settled, whichever way it ended, with what it
+// brought; one that goes on waiting is not.
+func TestEveryAttemptIsSettled(t *testing.T) {
+	proof := map[string]any{"seen": "residue"}
+	for name, c := range map[string]struct {
+		before job.Job
+		stage  string
+		result bringup.Result
+		err    error
+		want   []string
+	}{
+		"went well":    {job.Job{Status: durable.JobRunning, Stage: "begin"}, "begin", bringup.Result{Details: proof}, nil, []string{"begin:succeeded"}},
+		"was skipped":  {job.Job{Status: durable.JobRunning, Stage: "begin"}, "begin", bringup.Result{Skipped: true, Details: proof}, nil, []string{"begin:skipped"}},
+		"fails":        {job.Job{Status: durable.JobRunning, Stage: "begin"}, "begin", bringup.Result{Details: proof}, &bringup.Failure{Class: durable.HardwareMismatch}, []string{"begin:failed"}},
+		"parks":        {job.Job{Status: durable.JobRunning, Stage: "begin"}, "begin", bringup.Result{Details: proof}, &bringup.Failure{Class: durable.HardwareMismatch, Final: true}, []string{"begin:failed"}},
+		"was undone":   {job.Job{Status: durable.JobCompensating, Stage: "begin", Action: durable.JobCancel}, job.StageCompensate, bringup.Result{Details: proof}, nil, []string{job.StageCompensate + ":compensated"}},
+		"is not over":  {job.Job{Status: durable.JobRunning, Stage: "begin"}, "begin", bringup.Result{Message: "wait", Await: &bringup.Await{Most: 1}}, nil, nil},
+		"met a defect": {job.Job{Status: durable.JobRunning, Stage: "begin"}, "begin", bringup.Result{Details: proof}, errors.New("boom"), []string{"begin:failed"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			row := d.put(t, chore{Job: c.before})
+			d.perform = func(string, *bringup.Work) (bringup.Result, error) { return c.result, c.err }
+			if _, err := execute(t, d.runner.RunOne, callOf(row, c.stage)); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(d.stages(), c.want) {
+				t.Fatalf("%q", d.stages())
+			}
+			for _, s := range d.settled {
+				if (s.Failure != nil) != (c.err != nil) || s.Result.Details["seen"] != "residue" || s.Before.Epoch != 1 || s.Work == nil || s.Told.Attempt != 1 {
+					t.Errorf("%+v", s)
+				}
+			}
+		})
+	}
+}
+
+// What the family refuses in the transaction did not happen: the attempt failed.
+func TestAFamilyCanRefuseWhatAStageAchieved(t *testing.T) {
+	d := newDesk(t)
+	row := d.put(t, chore{Job: job.Job{Status: durable.JobRunning, Stage: "finish"}})
+	d.refuse = func(s job.Settled[chore]) error {
+		if s.Complete {
+			return &bringup.Failure{Class: durable.StateAmbiguity, Code: "not_proven", Message: "nobody proved it", Final: true}
+		}
+		return nil
+	}
+	turn, err := execute(t, d.runner.RunOne, callOf(row, "finish"))
+	now, events := d.read(t)
+	if err != nil || turn.Do != durable.TurnPark || now.Status != durable.JobFailedManualIntervention || now.ErrorCode != "not_proven" || now.CompletedAt != nil {
+		t.Fatalf("%+v %v %+v", turn, err, now)
+	}
+	if len(events) != 2 || events[1].Status != job.StageFailed || !slices.Equal(d.stages(), []string{"finish:failed"}) || !slices.Equal(d.told, []job.Announced{job.AnnounceManual}) {
+		t.Errorf("%+v %q %q", events, d.stages(), d.told)
+	}
+}
+
+// A database that fails in the middle records nothing.
+func TestAnErrorOfTheFamilyRecordsNothing(t *testing.T) {
+	d := newDesk(t)
+	row := d.put(t, chore{Job: job.Job{Status: durable.JobRunning, Stage: "begin"}})
+	d.refuse = func(job.Settled[chore]) error { return fault.New(fault.Unavailable, "away", "the database is away") }
+	if _, err := execute(t, d.runner.RunOne, callOf(row, "begin")); fault.CodeOf(err) != "away" {
+		t.Fatal(err)
+	}
+	if now, events := d.read(t); now.Status != durable.JobRunning || now.Stage != "begin" || len(events) != 1 {
+		t.Errorf("%+v %+v", now, events)
+	}
+}
+
+func TestWhatStartsAnewKeepsWhatTheFamilyKeeps(t *testing.T) {
+	d := newDesk(t)
+	row := d.put(t, chore{Job: job.Job{
+		Status: durable.JobCompensating, Stage: "finish", Action: durable.JobRestartClean, SystemID: "4y3h7n",
+		Facts: bringup.Facts{NodeCreated: true, Left: []string{"a disk"}},
+	}})
+	turn, err := execute(t, d.runner.RunOne, callOf(row, job.StageCompensate))
+	now, _ := d.read(t)
+	if err != nil || turn.Stage != "begin" || now.SystemID != "4y3h7n-kept" || now.Facts.NodeCreated || len(now.Facts.Left) != 1 {
+		t.Errorf("%+v %v %+v", turn, err, now)
+	}
+}
+
+// The fence within a transaction goes by the row as it is then.
+func TestTheFenceWithinATransactionRefusesWhoeverWasSuperseded(t *testing.T) {
+	for name, acts := range map[string]bool{"ours": false, "an operator acted": true} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			row := d.put(t, chore{Job: job.Job{Status: durable.JobRunning, Stage: "begin"}})
+			var fenced error
+			d.perform = func(_ string, w *bringup.Work) (bringup.Result, error) {
+				if acts {
+					if _, err := d.runner.Act(d.ctx, row.ID, durable.JobMarkManual, "because of the test"); err != nil {
+						t.Error(err)
+					}
+				}
+				fenced = d.db.InTx(d.ctx, func(ctx context.Context, tx pgx.Tx) error { return w.FenceIn(ctx, tx) })
+				return bringup.Result{}, fenced
+			}
+			_, err := execute(t, d.runner.RunOne, callOf(row, "begin"))
+			if (fault.CodeOf(fenced) == durable.CodeSuperseded) != acts || (err != nil) != acts {
+				t.Errorf("the fence says %v, the attempt %v", fenced, err)
+			}
+		})
+	}
+}
+
+func (d *desk) parked(t *testing.T) chore {
+	t.Helper()
+	at := d.clock
+	return d.put(t, chore{Job: job.Job{Status: durable.JobFailedManualIntervention, Stage: "begin", FailureClass: durable.StateAmbiguity, ErrorCode: "odd", ParkedAt: &at}})
+}
+
+// What a family does besides an action happens with it or not at all, and is
+// told in the audit log and the ledger.
+func TestAnActionWithSomethingBesides(t *testing.T) {
+	d := newDesk(t)
+	row := d.parked(t)
+	runs := 0
+	besides := job.Besides[chore]{
+		Verb: "override", Metadata: map[string]any{"residual_risk": "a disk"},
+		Done: func(chore) bool { return runs > 0 },
+		Within: func(_ context.Context, _ pgx.Tx, before chore, a *job.Acted) error {
+			runs++
+			a.Stage = "finish" // goes on without the stage that failed
+			return nil
+		},
+	}
+	after, err := d.runner.Act(d.ctx, row.ID, durable.JobRetryStage, "the disk is gone", besides)
+	if err != nil || after.Status != durable.JobRunning || after.Stage != "finish" || after.Epoch != 2 {
+		t.Fatalf("%+v %v", after, err)
+	}
+	var metadata string
+	if err := d.db.QueryRow(d.ctx, `SELECT metadata::text FROM audit_logs WHERE action = 'chore.override'`).Scan(&metadata); err != nil || !strings.Contains(metadata, `a disk`) {
+		t.Errorf("%s %v", metadata, err)
+	}
+	_, events := d.read(t)
+	if len(events) != 1 || events[0].Status != job.OperatorAction || events[0].Stage != "finish" || !strings.Contains(string(events[0].Details), "residual_risk") {
+		t.Errorf("%+v", events)
+	}
+	if again, err := d.runner.Act(d.ctx, row.ID, durable.JobRetryStage, "the disk is gone", besides); err != nil || again.Epoch != 2 || runs != 1 {
+		t.Errorf("again: %+v %v, %d times", again, err, runs)
+	}
+}
+
+// An action that is being done is not mistaken for one with something besides
+// that was not.
+func TestSomethingBesidesIsNotLostBecauseTheActionIsBeingDone(t *testing.T) {
+	d := newDesk(t)
+	row := d.parked(t)
+	if _, err := d.runner.Act(d.ctx, row.ID, durable.JobRetryStage, "once more"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := d.runner.Act(d.ctx, row.ID, durable.JobRetryStage, "without it", job.Besides[chore]{Done: func(chore) bool { return false }})
+	if fault.CodeOf(err) != "action_not_allowed" {
+		t.Error(err)
+	}
+}
+
+func TestARefusedActionChangesNothing(t *testing.T) {
+	refused := fault.New(fault.Conflict, "not_so", "no")
+	for name, act := range map[string]func(*desk) error{
+		"by the family": func(d *desk) error {
+			d.forbid = refused
+			_, err := d.runner.Act(d.ctx, "chore-1", durable.JobRerun, "because")
+			return err
+		},
+		"by what goes with it": func(d *desk) error {
+			_, err := d.runner.Act(d.ctx, "chore-1", durable.JobRerun, "because", job.Besides[chore]{
+				Within: func(context.Context, pgx.Tx, chore, *job.Acted) error { return refused },
+			})
+			return err
+		},
+	} {
+		d := newDesk(t)
+		d.parked(t)
+		if err := act(d); fault.CodeOf(err) != "not_so" {
+			t.Errorf("%s: %v", name, err)
+		}
+		if now, events := d.read(t); now.Status != durable.JobFailedManualIntervention || now.Epoch != 1 || len(events) != 0 {
+			t.Errorf("%s: %+v %+v", name, now, events)
+		}
+	}
+}
+
+func TestAnActionNeedsAReason(t *testing.T) {
+	d := newDesk(t)
+	d.parked(t)
+	if _, err := d.runner.Act(d.ctx, "chore-1", durable.JobRerun, " "); fault.CodeOf(err) != "reason_missing" {
+		t.Error(err)
+	}
+}
+
+func TestStatusesOfAFilter(t *testing.T) {
+	for name, c := range map[string]struct {
+		words []string
+		want  []durable.JobStatus
+		bad   int
+	}{
+		"none":            {nil, nil, 0},
+		"repeated":        {[]string{"running", "pending"}, []durable.JobStatus{"running", "pending"}, 0},
+		"with commas":     {[]string{"running, pending"}, []durable.JobStatus{"running", "pending"}, 0},
+		"both failed":     {[]string{"failed"}, []durable.JobStatus{durable.JobFailedRetryable, durable.JobFailedManualIntervention}, 0},
+		"said often":      {[]string{"failed,running,failed", "running"}, []durable.JobStatus{durable.JobFailedRetryable, durable.JobFailedManualIntervention, "running"}, 0},
+		"one that is not": {[]string{"broken", ""}, nil, 1},
+		"many are not":    {[]string{"running" + strings.Repeat(",", 1000)}, nil, 1},
+	} {
+		got, bad := job.Statuses(c.words)
+		if !slices.Equal(got, c.want) || len(bad) != c.bad {
+			t.Errorf("%s: %v %v", name, got, bad)
+		}
+	}
+}
+
+func TestAStageOfNoTableIsADefect(t *testing.T) {
+	d := newDesk(t)
+	row := d.put(t, chore{Job: job.Job{Status: durable.JobRunning, Stage: "begin"}})
+	if _, err := execute(t, d.runner.RunOne, callOf(row, "nothing")); fault.CodeOf(err) != "stage_unknown" {
+		t.Error(err)
+	}
+	if _, events := d.read(t); len(events) != 0 {
+		t.Errorf("%+v", events)
+	}
+}

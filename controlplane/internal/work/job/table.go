@@ -1,0 +1,134 @@
+package job
+
+import (
+	"slices"
+	"time"
+
+	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/fleet/site"
+)
+
+// The pseudo stages: what a workflow does besides going through the stages.
+const (
+	StageCompensate = "compensate"
+	StageAdopt      = "adopt_observed_state"
+)
+
+// Stage is one row of the table that drives a job, and that its documentation
+// and explanations are made of.
+type Stage struct {
+	Name     string
+	Title    string // for people
+	Looks    string // what it observes first
+	Does     string // its effect
+	Expects  string // the condition that ends it
+	Again    string // why it may be run again
+	Attempts int    // in all, for failures that another attempt may mend
+	Limit    site.Stage
+	Resume   string // the stage that resume goes on with
+	OnCancel string // what is undone when the job is cancelled during or after it
+	Fails    []FailureMode
+	Awaits   bool // waits for a signal to its workflow, never inside
+	Detour   bool // reached only when another stage leads to it
+	Pseudo   bool // not one of the stages: something else that a workflow does
+	// Overridable: an operator may decide to go on without it; what that leaves
+	// open is kept.
+	Overridable bool
+}
+
+// FailureMode is one way in which a stage fails.
+type FailureMode struct {
+	Class durable.FailureClass
+	When  string
+}
+
+// FailsWith is a way in which a stage fails.
+func FailsWith(class durable.FailureClass, when string) FailureMode {
+	return FailureMode{Class: class, When: when}
+}
+
+// TransientAttempts is how many attempts any stage gets when what it needs is
+// away for a while.
+const TransientAttempts = 5
+
+// attempts is how many attempts a stage gets in all when it fails that way.
+func (s Stage) attempts(class durable.FailureClass) int {
+	if class == durable.UpstreamTransient {
+		return max(s.Attempts, TransientAttempts)
+	}
+	return s.Attempts
+}
+
+// brief says that the stage ends as soon as it has done what it does.
+func (s Stage) brief() bool { return !s.Pseudo && !s.Detour && (s.Limit == "" || s.Awaits) }
+
+// TimeLimit is how long the stage may take by a policy; zero: as long as it
+// works at it.
+func (s Stage) TimeLimit(p site.Policy) time.Duration {
+	if s.Limit == "" {
+		return 0
+	}
+	for _, t := range p.Timeouts() {
+		if t.Stage == s.Limit {
+			return t.Limit
+		}
+	}
+	return 0
+}
+
+// Table is the stages of a job in their order, and its pseudo stages.
+type Table []Stage
+
+// Of finds a stage, or a pseudo stage, by its name.
+func (t Table) Of(name string) (Stage, bool) {
+	at := slices.IndexFunc(t, func(s Stage) bool { return s.Name == name })
+	if at < 0 {
+		return Stage{}, false
+	}
+	return t[at], true
+}
+
+// knows says whether a stage is one that a job can be at.
+func (t Table) knows(name string) bool {
+	s, ok := t.Of(name)
+	return ok && !s.Pseudo
+}
+
+// First is where every job begins.
+func (t Table) First() string { return t[0].Name }
+
+// last is the stage that reaches the goal.
+func (t Table) last() string {
+	name := t.First()
+	for next := t.Following(name); next != ""; next = t.Following(name) {
+		name = next
+	}
+	return name
+}
+
+// Following is the stage after another one; empty: that was the last. Detours
+// follow nothing.
+func (t Table) Following(name string) string {
+	at := slices.IndexFunc(t, func(s Stage) bool { return s.Name == name })
+	for _, s := range t[at+1:] {
+		if !s.Detour && !s.Pseudo {
+			return s.Name
+		}
+	}
+	return ""
+}
+
+// Number says which of the stages one is, from 1, and how many there are; 0: it
+// is none of them.
+func (t Table) Number(name string) (number, total int) {
+	for _, s := range t {
+		if s.Pseudo {
+			continue
+		}
+		total++
+		if s.Name == name {
+			number = total
+		}
+	}
+	return number, total
+}

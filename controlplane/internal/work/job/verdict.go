@@ -1,0 +1,226 @@
+package job
+
+import (
+	"cmp"
+	"maps"
+	"time"
+
+	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/fleet/site"
+	"gpuaas/controlplane/internal/work/bringup"
+)
+
+// attempt is one attempt at a stage: what was asked for, on which row, and what
+// came of it.
+type attempt[R Row] struct {
+	call   durable.StageCall
+	table  Table
+	stage  Stage
+	row    R
+	before Job // of the row
+	work   *bringup.Work
+	token  *token
+	result bringup.Result
+	err    error
+}
+
+// verdict is where a job goes from an attempt.
+type verdict struct {
+	told     Event // for the ledger; without a status: nothing is
+	status   durable.JobStatus
+	stage    string // of the row from now on
+	attempts int    // begun at it
+	action   durable.JobEvent
+	adopted  bool
+	why      *bringup.Failure // of the attempt; nil: it did not fail
+	parks    bool             // and the job is parked by it
+	complete bool             // the goal is reached, if the family agrees
+	anew     bool             // the job starts from nothing
+	turn     durable.Turn
+}
+
+// margin is what an execution of a stage may take beyond the time limit of the
+// stage, which it watches itself.
+const margin = 30 * time.Minute
+
+// turnTo is the turn that runs a stage now.
+func (t Table) turnTo(stage string, attempt int, epoch int64, p site.Policy) durable.Turn {
+	turn := durable.Turn{Do: durable.TurnRun, Stage: stage, Attempt: attempt, Epoch: epoch}
+	if s, ok := t.Of(stage); ok {
+		if limit := s.TimeLimit(p); limit > 0 {
+			turn.Limit = limit + margin
+		}
+	}
+	return turn
+}
+
+func (a attempt[R]) turnTo(stage string, attempt int) durable.Turn {
+	return a.table.turnTo(stage, attempt, a.call.Epoch, a.work.Profile.Policy)
+}
+
+// judge decides, from the table of stages and how an attempt ended, where the
+// job goes.
+func (r *Runner[R]) judge(a attempt[R]) verdict {
+	if a.err != nil {
+		return r.judgeFailure(a, bringup.Classify(a.err))
+	}
+	if a.result.Await != nil {
+		return a.awaiting()
+	}
+	switch a.stage.Name {
+	case StageCompensate:
+		return a.compensated()
+	case StageAdopt:
+		if a.table.knows(a.result.Next) {
+			v := a.goOn(a.result.Next)
+			v.adopted, v.action = true, ""
+			return v
+		}
+		return r.judgeFailure(a, misled(a.result.Next))
+	}
+	next := cmp.Or(a.result.Next, a.table.Following(a.stage.Name))
+	switch {
+	case next == "":
+		v := a.goOn(a.stage.Name)
+		v.complete, v.status, v.action = true, durable.JobCompleted, ""
+		if a.before.Adopted {
+			v.status = durable.JobReconciled
+		}
+		v.turn = a.end(v.status)
+		return v
+	case a.stage.Detour && a.result.Next == "", !a.table.knows(next):
+		return r.judgeFailure(a, misled(a.result.Next))
+	}
+	return a.goOn(next)
+}
+
+// misled is the failure of a stage that names no stage to go on with.
+func misled(next string) *bringup.Failure {
+	return &bringup.Failure{
+		Class: durable.StateAmbiguity, Code: "stage_unknown", Final: true, Message: "the stage leads to a stage that there is not: " + next,
+		Remedy: "this is a defect of the control plane; mark it and tell its developers",
+	}
+}
+
+// stay is the verdict that leaves everything as it is.
+func (a attempt[R]) stay() verdict {
+	return verdict{
+		status: a.before.Status, stage: a.before.Stage, attempts: a.call.Attempt, action: a.before.Action, adopted: a.before.Adopted,
+		told: Event{Stage: a.call.Stage, Attempt: a.call.Attempt, Epoch: a.call.Epoch},
+	}
+}
+
+func (a attempt[R]) goOn(next string) verdict {
+	v := a.stay()
+	v.stage, v.attempts = next, 0
+	v.told.Status, v.told.Message = StageSucceeded, a.result.Message
+	if a.result.Skipped {
+		v.told.Status = StageSkipped
+	}
+	v.turn = a.turnTo(next, 1)
+	return v
+}
+
+func (a attempt[R]) awaiting() verdict {
+	v := a.stay()
+	if a.result.Message != "" {
+		v.told.Status, v.told.Message = StageNote, a.result.Message
+	}
+	v.turn = a.turnTo(a.call.Stage, a.call.Attempt)
+	v.turn.Do, v.turn.Wait, v.turn.Signal = durable.TurnAwait, a.result.Await.Most, a.result.Await.Signal
+	return v
+}
+
+func (a attempt[R]) compensated() verdict {
+	v := a.stay()
+	v.told.Status, v.told.Message = StageCompensated, "what could be undone was undone"
+	if len(a.work.Facts.Left) > 0 {
+		v.told.Message += "; some things were left as they are"
+	}
+	if a.before.Action == durable.JobRestartClean {
+		v.status, v.stage, v.attempts, v.anew = durable.JobRunning, a.table.First(), 0, true
+		v.turn = a.turnTo(v.stage, 1)
+		v.turn.Marks = statusMarks(v.status, v.stage)
+		return v
+	}
+	v.status, v.turn = durable.JobCancelled, a.end(durable.JobCancelled)
+	return v
+}
+
+func (a attempt[R]) end(status durable.JobStatus) durable.Turn {
+	return durable.Turn{Do: durable.TurnEnd, Epoch: a.call.Epoch, Marks: statusMarks(status, a.call.Stage)}
+}
+
+func statusMarks(status durable.JobStatus, stage string) map[string]string {
+	return map[string]string{durable.MarkStatus: string(status), durable.MarkStage: stage}
+}
+
+func (r *Runner[R]) judgeFailure(a attempt[R], f *bringup.Failure) verdict {
+	v := a.stay()
+	v.why, v.told.Status, v.told.Message = f, StageFailed, f.Message
+	switch {
+	case f.Next != "" && a.table.knows(f.Next) && !a.stage.Pseudo:
+		v.stage, v.attempts = f.Next, 0
+		v.turn = a.turnTo(f.Next, 1)
+		return v
+	case !f.Final && a.call.Attempt < a.stage.attempts(f.Class):
+		v.turn = a.turnTo(a.call.Stage, a.call.Attempt+1)
+		v.turn.Do, v.turn.Wait = durable.TurnLater, r.backoff(a.call.Attempt)
+		return v
+	}
+	return r.park(a, v)
+}
+
+func (r *Runner[R]) park(a attempt[R], v verdict) verdict {
+	event := ParkedAs(v.why.Class)
+	if a.before.Status == durable.JobCompensating {
+		event = durable.JobCompensationBlocked
+	} else {
+		v.action = ""
+	}
+	status, err := durable.JobLifecycle.Next(a.before.Status, event)
+	if err != nil { // the table of jobs has both edges; see its tests
+		status = durable.JobFailedManualIntervention
+	}
+	v.status, v.parks = status, true
+	if back := r.family.Rewind[v.why.Code]; a.table.knows(back) {
+		v.stage = back
+	}
+	v.turn = durable.Turn{Do: durable.TurnPark, Epoch: a.call.Epoch, Marks: statusMarks(status, a.call.Stage)}
+	return v
+}
+
+// announced is what readers of events hear of a verdict; empty: nothing.
+func (v verdict) announced() Announced {
+	switch v.status {
+	case durable.JobCompleted, durable.JobReconciled:
+		return AnnounceCompleted
+	case durable.JobCancelled:
+		return AnnounceCancelled
+	case durable.JobFailedRetryable:
+		return AnnounceFailed
+	case durable.JobFailedManualIntervention:
+		return AnnounceManual
+	case durable.JobPending, durable.JobRunning, durable.JobCompensating:
+	}
+	if v.told.Status == "" {
+		return ""
+	}
+	return AnnounceStage
+}
+
+// details is what the ledger keeps of an attempt.
+func (a attempt[R]) details(v verdict) map[string]any {
+	switch {
+	case v.why != nil:
+		out := map[string]any{"failure_class": v.why.Class, "error_code": v.why.Code}
+		if v.why.Remedy != "" {
+			out["remedy"] = v.why.Remedy
+		}
+		maps.Copy(out, v.why.Details)
+		return out
+	case v.told.Status == StageCompensated && len(a.work.Facts.Left) > 0:
+		return map[string]any{"left": a.work.Facts.Left}
+	}
+	return a.result.Details
+}

@@ -1,0 +1,73 @@
+package onboarding
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/work/bringup"
+	"gpuaas/controlplane/internal/work/job"
+)
+
+// Under are the onboardings at a site that have not ended.
+func (s *Service) Under(ctx context.Context, at id.Site) ([]job.Working, error) {
+	rows, err := s.reads.Under(ctx, at)
+	if err != nil {
+		return nil, fmt.Errorf("list onboardings of site: %w", err)
+	}
+	out := make([]job.Working, len(rows))
+	for i, r := range rows {
+		out[i] = job.Working{
+			Kind: family.Noun, ID: r.ID.String(), Node: r.NodeID, SystemID: r.MaasSystemID, Hostname: r.Hostname,
+			Parked: job.Parked(durable.JobStatus(r.Status)), Goal: r.Hostname + " is a node in service",
+		}
+	}
+	return out, nil
+}
+
+// Notice writes down what was observed about an onboarding, and lets it look
+// again where it waits. The same sighting twice in a row is noted once.
+func (s *Service) Notice(ctx context.Context, w job.Working, seen string, details map[string]any) error {
+	return s.jobs.Notice(ctx, w.ID, seen, details)
+}
+
+// Reconcile ends a parked onboarding whose machine and node are proven, by what
+// is observed now, to be what it was to make of them: the agent came late, or the
+// hardware sync, or the deployment. Otherwise it changes nothing.
+func (s *Service) Reconcile(ctx context.Context, w job.Working) (reached bool, err error) {
+	var done *bringup.Work
+	reached, err = s.jobs.Reconcile(ctx, w.ID, func(ctx context.Context, o Onboarding, work *bringup.Work) (*job.Proof, error) {
+		done = work
+		p, missing, err := s.bringup.ProveInstalled(ctx, work)
+		if err != nil || missing != "" {
+			s.logger.DebugContext(ctx, "onboarding is not proven to have reached its goal", "onboarding_id", o.ID, "missing", missing, "error", err)
+			return nil, err
+		}
+		return proofOf(work, p), nil
+	})
+	if reached && (done.Facts.FirstBootPath != "" || done.Facts.HostKey != "") {
+		if err := s.bringup.Forget(ctx, done); err != nil { // its token was used; a full decommission looks for it once more
+			s.logger.WarnContext(ctx, "first boot could not be removed", "onboarding_id", w.ID, "error", err)
+		}
+	}
+	return reached, err
+}
+
+func proofOf(w *bringup.Work, p bringup.Proof) *job.Proof {
+	out := &job.Proof{
+		Said: fmt.Sprintf("%s runs %s as this onboarding asked for it, and its agent, version %s, was heard of at %s", w.Hostname, p.Image, p.AgentVersion, p.LastContactAt.UTC().Format(time.RFC3339)),
+		Details: map[string]any{
+			"system_id": w.SystemID, "image": p.Image, "agent_version": p.AgentVersion, "first_poll_at": p.FirstPollAt.UTC(), "last_contact_at": p.LastContactAt.UTC(),
+		},
+	}
+	if p.LastSync != nil && w.Profile.Policy.RequireHWSync {
+		out.Said += fmt.Sprintf("; MAAS heard of its hardware at %s", p.LastSync.UTC().Format(time.RFC3339))
+		out.Details["last_sync"] = p.LastSync.UTC()
+	}
+	if !p.InstalledAt.IsZero() {
+		out.Details["installed_at"] = p.InstalledAt.UTC()
+	}
+	return out
+}

@@ -1,0 +1,210 @@
+package onboarding
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/contract/eventwire"
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/engine/outbox"
+	"gpuaas/controlplane/internal/engine/postgres"
+	"gpuaas/controlplane/internal/fleet/binding"
+	"gpuaas/controlplane/internal/fleet/node"
+	"gpuaas/controlplane/internal/fleet/site"
+	"gpuaas/controlplane/internal/work/bringup"
+	"gpuaas/controlplane/internal/work/job"
+)
+
+// hooks are what onboardings do in their own way.
+type hooks struct{ *Service }
+
+var _ job.Hooks[Onboarding] = hooks{}
+
+// Policy implements job.Hooks. It is for time limits alone: what a stage needs
+// of a profile that is gone it will miss itself.
+func (h hooks) Policy(ctx context.Context, o Onboarding) (site.Policy, error) {
+	p, err := h.sites.Profile(ctx, o.Site, o.Profile)
+	if fault.KindOf(err) == fault.NotFound {
+		return site.DefaultPolicy(), nil
+	}
+	return p.Policy, err
+}
+
+// Equip implements job.Hooks.
+func (h hooks) Equip(ctx context.Context, o Onboarding, w *bringup.Work) error {
+	w.SKU, w.InitializeDisks = o.SKU, o.InitializeDisks
+	var err error
+	if w.Site, err = h.sites.Site(ctx, o.Site); err != nil {
+		return err
+	}
+	w.Profile, err = h.sites.Profile(ctx, o.Site, o.Profile)
+	return err
+}
+
+// Perform implements job.Hooks.
+func (h hooks) Perform(ctx context.Context, _ Onboarding, stage string, w *bringup.Work) (bringup.Result, error) {
+	switch stage {
+	case job.StageCompensate:
+		return bringup.Result{}, h.bringup.Compensate(ctx, w)
+	case job.StageAdopt:
+		return h.bringup.Adopt(ctx, w)
+	}
+	run, ok := h.bringup.Stages()[stage]
+	if !ok {
+		return bringup.Result{}, fault.New(fault.Internal, "stage_unknown", "there is no stage %s", stage)
+	}
+	return run(ctx, w)
+}
+
+// Anew implements job.Hooks.
+func (hooks) Anew(ctx context.Context, tx pgx.Tx, before Onboarding, e *job.Ended) error {
+	var err error
+	e.Node, err = freshNode(ctx, tx, before)
+	return err
+}
+
+// Acting implements job.Hooks.
+func (hooks) Acting(ctx context.Context, tx pgx.Tx, before Onboarding, a *job.Acted) error {
+	if a.Status != durable.JobRunning {
+		return nil
+	}
+	fresh, err := freshNode(ctx, tx, before)
+	if err != nil {
+		return err
+	}
+	if fresh != before.Node {
+		a.Node, a.Facts.NodeCreated = fresh, false
+	}
+	return nil
+}
+
+// freshNode is the id of the node of a job that goes on: a new one when the node
+// that it had was taken out of the inventory, because ids are never used again.
+func freshNode(ctx context.Context, tx pgx.Tx, o Onboarding) (id.Node, error) {
+	n, err := node.Get(ctx, tx, o.Node)
+	switch {
+	case fault.KindOf(err) == fault.NotFound:
+		return o.Node, nil
+	case err != nil:
+		return o.Node, err
+	case n.Status == node.Deleted:
+		return id.New[id.Node](), nil
+	}
+	return o.Node, nil
+}
+
+// Settle implements job.Hooks.
+func (hooks) Settle(ctx context.Context, tx pgx.Tx, s job.Settled[Onboarding]) error {
+	if !s.Complete {
+		return nil
+	}
+	return complete(ctx, tx, s.Work, s.After)
+}
+
+// kinds are the events of onboardings.
+var kinds = map[job.Announced]eventwire.Type{
+	job.AnnounceStarted: eventwire.NodeOnboardingStarted, job.AnnounceStage: eventwire.NodeOnboardingStage,
+	job.AnnounceCompleted: eventwire.NodeOnboardingCompleted, job.AnnounceFailed: eventwire.NodeOnboardingFailed,
+	job.AnnounceManual: eventwire.NodeOnboardingManual, job.AnnounceCancelled: eventwire.NodeOnboardingCancelled,
+}
+
+// Announce implements job.Hooks.
+func (hooks) Announce(ctx context.Context, tx pgx.Tx, o Onboarding, a job.Announcement) error {
+	return outbox.Append(ctx, tx, happening(kinds[a.Kind], o, a.Event))
+}
+
+func happening(kind eventwire.Type, o Onboarding, e job.Event) outbox.Event {
+	payload := eventwire.Onboarding{
+		OnboardingID: o.ID.String(), SiteID: o.Site.String(), NodeID: o.Node.String(), Hostname: o.Hostname, Status: string(o.Status),
+		Stage: e.Stage, Attempt: e.Attempt, StageStatus: string(e.Status), FailureClass: string(o.FailureClass), ErrorCode: o.ErrorCode,
+		Message: e.Message, RecommendedAction: string(family.Recommended(o)),
+	}
+	if !o.Batch.IsZero() {
+		payload.BatchID = o.Batch.String()
+	}
+	return outbox.Event{Type: kind, AggregateKind: "onboarding", AggregateID: o.ID.String(), Payload: payload}
+}
+
+// HandOn implements job.Hooks.
+func (h hooks) HandOn(ctx context.Context, tx pgx.Tx, o Onboarding) error {
+	return h.handOn(ctx, tx, o.Site)
+}
+
+// Claimed implements job.Hooks: another onboarding in flight has the machine,
+// which the job lets go of.
+func (hooks) Claimed(err error, before Onboarding, w *bringup.Work) *bringup.Failure {
+	if !postgres.Violates(err, "node_onboardings_machine") {
+		return nil
+	}
+	claimed := w.SystemID
+	w.SystemID = before.SystemID
+	return &bringup.Failure{
+		Class: durable.StateAmbiguity, Code: "machine_claimed", Final: true,
+		Message: fmt.Sprintf("machine %s of MAAS is being onboarded under another name already", claimed),
+		Remedy:  "find out which of the two the machine is; cancel the other onboarding, then rerun",
+		Details: map[string]any{"system_id": claimed},
+	}
+}
+
+// complete makes the node part of the fleet. No node becomes active without an
+// agent that has polled and, where it is required, a healthy sync.
+func complete(ctx context.Context, tx pgx.Tx, w *bringup.Work, o Onboarding) error {
+	n, err := node.Get(ctx, tx, o.Node)
+	if err != nil {
+		return disagreeing(err)
+	}
+	healthy := w.Facts.SyncHealthy != nil && (w.Facts.DeployedAt == nil || !w.Facts.SyncHealthy.Before(*w.Facts.DeployedAt))
+	if void := bringup.IdentityVoid(n); void != nil {
+		return void
+	}
+	switch {
+	case w.SystemID == "":
+		return notReady(durable.StateAmbiguity, "machine_unknown", "which machine of MAAS %s is, is not known", n.Hostname)
+	case n.FirstPollAt == nil:
+		return notReady(durable.AgentEnrollmentFailure, "agent_not_seen", "the agent of node %s has not polled", n.Hostname)
+	case w.Profile.Policy.RequireHWSync && !healthy:
+		return notReady(durable.HardwareSyncFailure, codeSyncUnproven, "no healthy hardware sync of %s was seen since it was deployed", n.Hostname)
+	}
+	if len(w.Facts.Addresses) > 0 {
+		if err := node.SetHost(ctx, tx, o.Node, w.Facts.Addresses[0], "the address of the node became known"); err != nil {
+			return disagreeing(err)
+		}
+	}
+	if n.Status != node.Active {
+		if w.Facts.Deploys > 0 && !w.Facts.Adopted { // and not taken over as somebody else installed it
+			if err := node.Installed(ctx, tx, o.Node, "onboarding "+o.ID.String()); err != nil {
+				return disagreeing(err)
+			}
+		}
+		if _, err := node.Move(ctx, tx, o.Node, node.Enrolled, "its onboarding completed"); err != nil {
+			return disagreeing(err)
+		}
+	}
+	return disagreeing(binding.Bind(ctx, tx, binding.Binding{
+		Node: o.Node, Site: o.Site, Profile: o.Profile, SystemID: w.SystemID, IPMIIP: w.IPMIIP, PXEMAC: w.PXEMAC,
+		Status: w.Observed.Status, Power: w.Observed.Power, IPs: w.Observed.IPs, SeenAt: job.Found{Observed: w.Observed}.SeenAt(),
+	}))
+}
+
+const codeSyncUnproven = "hw_sync_unproven"
+
+func notReady(class durable.FailureClass, code, format string, args ...any) error {
+	return &bringup.Failure{Class: class, Code: code, Message: fmt.Sprintf(format, args...), Final: true}
+}
+
+// disagreeing makes a failure of the job of what a noun refuses; a database that
+// is away is none.
+func disagreeing(err error) error {
+	switch fault.KindOf(err) {
+	case fault.Conflict, fault.NotFound, fault.Invalid:
+		f := bringup.Classify(err)
+		f.Class, f.Final = durable.StateAmbiguity, true
+		return f
+	case fault.Stale, fault.Ambiguous, fault.Unavailable, fault.RateLimited, fault.Internal, fault.Forbidden, fault.Unauthenticated:
+	}
+	return err
+}

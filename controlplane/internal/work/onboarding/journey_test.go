@@ -1,0 +1,370 @@
+package onboarding_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/testsuite"
+
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/fleet/node"
+	"gpuaas/controlplane/internal/work/bringup"
+	"gpuaas/controlplane/internal/work/job"
+	"gpuaas/controlplane/internal/work/onboarding"
+)
+
+// mainStages are the stages of a machine that nothing is wrong with.
+func mainStages() []string {
+	var out []string
+	for _, s := range onboarding.Stages() {
+		if !s.Detour {
+			out = append(out, s.Name)
+		}
+	}
+	return out
+}
+
+func TestAMachineBecomesANode(t *testing.T) {
+	y := newYard(t)
+	o := y.request(t, 1)
+	if o.Status != durable.JobPending || o.AdmittedAt == nil || o.Stage != bringup.LoadSiteConfig || o.RequestedBy != "operator-1" || o.CorrelationID != "corr-1" {
+		t.Fatalf("%+v", o)
+	}
+	done := y.run(t, o.ID)
+	if done.Status != durable.JobCompleted || done.CompletedAt == nil || done.StartedAt == nil || done.ErrorCode != "" || done.WorkflowRunID == "" {
+		t.Fatalf("%+v", done)
+	}
+	if got := y.script.called(); !slices.Equal(got, mainStages()) {
+		t.Errorf("stages %q", got)
+	}
+	n, err := node.Get(y.ctx, y.db, o.Node)
+	if err != nil || n.Status != node.Active || !n.Schedulable || n.Host != "10.20.0.1" {
+		t.Errorf("node %+v, %v", n, err)
+	}
+	if bound := y.count(t, `SELECT count(*) FROM node_maas_state WHERE node_id = $1 AND maas_system_id = 'sys-c0001' AND ipmi_ip = '10.1.0.2' AND last_maas_status = 'Deployed'`, o.Node); bound != 1 {
+		t.Errorf("bound %d times", bound)
+	}
+	var want []string
+	for _, s := range mainStages() {
+		want = append(want, s+"/1:started", s+"/1:succeeded")
+	}
+	if got := y.ledger(t, o.ID); !slices.Equal(got, want) {
+		t.Errorf("ledger %q", got)
+	}
+	for event, times := range map[string]int{"node.onboarding.started": 1, "node.onboarding.stage": 13, "node.onboarding.completed": 1} {
+		if got := y.told(t, o.ID, event); got != times {
+			t.Errorf("%s told %d times, want %d", event, got, times)
+		}
+	}
+	if used, limit, err := y.service.Slots(y.ctx, y.site.ID); err != nil || used != 0 || limit != 20 {
+		t.Errorf("%d of %d places, %v", used, limit, err)
+	}
+}
+
+func TestARequestIsOneTransaction(t *testing.T) {
+	y := newYard(t)
+	o := y.request(t, 1)
+	if n := y.count(t, `SELECT count(*) FROM audit_logs WHERE action = 'onboarding.request' AND target_id = $1 AND correlation_id = 'corr-1' AND actor_id = 'operator-1'`, o.ID.String()); n != 1 {
+		t.Errorf("%d audit entries", n)
+	}
+	var input struct {
+		Input onboarding.Input
+		Marks map[string]string
+	}
+	var body json.RawMessage
+	err := y.db.QueryRow(y.ctx, `SELECT envelope FROM outbox_events WHERE destination = 'temporal' AND event_type = 'MaasNodeOnboardWorkflow' AND aggregate_id = $1`, o.WorkflowID).Scan(&body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(body, &input); err != nil || input.Input.ID != o.ID || input.Marks[durable.MarkHostname] != "c0001" || input.Marks[durable.MarkSite] != y.site.ID.String() {
+		t.Errorf("%s %v", body, err)
+	}
+}
+
+// Every class of failure: how often it is tried, how the job is parked, what is
+// recommended, and that the recommendation leads on.
+func TestEveryClassOfFailure(t *testing.T) {
+	for class, want := range map[durable.FailureClass]struct {
+		status durable.JobStatus
+		first  durable.JobEvent
+		tries  int // of a stage with one attempt
+	}{
+		durable.InputConfigError:              {durable.JobFailedManualIntervention, durable.JobRerun, 1},
+		durable.SiteCapabilityMissing:         {durable.JobFailedManualIntervention, durable.JobResume, 1},
+		durable.UpstreamTransient:             {durable.JobFailedRetryable, durable.JobResume, 5},
+		durable.BMCPowerFailure:               {durable.JobFailedManualIntervention, durable.JobRetryStage, 1},
+		durable.PXEDiscoveryFailure:           {durable.JobFailedManualIntervention, durable.JobRerun, 1},
+		durable.HardwareMismatch:              {durable.JobFailedManualIntervention, durable.JobRerun, 1},
+		durable.DeployCloudInitFailure:        {durable.JobFailedManualIntervention, durable.JobRerun, 1},
+		durable.PostDeployConnectivityFailure: {durable.JobFailedManualIntervention, durable.JobRetryStage, 1},
+		durable.HardwareSyncFailure:           {durable.JobFailedManualIntervention, durable.JobRetryStage, 1},
+		durable.AgentEnrollmentFailure:        {durable.JobFailedManualIntervention, durable.JobResume, 1},
+		durable.StateAmbiguity:                {durable.JobFailedManualIntervention, durable.JobAdoptObserved, 1},
+	} {
+		t.Run(string(class), func(t *testing.T) {
+			y := newYard(t)
+			y.script.fails(want.tries, bringup.ConfigureStorage, failure(class))
+			y.script.on(job.StageAdopt, func(context.Context, *bringup.Work, int) (bringup.Result, error) {
+				return bringup.Result{Next: bringup.ConfigureStorage}, nil
+			})
+			o := y.request(t, 1)
+			var parked onboarding.Onboarding
+			done := y.run(t, o.ID, func(env *testsuite.TestWorkflowEnvironment) {
+				parked = y.read(t, o.ID)
+				y.act(t, o.ID, onboarding.Recommend(parked)[0].Action)(env)
+			})
+			if parked.Status != want.status || parked.FailureClass != class || parked.ErrorCode != "made_up" || parked.ErrorMessage != "it does not work" ||
+				parked.ErrorRemedy != "mend it" || parked.ParkedAt == nil || parked.Stage != bringup.ConfigureStorage || string(parked.ErrorDetails) != `{"disk": "sda"}` {
+				t.Errorf("parked %+v", parked)
+			}
+			if first := onboarding.Recommend(parked)[0]; first.Action != want.first || first.Does == "" {
+				t.Errorf("recommended %+v", first)
+			}
+			event := "node.onboarding.manual_intervention_required"
+			if want.status == durable.JobFailedRetryable {
+				event = "node.onboarding.failed"
+			}
+			if n := y.told(t, o.ID, event); n != 1 {
+				t.Errorf("%s told %d times", event, n)
+			}
+			goal := durable.JobCompleted
+			if want.first == durable.JobAdoptObserved {
+				goal = durable.JobReconciled
+			}
+			if done.Status != goal || (done.ErrorCode != "" || done.FailureClass != "" || done.ErrorMessage != "" || done.ParkedAt != nil) {
+				t.Errorf("afterwards %+v", done)
+			}
+		})
+	}
+}
+
+// Each stage spends its budget, waits between attempts, and goes on when the
+// last attempt works.
+func TestEveryStageHasItsBudget(t *testing.T) {
+	y := newYard(t)
+	number := 0
+	for _, s := range onboarding.Stages() {
+		if s.Detour {
+			continue
+		}
+		for _, class := range []durable.FailureClass{durable.BMCPowerFailure, durable.UpstreamTransient} {
+			budget := s.Attempts
+			if class == durable.UpstreamTransient {
+				budget = max(budget, 5)
+			}
+			for _, fails := range []int{budget - 1, budget} {
+				number++
+				y.script.forget()
+				y.script.fails(fails, s.Name, failure(class))
+				o := y.request(t, number)
+				done := y.run(t, o.ID)
+				tries := 0
+				for _, c := range y.script.called() {
+					if c == s.Name {
+						tries++
+					}
+				}
+				goal := durable.JobCompleted
+				if fails == budget {
+					goal = map[bool]durable.JobStatus{true: durable.JobFailedRetryable, false: durable.JobFailedManualIntervention}[class == durable.UpstreamTransient]
+				}
+				if want := min(fails+1, budget); done.Status != goal || tries != want {
+					t.Errorf("%s, %d × %s: %s after %d tries, want %s after %d", s.Name, fails, class, done.Status, tries, goal, want)
+				}
+			}
+		}
+		y.script.on(s.Name, nil)
+	}
+}
+
+func TestAFinalFailureIsNotRepeated(t *testing.T) {
+	y := newYard(t)
+	f := failure(durable.BMCPowerFailure)
+	f.Final = true
+	y.script.fails(always, bringup.CreateOrFindInMAAS, f)
+	o := y.request(t, 1)
+	if done := y.run(t, o.ID); done.Status != durable.JobFailedManualIntervention || len(y.script.called()) != 3 {
+		t.Errorf("%+v after %q", done, y.script.called())
+	}
+}
+
+// The deadline of a stage counts from its first attempt, and is told to it.
+func TestAStageKeepsItsDeadlineOverAttempts(t *testing.T) {
+	y := newYard(t)
+	o := y.request(t, 1)
+	var since, deadlines []time.Time
+	y.script.on(bringup.WaitForReady, func(ctx context.Context, w *bringup.Work, n int) (bringup.Result, error) {
+		since, deadlines = append(since, w.Since), append(deadlines, w.Deadline)
+		if n < 3 {
+			f := failure(durable.UpstreamTransient)
+			return bringup.Result{}, &f
+		}
+		return y.script.well(ctx, bringup.WaitForReady, w)
+	})
+	if done := y.run(t, o.ID); done.Status != durable.JobCompleted {
+		t.Fatalf("%+v", done)
+	}
+	if !since[0].Equal(since[1]) || !since[1].Equal(since[2]) || deadlines[2].Sub(since[0]) != time.Hour {
+		t.Errorf("since %v, deadlines %v", since, deadlines)
+	}
+}
+
+func TestAFailureMayLeadToAnotherStage(t *testing.T) {
+	y := newYard(t)
+	y.script.on(bringup.WaitForDeployed, func(ctx context.Context, w *bringup.Work, n int) (bringup.Result, error) {
+		if n == 1 {
+			return bringup.Result{}, &bringup.Failure{Class: durable.DeployCloudInitFailure, Code: "deploy_failed", Message: "no datasource", Next: bringup.ClassifyDeployFailure}
+		}
+		return y.script.well(ctx, bringup.WaitForDeployed, w)
+	})
+	y.script.on(bringup.ClassifyDeployFailure, func(context.Context, *bringup.Work, int) (bringup.Result, error) {
+		return bringup.Result{Next: bringup.RecoverForDatasourceRetry}, nil
+	})
+	y.script.on(bringup.RecoverForDatasourceRetry, func(context.Context, *bringup.Work, int) (bringup.Result, error) {
+		return bringup.Result{Next: bringup.RenderCloudInit}, nil
+	})
+	o := y.request(t, 1)
+	done := y.run(t, o.ID)
+	want := slices.Concat(mainStages()[:11], []string{bringup.ClassifyDeployFailure, bringup.RecoverForDatasourceRetry}, mainStages()[8:])
+	if got := y.script.called(); done.Status != durable.JobCompleted || !slices.Equal(got, want) {
+		t.Errorf("%s after %q", done.Status, got)
+	}
+}
+
+// A detour that names no way on, or a stage that there is not, is a defect that
+// an operator hears of.
+func TestAStageThatLeadsNowhere(t *testing.T) {
+	y := newYard(t)
+	y.script.on(bringup.ConfigureStorage, func(context.Context, *bringup.Work, int) (bringup.Result, error) {
+		return bringup.Result{Next: "nowhere"}, nil
+	})
+	y.script.on(bringup.ResolvePowerCredentials, func(_ context.Context, w *bringup.Work, _ int) (bringup.Result, error) {
+		if w.Hostname == "c0002" {
+			panic("a defect")
+		}
+		return bringup.Result{}, nil
+	})
+	if done := y.run(t, y.request(t, 1).ID); done.ErrorCode != "stage_unknown" || done.Status != durable.JobFailedManualIntervention {
+		t.Errorf("%+v", done)
+	}
+	if done := y.run(t, y.request(t, 2).ID); done.ErrorCode != "stage_defect" || done.Status != durable.JobFailedManualIntervention {
+		t.Errorf("%+v", done)
+	}
+}
+
+func TestAStageAwaitsASignal(t *testing.T) {
+	y := newYard(t)
+	o := y.request(t, 1)
+	signal := node.EnrolledSignal
+	y.script.on(bringup.WaitForAgentEnrollment, func(ctx context.Context, w *bringup.Work, n int) (bringup.Result, error) {
+		if n < 3 {
+			return bringup.Result{Message: "not yet", Await: &bringup.Await{Signal: signal, Most: 72 * time.Hour}}, nil
+		}
+		return y.script.well(ctx, bringup.WaitForAgentEnrollment, w)
+	})
+	var waiting onboarding.Onboarding
+	done := y.run(t, o.ID, func(env *testsuite.TestWorkflowEnvironment) {
+		waiting = y.read(t, o.ID)
+		env.SignalWorkflow(signal, nil) // after a day
+	}, func(env *testsuite.TestWorkflowEnvironment) { env.SignalWorkflow(signal, nil) })
+	if waiting.Status != durable.JobRunning || waiting.Stage != bringup.WaitForAgentEnrollment || waiting.Attempt != 1 {
+		t.Errorf("meanwhile %+v", waiting)
+	}
+	want := []string{"wait_for_agent_enrollment/1:started", "wait_for_agent_enrollment/1:note", "wait_for_agent_enrollment/1:note", "wait_for_agent_enrollment/1:succeeded"}
+	if got := y.ledger(t, o.ID); done.Status != durable.JobCompleted || !slices.Equal(got[len(got)-4:], want) {
+		t.Errorf("%s %q", done.Status, got[len(got)-4:])
+	}
+}
+
+// No node becomes active without an agent that polled and a healthy sync,
+// whatever a stage says.
+func TestNoNodeIsActiveWithoutProof(t *testing.T) {
+	for name, c := range map[string]struct {
+		lie         func(w *bringup.Work)
+		poll        bool
+		code, stage string
+	}{
+		"no poll":          {func(*bringup.Work) {}, false, "agent_not_seen", bringup.WaitForAgentEnrollment},
+		"no sync":          {func(w *bringup.Work) { w.Facts.SyncHealthy = nil }, true, "hw_sync_unproven", bringup.EnsureHardwareSyncConfigured},
+		"sync before that": {func(w *bringup.Work) { early := w.Facts.DeployedAt.Add(-time.Hour); w.Facts.SyncHealthy = &early }, true, "hw_sync_unproven", bringup.EnsureHardwareSyncConfigured},
+		"no machine":       {func(w *bringup.Work) { w.SystemID = "" }, true, "machine_unknown", bringup.WaitForAgentEnrollment},
+	} {
+		t.Run(name, func(t *testing.T) {
+			y := newYard(t)
+			y.script.on(bringup.WaitForAgentEnrollment, func(ctx context.Context, w *bringup.Work, _ int) (bringup.Result, error) {
+				c.lie(w)
+				if c.poll {
+					return bringup.Result{}, y.script.poll(ctx, w.Node)
+				}
+				return bringup.Result{}, nil
+			})
+			o := y.request(t, 1)
+			done := y.run(t, o.ID)
+			n, err := node.Get(y.ctx, y.db, o.Node)
+			if done.ErrorCode != c.code || done.Status != durable.JobFailedManualIntervention || done.Stage != c.stage || err != nil || n.Status != node.Enrolling {
+				t.Errorf("%+v; node %s, %v", done, n.Status, err)
+			}
+		})
+	}
+}
+
+// A machine that another node has is not taken from it.
+func TestAMachineOfAnotherNodeStaysThere(t *testing.T) {
+	y := newYard(t)
+	first := y.request(t, 1)
+	if done := y.run(t, first.ID); done.Status != durable.JobCompleted {
+		t.Fatalf("%+v", done)
+	}
+	y.script.on(bringup.CreateOrFindInMAAS, func(_ context.Context, w *bringup.Work, _ int) (bringup.Result, error) {
+		w.SystemID = "sys-c0001"
+		return bringup.Result{}, nil
+	})
+	second := y.request(t, 2)
+	done := y.run(t, second.ID)
+	if done.Status != durable.JobFailedManualIntervention || done.ErrorCode != "machine_bound" || done.FailureClass != durable.StateAmbiguity {
+		t.Errorf("%+v", done)
+	}
+	if n, err := node.Get(y.ctx, y.db, second.Node); err != nil || n.Status != node.Enrolling {
+		t.Errorf("%+v %v", n, err)
+	}
+}
+
+// What MAAS shows is kept, with since when it has shown it.
+func TestWhatIsSeenIsKept(t *testing.T) {
+	y := newYard(t)
+	early, late := time.Now().Add(-time.Hour).UTC().Truncate(time.Microsecond), time.Now().UTC().Truncate(time.Microsecond)
+	var saved onboarding.Onboarding
+	o := y.request(t, 1)
+	y.script.on(bringup.WaitForReady, func(ctx context.Context, w *bringup.Work, _ int) (bringup.Result, error) {
+		w.Observed = bringup.Observed{Status: "Commissioning", Power: "on", At: early}
+		err := w.Save(ctx)
+		saved = y.read(t, o.ID)
+		w.Observed.At = late
+		return bringup.Result{}, errors.Join(err, w.Fence(ctx))
+	})
+	y.script.fails(always, bringup.ConfigureStorage, failure(durable.HardwareMismatch))
+	done := y.run(t, o.ID)
+	if saved.Observed.Status != "Commissioning" || saved.ObservedSince == nil || !saved.ObservedSince.Equal(early) || saved.SystemID != "sys-c0001" {
+		t.Errorf("saved %+v", saved)
+	}
+	if !done.ObservedSince.Equal(early) || !done.Observed.At.Equal(late) {
+		t.Errorf("since %v, at %v", done.ObservedSince, done.Observed.At)
+	}
+}
+
+func TestASiteThatIsGoneParksTheJob(t *testing.T) {
+	y := newYard(t)
+	o := y.request(t, 1)
+	y.exec(t, `UPDATE maas_sites SET deleted_at = clock_timestamp()`)
+	if done := y.run(t, o.ID); done.Status != durable.JobFailedManualIntervention || done.FailureClass != durable.InputConfigError {
+		t.Errorf("%+v", done)
+	}
+	if _, err := y.service.Get(y.ctx, [16]byte{1}); fault.CodeOf(err) != "onboarding_not_found" {
+		t.Errorf("%v", err)
+	}
+}

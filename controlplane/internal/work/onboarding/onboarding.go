@@ -1,0 +1,73 @@
+package onboarding
+
+import (
+	"time"
+
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/work/job"
+)
+
+// Request is one machine that somebody wants onboarded.
+type Request struct {
+	Hostname, IPMIIP string
+}
+
+// NewOnboarding is what is asked for: one machine, or a batch of them.
+type NewOnboarding struct {
+	Site            id.Site
+	Profile         id.Profile // zero: the site's default
+	SKU             string
+	InitializeDisks bool // DESTROYS the data of all disks but the root disk
+	Machines        []Request
+}
+
+// Onboarding is one machine on its way to becoming a node.
+type Onboarding struct {
+	job.Job
+	ID              id.Onboarding
+	Batch           id.OnboardingBatch // zero: on its own
+	SKU             string
+	InitializeDisks bool
+}
+
+// Common implements job.Row.
+func (o Onboarding) Common() job.Job {
+	j := o.Job
+	j.ID = o.ID.String()
+	return j
+}
+
+// Batch is onboardings that were asked for together.
+type Batch struct {
+	ID          id.OnboardingBatch
+	Site        id.Site
+	Profile     id.Profile
+	SKU         string
+	Total       int
+	RequestedBy string
+	RequestedAt time.Time
+	PausedAt    *time.Time
+	CancelledAt *time.Time
+	Counts      map[durable.JobStatus]int
+}
+
+// BatchState says how a batch is getting on; it follows from its onboardings.
+type BatchState string
+
+// The states of a batch. Settled: each onboarding has ended or is parked.
+const (
+	BatchRunning   BatchState = "running"
+	BatchPaused    BatchState = "paused"
+	BatchCancelled BatchState = "cancelled"
+	BatchSettled   BatchState = "settled"
+)
+
+// Filter narrows a listing; a zero field does not narrow. A status of
+// AnyFailed means both failed ones.
+type Filter struct {
+	Batch          id.OnboardingBatch
+	Site           id.Site
+	Statuses       []durable.JobStatus
+	HostnamePrefix string
+}

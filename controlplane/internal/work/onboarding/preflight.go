@@ -1,0 +1,368 @@
+package onboarding
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/postgres"
+	"gpuaas/controlplane/internal/fleet/site"
+	"gpuaas/controlplane/internal/fleet/sku"
+)
+
+// Check is one answer of a preflight.
+type Check struct {
+	Name   string `json:"name" doc:"What was looked at." example:"power_credentials"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail" doc:"What was found."`
+	Remedy string `json:"remedy,omitempty" doc:"What to do about it; absent when it is well."`
+	Code   string `json:"code,omitempty" doc:"What is wrong, for programs; not_checked when an earlier check is in the way. Absent when it is well."`
+}
+
+// preflight collects what was found.
+type preflight struct {
+	*Service
+	asked   NewOnboarding
+	site    site.Site
+	profile site.Profile
+	checks  []Check
+}
+
+// Preflight looks at everything that an onboarding needs before anything is
+// started, and changes nothing. It fails only when the site cannot be read:
+// whatever else is wrong is in the checks.
+func (s *Service) Preflight(ctx context.Context, asked NewOnboarding) ([]Check, error) {
+	switch {
+	case len(asked.Machines) == 0:
+		return nil, fault.New(fault.Invalid, "batch_empty", "a batch needs at least one machine")
+	case len(asked.Machines) > MaxBatch:
+		return nil, fault.New(fault.Invalid, "batch_too_large", "a batch has %d machines at most, not %d", MaxBatch, len(asked.Machines))
+	}
+	found, err := s.sites.Site(ctx, asked.Site)
+	if err != nil {
+		return nil, err
+	}
+	p := &preflight{Service: s, asked: asked, site: found}
+	p.note("site_active", site.RequireEnabled(found), "the site %s takes new work", found.Name)
+	if err := p.policy(ctx); err != nil {
+		return nil, err
+	}
+	if err := p.maas(ctx); err != nil {
+		return nil, err
+	}
+	p.sku(ctx)
+	p.machines(ctx)
+	return p.checks, p.capacity(ctx)
+}
+
+// machines looks at each machine, once all are well-formed.
+func (p *preflight) machines(ctx context.Context) {
+	normal, err := checked(p.asked.Machines, func(i int) string { return p.asked.Machines[i].Hostname + " " })
+	p.note("machines", err, "%d, each with a host name and a BMC address", len(normal))
+	if err != nil {
+		for _, name := range []string{"power_credentials", "roce_rows", "not_in_use", "machines_in_maas"} {
+			p.bad(name, "not_checked", "first correct: machines", "not looked at")
+		}
+		return
+	}
+	p.asked.Machines = normal
+	p.power(ctx)
+	p.roce(ctx)
+	p.inUse(ctx)
+	p.inMAAS(ctx)
+}
+
+func (p *preflight) well(name, format string, args ...any) {
+	p.checks = append(p.checks, Check{Name: name, OK: true, Detail: fmt.Sprintf(format, args...)})
+}
+
+func (p *preflight) bad(name, code, remedy, format string, args ...any) {
+	p.checks = append(p.checks, Check{Name: name, Code: code, Remedy: remedy, Detail: fmt.Sprintf(format, args...)})
+}
+
+// note adds a check that an error decides; the text is for when there is none.
+func (p *preflight) note(name string, err error, format string, args ...any) {
+	f, known := fault.As(err)
+	switch {
+	case err == nil:
+		p.well(name, format, args...)
+	case known && f.Kind != fault.Internal:
+		p.bad(name, f.Code, or(f.Remedy, "correct it and look again"), "%s", withFields(f))
+	default: // the message of a defect may be nobody's business
+		p.bad(name, fault.CodeOf(err), "look into the log of the control plane", "it could not be found out")
+		p.logger.WarnContext(context.Background(), "preflight could not check something", "check", name, "error", err)
+	}
+}
+
+// withFields is the message of a failure with what each rejected input has to
+// do with it.
+func withFields(f *fault.Error) string {
+	if len(f.Fields) == 0 {
+		return f.Message
+	}
+	texts := make([]string, len(f.Fields))
+	for i, field := range f.Fields {
+		texts[i] = field.Path + " " + field.Message
+	}
+	return f.Message + ": " + some(texts)
+}
+
+// some joins texts, but not hundreds of them.
+func some(texts []string) string {
+	const most = 10
+	if len(texts) <= most {
+		return strings.Join(texts, "; ")
+	}
+	return fmt.Sprintf("%s; and %d more", strings.Join(texts[:most], "; "), len(texts)-most)
+}
+
+func or(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
+// policy chooses the profile, and says whether work can go by it.
+func (p *preflight) policy(ctx context.Context) error {
+	profile, err := p.chosen(ctx)
+	if err != nil && fault.KindOf(err) != fault.NotFound {
+		return err
+	}
+	p.profile = profile
+	if err == nil {
+		err = site.RequireProfileEnabled(profile)
+	}
+	p.note("profile", err, "profile %s: image %s for %s", profile.Name, profile.Policy.DistroSeries, profile.Policy.Architecture)
+	return nil
+}
+
+func (p *preflight) chosen(ctx context.Context) (site.Profile, error) {
+	if !p.asked.Profile.IsZero() {
+		return p.sites.Profile(ctx, p.asked.Site, p.asked.Profile)
+	}
+	all, err := p.sites.Profiles(ctx, p.asked.Site, postgres.Slice[id.Profile]{Limit: everything})
+	if err != nil {
+		return site.Profile{}, err
+	}
+	for _, profile := range all {
+		if profile.Name == site.DefaultProfile {
+			return profile, nil
+		}
+	}
+	return site.Profile{}, fault.New(fault.NotFound, "not_found", "the site has no profile %s", site.DefaultProfile).WithRemedy("name a profile_id")
+}
+
+// maas asks the region whether it is ready for this profile.
+func (p *preflight) maas(ctx context.Context) error {
+	checks, err := p.sites.ProbeFor(ctx, p.asked.Site, p.profile.ID)
+	for _, c := range checks {
+		p.checks = append(p.checks, Check(c))
+	}
+	return err
+}
+
+func (p *preflight) sku(ctx context.Context) {
+	found, err := sku.Get(ctx, p.db, p.asked.SKU)
+	if err == nil && found.Status != sku.Active {
+		err = fault.New(fault.Conflict, "sku_disabled", "the SKU %s is disabled and gets no new nodes", found.ID).
+			WithRemedy("enable it: gpuaas sku update %s --status active", found.ID)
+	}
+	p.note("sku", err, "%s: %d × %s", found.ID, found.GPUsTotal, found.GPUModel)
+}
+
+// everything is more rows than a site has.
+const everything = 1_000_000
+
+func (p *preflight) power(ctx context.Context) {
+	const name = "power_credentials"
+	overrides, err := p.sites.PowerOverrides(ctx, p.asked.Site, postgres.Slice[id.PowerOverride]{Limit: everything})
+	if err != nil {
+		p.note(name, err, "")
+		return
+	}
+	readable := map[id.PowerOverride]error{}
+	own := 0
+	var bad []string
+	var first *fault.Error
+	for _, m := range p.asked.Machines {
+		chosen, err := p.powerOf(ctx, overrides, m, readable)
+		if !chosen.IsZero() {
+			own++
+		}
+		if err == nil {
+			continue
+		}
+		f, known := fault.As(err)
+		if !known || f.Kind == fault.Internal {
+			p.note(name, err, "")
+			return
+		}
+		if first == nil {
+			first = f
+		}
+		bad = append(bad, m.Hostname+": "+f.Message)
+	}
+	if first != nil {
+		p.bad(name, first.Code, or(first.Remedy, "write the credentials of the site again"), "%s", some(bad))
+		return
+	}
+	p.well(name, "found for all %d, %d of them by an override", len(p.asked.Machines), own)
+}
+
+// powerOf looks for the BMC credentials of one machine, and says of which
+// override they are; zero: of the site. Machines that share
+// them share the look at the secrets engine, too.
+func (p *preflight) powerOf(ctx context.Context, overrides []site.PowerOverride, m Request, readable map[id.PowerOverride]error) (id.PowerOverride, error) {
+	machine := site.Machine{Hostname: m.Hostname, IPMIIP: m.IPMIIP}
+	choice, err := site.ChoosePower(p.site, overrides, machine)
+	if err != nil {
+		return id.PowerOverride{}, err
+	}
+	if _, known := readable[choice.Override]; !known {
+		_, _, readable[choice.Override] = p.sites.PowerFor(ctx, p.asked.Site, machine)
+	}
+	return choice.Override, readable[choice.Override]
+}
+
+func (p *preflight) roce(ctx context.Context) {
+	const name = "roce_rows"
+	if !p.profile.Policy.EnablePhase2RoCE {
+		p.well(name, "the profile gives RoCE interfaces no addresses")
+		return
+	}
+	var only site.AssignmentFilter
+	if len(p.asked.Machines) == 1 {
+		only.Hostname = &p.asked.Machines[0].Hostname
+	}
+	all, err := p.sites.Assignments(ctx, p.asked.Site, only, postgres.Slice[site.AssignmentKey]{Limit: everything})
+	if err != nil {
+		p.note(name, err, "")
+		return
+	}
+	of := map[string][]site.Assignment{}
+	for _, row := range all {
+		of[row.Hostname] = append(of[row.Hostname], row)
+	}
+	var bad, without []string
+	for _, m := range p.asked.Machines {
+		if of[m.Hostname] == nil {
+			without = append(without, m.Hostname)
+		}
+		bad = append(bad, malformed(of[m.Hostname])...)
+	}
+	switch {
+	case len(bad) > 0:
+		p.bad(name, "roce_rows_malformed", "correct them: gpuaas site roce import "+p.site.Name+" FILE", "%s", some(bad))
+	case len(without) > 0:
+		p.well(name, "well-formed; there are none for %s, which get no RoCE addresses", some(without))
+	default:
+		p.well(name, "well-formed, for all %d", len(p.asked.Machines))
+	}
+}
+
+// malformed says what is wrong with the RoCE rows of a machine: an address that
+// two interfaces have, or a link whose both ends are here.
+func malformed(rows []site.Assignment) []string {
+	var bad []string
+	holder := map[netip.Prefix]string{}
+	for _, r := range rows {
+		at := r.Hostname + " " + r.Interface + ": "
+		prefix, err := netip.ParsePrefix(r.IPv4CIDR)
+		if err != nil || !prefix.Addr().Is4() {
+			bad = append(bad, at+r.IPv4CIDR+" is not an IPv4 address with prefix length")
+			continue
+		}
+		key := netip.PrefixFrom(prefix.Addr(), 32)
+		if prefix.Bits() == 31 {
+			key = prefix.Masked()
+		}
+		if other, taken := holder[key]; taken {
+			bad = append(bad, at+r.IPv4CIDR+" is on the link of "+other)
+		}
+		holder[key] = r.Interface
+	}
+	return bad
+}
+
+// inUse says whether the machines are known already.
+func (p *preflight) inUse(ctx context.Context) {
+	taken, err := inUse(ctx, p.reads, p.site, p.asked.Machines)
+	if err == nil && len(taken) > 0 {
+		texts := make([]string, len(taken))
+		for i, t := range taken {
+			texts[i] = t.Message
+		}
+		err = fault.New(fault.Conflict, "onboarding_conflict", "%s", some(texts)).
+			WithRemedy("take those machines out of the request, or finish what uses them")
+	}
+	p.note("not_in_use", err, "no host name or BMC address is being onboarded or in the inventory")
+}
+
+// mostInMAAS is how many machines MAAS is asked about: it takes up to a tenth of
+// a second for each, and somebody waits.
+const mostInMAAS = 100
+
+// inMAAS says how MAAS has the machines. One that it does not have is added,
+// which is right for a new server and wrong for a name with a typing error.
+func (p *preflight) inMAAS(ctx context.Context) {
+	const name = "machines_in_maas"
+	if !p.wellSo("token_valid") {
+		p.bad(name, "not_checked", "first correct: token_valid", "not looked at")
+		return
+	}
+	asked := p.asked.Machines[:min(len(p.asked.Machines), mostInMAAS)]
+	names, rest := make([]string, len(asked)), ""
+	for i, m := range asked {
+		names[i] = m.Hostname
+	}
+	if left := len(p.asked.Machines) - len(asked); left > 0 {
+		rest = fmt.Sprintf("; the other %d were not looked at, which would take MAAS long", left)
+	}
+	found, err := p.sites.MachinesNamed(ctx, p.asked.Site, names)
+	if err != nil {
+		p.note(name, err, "")
+		return
+	}
+	var taken []string
+	for _, m := range found {
+		if m.Taken {
+			taken = append(taken, m.Hostname+" is "+m.Status)
+		}
+	}
+	unknown := slices.DeleteFunc(names, func(n string) bool {
+		return slices.ContainsFunc(found, func(m site.RegionMachine) bool { return m.Hostname == n })
+	})
+	switch {
+	case len(taken) > 0:
+		p.bad(name, "machine_in_use", "release those machines in MAAS if nobody needs what is on them, or take them out of the request", "in MAAS, %s%s", some(taken), rest)
+	case len(unknown) > 0:
+		p.well(name, "MAAS has %d of %d; NEW to it, and added when the work begins: %s%s", len(asked)-len(unknown), len(asked), some(unknown), rest)
+	default:
+		p.well(name, "MAAS has all %d, and nothing is installed on them%s", len(asked), rest)
+	}
+}
+
+func (p *preflight) wellSo(name string) bool {
+	return slices.ContainsFunc(p.checks, func(c Check) bool { return c.Name == name && c.OK })
+}
+
+// capacity says how many could begin at once. The others wait, which is no
+// fault.
+func (p *preflight) capacity(ctx context.Context) error {
+	used, limit, err := p.Slots(ctx, p.asked.Site)
+	if err != nil {
+		return err
+	}
+	free := max(limit-used, 0)
+	if len(p.asked.Machines) > 1 {
+		free = min(free, int(p.profile.Policy.BatchMaxParallel))
+	}
+	begin := min(free, len(p.asked.Machines))
+	p.well("capacity", "%d of %d places of the site are in use: %d would begin at once, %d would wait", used, limit, begin, len(p.asked.Machines)-begin)
+	return nil
+}

@@ -1,0 +1,70 @@
+package onboarding
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"gpuaas/controlplane/internal/engine/postgres"
+	"gpuaas/controlplane/internal/fleet/site"
+	"gpuaas/controlplane/internal/work/bringup"
+	"gpuaas/controlplane/internal/work/job"
+	"gpuaas/controlplane/internal/work/onboarding/internal/onboardingdb"
+)
+
+// Bringup carries stages out; bringup.Bringup does.
+type Bringup interface {
+	Stages() map[string]bringup.Stage
+	// Compensate undoes what may be undone and notes what is left.
+	Compensate(ctx context.Context, w *bringup.Work) error
+	// Adopt looks how far the machine has come and names the stage to go on with.
+	Adopt(ctx context.Context, w *bringup.Work) (bringup.Result, error)
+	// ProveInstalled looks, and only looks, whether the machine and its node are
+	// what the job was to make of them; missing says what is not shown.
+	ProveInstalled(ctx context.Context, w *bringup.Work) (p bringup.Proof, missing string, err error)
+	// Forget removes the rendered first boot of a job that reached its goal.
+	Forget(ctx context.Context, w *bringup.Work) error
+}
+
+// Config is what the package needs to work.
+type Config struct {
+	DB       *postgres.DB
+	Bringup  Bringup
+	Sites    *site.Service
+	Mischief job.Mischief                    // nil: none
+	Backoff  func(attempt int) time.Duration // before the attempt after this one; nil: as usual
+	Clock    func() time.Time                // nil: the clock of the machine
+	Logger   *slog.Logger                    // nil: nothing is logged
+}
+
+// Service holds the commands and queries of the package. It is safe for
+// concurrent use, and any number of replicas may run side by side.
+type Service struct {
+	db      *postgres.DB
+	reads   *onboardingdb.Queries
+	bringup Bringup
+	sites   *site.Service
+	jobs    *job.Runner[Onboarding]
+	now     func() time.Time
+	logger  *slog.Logger
+}
+
+// New makes the service. It connects to nothing.
+func New(cfg Config) *Service {
+	s := &Service{db: cfg.DB, reads: onboardingdb.New(cfg.DB), bringup: cfg.Bringup, sites: cfg.Sites, now: cfg.Clock}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	if s.logger = cfg.Logger; s.logger == nil {
+		s.logger = slog.New(slog.DiscardHandler)
+	}
+	stages := make([]string, len(table))
+	for i, stage := range table {
+		stages[i] = stage.Name
+	}
+	s.jobs = job.New(job.Config[Onboarding]{
+		DB: cfg.DB, Family: &family, Stages: stages, Store: rowStore{s.reads}, Hooks: hooks{s}, Workflow: names, Marks: marksOf,
+		Mischief: cfg.Mischief, Backoff: cfg.Backoff, Clock: s.now, Logger: s.logger,
+	})
+	return s
+}

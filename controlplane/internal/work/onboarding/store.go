@@ -1,0 +1,199 @@
+package onboarding
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/engine/postgres"
+	"gpuaas/controlplane/internal/work/bringup"
+	"gpuaas/controlplane/internal/work/job"
+	"gpuaas/controlplane/internal/work/onboarding/internal/onboardingdb"
+)
+
+func fromRow(r onboardingdb.NodeOnboarding) (Onboarding, error) {
+	o := Onboarding{ID: r.ID, Batch: r.BatchID, SKU: r.SkuID, InitializeDisks: r.InitializeDisks, Job: job.Job{
+		ID: r.ID.String(), Site: r.SiteID, Profile: r.ProfileID, Hostname: r.Hostname, IPMIIP: r.IpmiIp,
+		PXEMAC: r.PxeMac, SystemID: r.MaasSystemID, Node: r.NodeID,
+		Status: durable.JobStatus(r.Status), Stage: r.CurrentStage, Attempt: int(r.CurrentAttempt), Takes: int(r.CurrentTakes), Epoch: r.Epoch,
+		Action: durable.JobEvent(r.Action), Adopted: r.Adopted,
+		FailureClass: durable.FailureClass(r.FailureClass), ErrorCode: r.ErrorCode, ErrorMessage: r.ErrorMessage, ErrorRemedy: r.ErrorRemedy,
+		ErrorDetails:  r.ErrorDetails,
+		Observed:      bringup.Observed{Status: r.ObservedStatus, Power: r.ObservedPower, IPs: r.ObservedIps},
+		ObservedSince: r.ObservedSince, WorkflowID: r.WorkflowID, WorkflowRunID: r.WorkflowRunID,
+		RequestedBy: r.RequestedBy, CorrelationID: r.CorrelationID, RequestedAt: r.RequestedAt, AdmittedAt: r.AdmittedAt,
+		StartedAt: r.StartedAt, StageStartedAt: r.StageStartedAt, ParkedAt: r.ParkedAt, CompletedAt: r.CompletedAt, UpdatedAt: r.UpdatedAt,
+	}}
+	if r.ObservedAt != nil {
+		o.Observed.At = *r.ObservedAt
+	}
+	if err := json.Unmarshal(r.Facts, &o.Facts); err != nil {
+		return o, fmt.Errorf("decode facts of onboarding %s: %w", r.ID, err)
+	}
+	return o, nil
+}
+
+func found(r onboardingdb.NodeOnboarding, err error) (Onboarding, error) {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Onboarding{}, fault.New(fault.NotFound, "onboarding_not_found", "there is no such onboarding").
+			WithRemedy("list them with: gpuaas onboarding list")
+	}
+	if err != nil {
+		return Onboarding{}, fmt.Errorf("read onboarding: %w", err)
+	}
+	return fromRow(r)
+}
+
+func eventFrom(r onboardingdb.NodeOnboardingEvent) job.Event {
+	return job.Event{
+		Seq: r.Seq, Epoch: r.Epoch, Stage: r.Stage, Attempt: int(r.Attempt), Status: job.EventStatus(r.Status),
+		Message: r.Message, Details: r.Details, OccurredAt: r.OccurredAt,
+	}
+}
+
+func batchFrom(r onboardingdb.NodeOnboardingBatch) Batch {
+	return Batch{
+		ID: r.ID, Site: r.SiteID, Profile: r.ProfileID, SKU: r.SkuID, Total: int(r.Total), RequestedBy: r.RequestedBy,
+		RequestedAt: r.RequestedAt, PausedAt: r.PausedAt, CancelledAt: r.CancelledAt, Counts: map[durable.JobStatus]int{},
+	}
+}
+
+func batchFound(r onboardingdb.NodeOnboardingBatch, err error) (Batch, error) {
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Batch{}, fault.New(fault.NotFound, "onboarding_batch_not_found", "there is no such batch").
+			WithRemedy("list them with: gpuaas onboarding batch list")
+	}
+	if err != nil {
+		return Batch{}, fmt.Errorf("read batch: %w", err)
+	}
+	return batchFrom(r), nil
+}
+
+// Get reads an onboarding.
+func (s *Service) Get(ctx context.Context, of id.Onboarding) (Onboarding, error) {
+	r, err := s.reads.Get(ctx, of)
+	return found(r, err)
+}
+
+// List reads onboardings, newest first.
+func (s *Service) List(ctx context.Context, f Filter, page postgres.Slice[id.Onboarding]) ([]Onboarding, error) {
+	p := onboardingdb.ListParams{
+		After: page.After.String(), BatchID: optional(f.Batch), SiteID: optional(f.Site), Statuses: []string{},
+		HostnamePrefix: f.HostnamePrefix, PageSize: page.Limit,
+	}
+	for _, status := range f.Statuses {
+		p.Statuses = append(p.Statuses, string(status))
+	}
+	rows, err := s.reads.List(ctx, p)
+	if err != nil {
+		return nil, fmt.Errorf("list onboardings: %w", err)
+	}
+	out := make([]Onboarding, len(rows))
+	for i, r := range rows {
+		if out[i], err = fromRow(r); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func optional[noun any](u id.Of[noun]) *string {
+	if u.IsZero() {
+		return nil
+	}
+	text := u.String()
+	return &text
+}
+
+// Events reads the ledger of an onboarding in its order, after an entry (0: from
+// the first).
+func (s *Service) Events(ctx context.Context, of id.Onboarding, after int64, limit int32) ([]job.Event, error) {
+	rows, err := s.reads.Events(ctx, onboardingdb.EventsParams{OnboardingID: of, Seq: after, Limit: limit})
+	return ledger(rows, err)
+}
+
+func ledger(rows []onboardingdb.NodeOnboardingEvent, err error) ([]job.Event, error) {
+	if err != nil {
+		return nil, fmt.Errorf("read ledger of onboarding: %w", err)
+	}
+	out := make([]job.Event, len(rows))
+	for i, r := range rows {
+		out[i] = eventFrom(r)
+	}
+	return out, nil
+}
+
+// Batch reads a batch, with how its onboardings are getting on.
+func (s *Service) Batch(ctx context.Context, batch id.OnboardingBatch) (Batch, error) {
+	r, err := s.reads.Batch(ctx, batch)
+	b, err := batchFound(r, err)
+	if err != nil {
+		return Batch{}, err
+	}
+	counted, err := s.counted(ctx, []Batch{b})
+	if err != nil {
+		return Batch{}, err
+	}
+	return counted[0], nil
+}
+
+// Batches reads batches, newest first.
+func (s *Service) Batches(ctx context.Context, page postgres.Slice[id.OnboardingBatch]) ([]Batch, error) {
+	rows, err := s.reads.Batches(ctx, onboardingdb.BatchesParams{After: page.After.String(), PageSize: page.Limit})
+	if err != nil {
+		return nil, fmt.Errorf("list batches: %w", err)
+	}
+	out := make([]Batch, len(rows))
+	for i, r := range rows {
+		out[i] = batchFrom(r)
+	}
+	return s.counted(ctx, out)
+}
+
+func (s *Service) counted(ctx context.Context, batches []Batch) ([]Batch, error) {
+	ids, at := make([]string, len(batches)), map[id.OnboardingBatch]int{}
+	for i, b := range batches {
+		ids[i], at[b.ID] = b.ID.String(), i
+	}
+	rows, err := s.reads.BatchCounts(ctx, ids)
+	if err != nil {
+		return nil, fmt.Errorf("count onboardings of batches: %w", err)
+	}
+	for _, r := range rows {
+		batches[at[r.BatchID]].Counts[durable.JobStatus(r.Status)] = int(r.Number)
+	}
+	return batches, nil
+}
+
+// State says how the batch is getting on.
+func (b Batch) State() BatchState {
+	live := b.Counts[durable.JobPending] + b.Counts[durable.JobRunning] + b.Counts[durable.JobCompensating]
+	switch {
+	case b.CancelledAt != nil:
+		return BatchCancelled
+	case live == 0:
+		return BatchSettled
+	case b.PausedAt != nil:
+		return BatchPaused
+	}
+	return BatchRunning
+}
+
+// typicalSeconds says how long stages take at a site, or at all, by their names.
+func (s *Service) typicalSeconds(ctx context.Context, of id.Site) (map[string]float64, error) {
+	rows, err := s.reads.TypicalSeconds(ctx, onboardingdb.TypicalSecondsParams{SiteID: optional(of), Jobs: job.TypicalOver})
+	if err != nil {
+		return nil, fmt.Errorf("read how long stages take: %w", err)
+	}
+	out := make(map[string]float64, len(rows))
+	for _, r := range rows {
+		out[r.Stage] = r.Seconds
+	}
+	return out, nil
+}

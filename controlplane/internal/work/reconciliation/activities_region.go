@@ -1,0 +1,257 @@
+package reconciliation
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"sync"
+	"time"
+
+	"gpuaas/controlplane/internal/adapter/maas"
+	"gpuaas/controlplane/internal/base/fault"
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/fleet/site"
+)
+
+// Regions opens the MAAS of sites; RegionsOf does.
+type Regions interface {
+	// Open gives a view of its own, whose cost is counted from here.
+	Open(ctx context.Context, at id.Site) (Region, error)
+}
+
+// Region is the MAAS of a site as reconciliation sees it. An error means that
+// nothing was learned, whatever was handed out before it.
+type Region interface {
+	// Exceptions are the machines that are not deployed. They are handed out as
+	// they arrive, and forgotten.
+	Exceptions(ctx context.Context, each func(Machine)) (int, error)
+	// SwitchedOff are the machines that are deployed and off, handed out likewise.
+	// One may be among the exceptions, too, if it changed between the two.
+	SwitchedOff(ctx context.Context, each func(Machine)) (int, error)
+	// Changed says what happened after an event; 0: nothing is known yet.
+	Changed(ctx context.Context, after int64) (Changes, error)
+	// Read reads machines by id. One that MAAS does not have is missing.
+	Read(ctx context.Context, ids []string) ([]Machine, error)
+	// Direct reads one machine; false: MAAS said of this very one that it does
+	// not exist.
+	Direct(ctx context.Context, systemID string) (Machine, bool, error)
+	// Find looks for a server whose machine is gone, and says by what it was
+	// found: hostname, mac_address or power_address. Nil: there is none. The
+	// machine may be the one that was thought gone: compare the system id.
+	Find(ctx context.Context, hostname string, macs []string, power string) (*Machine, string, error)
+	// Release gives a machine back and makes sure that this began. The ways to
+	// erase are none, quick and secure.
+	Release(ctx context.Context, systemID, erase, comment string) error
+	// RunScriptsSHA256 is the digest of the program that machines report with.
+	RunScriptsSHA256(ctx context.Context) (string, error)
+	// Now is the time by the clock of MAAS.
+	Now() time.Time
+	// Cost is what was asked of MAAS since the region was opened.
+	Cost() Cost
+}
+
+// Changes are what the events of MAAS say about machines.
+type Changes struct {
+	Machines []string // system ids, each once; they need not be of nodes
+	Cursor   int64    // to ask after next time
+	Events   int      // that were read
+	Lost     bool     // more happened than this says: all machines must be looked at
+}
+
+// Cost is what was asked of MAAS.
+type Cost struct {
+	Requests int           // repetitions included
+	Records  int           // machines that MAAS rendered
+	Waited   time.Duration // for slots and answers
+}
+
+// RegionsOf opens the MAAS of sites over the network.
+type RegionsOf struct {
+	// Sites knows how the MAAS of a site is reached; site.Service does.
+	Sites interface {
+		Access(ctx context.Context, at id.Site) (site.Access, error)
+	}
+	// Clients makes clients; site.MAAS does.
+	Clients interface {
+		Client(a site.Access) (*maas.Client, error)
+	}
+
+	mu     sync.Mutex
+	opened map[id.Site]*opened
+}
+
+// opened is the MAAS of a site, from one run to the next.
+type opened struct {
+	client *maas.Client
+	key    [sha256.Size]byte // of what it was opened with
+
+	mu    sync.Mutex
+	tail  tail
+	known candidates
+}
+
+// Open reads the credentials anew: a rotated token needs no restart.
+func (r *RegionsOf) Open(ctx context.Context, at id.Site) (Region, error) {
+	access, err := r.Sites.Access(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	key := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s\x00%v", access.URL, access.Token.Reveal(), access.CA, access.AllowedNetworks))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	have := r.opened[at]
+	if have == nil || have.key != key {
+		client, err := r.Clients.Client(access)
+		if err != nil {
+			return nil, fmt.Errorf("open MAAS of site %s: %w", at, err)
+		}
+		if have != nil {
+			have.client.Close()
+		}
+		if r.opened == nil {
+			r.opened = map[id.Site]*opened{}
+		}
+		have = &opened{client: client, key: key}
+		r.opened[at] = have
+	}
+	return &region{Client: have.client.View(), opened: have}, nil
+}
+
+// Close lets go of connections.
+func (r *RegionsOf) Close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, o := range r.opened {
+		o.client.Close()
+	}
+	r.opened = nil
+}
+
+// region is a view on the MAAS of a site.
+type region struct {
+	*maas.Client
+	opened *opened
+}
+
+// Cost is what was asked through the view.
+func (r *region) Cost() Cost { return Cost(r.Client.Cost()) }
+
+// CodeAnswerMixedUp is an answer about other machines than were asked for.
+const CodeAnswerMixedUp = "maas_answer_mixed_up"
+
+func mixedUp(format string, args ...any) *fault.Error {
+	return fault.New(fault.Invalid, CodeAnswerMixedUp, "the answer of MAAS cannot be trusted: "+format, args...).
+		WithRemedy("check proxies and caches in front of MAAS")
+}
+
+// Exceptions asks for what a healthy node never is.
+func (r *region) Exceptions(ctx context.Context, each func(Machine)) (int, error) {
+	var known candidates
+	n, err := r.each(ctx, maas.Filter{NotStatus: []maas.Status{maas.StatusDeployed}}, func(m maas.Machine) {
+		known.add(m)
+		each(machineOf(m))
+	})
+	if err != nil {
+		return 0, err
+	}
+	known.at = time.Now()
+	r.opened.mu.Lock()
+	r.opened.known = known
+	r.opened.mu.Unlock()
+	return n, nil
+}
+
+// SwitchedOff asks for what MAAS records no event of: that somebody pressed a
+// power button.
+func (r *region) SwitchedOff(ctx context.Context, each func(Machine)) (int, error) {
+	off := maas.Filter{Status: []maas.Status{maas.StatusDeployed}, Power: []maas.PowerState{maas.PowerOff}}
+	n, err := r.each(ctx, off, func(m maas.Machine) { each(machineOf(m)) })
+	if fault.CodeOf(err) == maas.CodeFieldErrors { // this MAAS has no such filter; a sweep finds them
+		return 0, nil
+	}
+	return n, err
+}
+
+// each walks over a listing in which every machine may be once.
+func (r *region) each(ctx context.Context, f maas.Filter, do func(maas.Machine)) (int, error) {
+	seen := map[string]bool{}
+	err := r.EachMachine(ctx, f, func(m maas.Machine) error {
+		if seen[m.SystemID] {
+			return mixedUp("machine %s is in it twice", maas.Shown(m.SystemID))
+		}
+		seen[m.SystemID] = true
+		do(m)
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return len(seen), nil
+}
+
+// Read reads machines by id, each chunk in a request of its own.
+func (r *region) Read(ctx context.Context, ids []string) ([]Machine, error) {
+	asked := make(map[string]bool, len(ids))
+	for _, systemID := range ids {
+		asked[systemID] = true
+	}
+	if len(asked) == 0 { // without a filter MAAS would list everything
+		return nil, nil
+	}
+	found, err := r.Machines(ctx, maas.Filter{IDs: ids})
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Machine, 0, len(found))
+	for _, m := range found {
+		if !asked[m.SystemID] {
+			return nil, mixedUp("machine %s was not asked for, or is in it twice", maas.Shown(m.SystemID))
+		}
+		delete(asked, m.SystemID)
+		out = append(out, machineOf(m))
+	}
+	return out, nil
+}
+
+// Direct reads one machine by its own address.
+func (r *region) Direct(ctx context.Context, systemID string) (Machine, bool, error) {
+	m, err := r.Machine(ctx, systemID)
+	switch {
+	case maas.SaysAbsent(err):
+		return Machine{}, false, nil
+	case err != nil:
+		return Machine{}, false, err
+	case m.SystemID != systemID:
+		return Machine{}, false, mixedUp("it shows machine %s instead of %s", maas.Shown(m.SystemID), systemID)
+	}
+	return machineOf(m), true, nil
+}
+
+// Release asks once, and looks whether it began when the answer does not say.
+func (r *region) Release(ctx context.Context, systemID, erase, comment string) error {
+	way := maas.Erase(erase)
+	switch way {
+	case maas.EraseNone, maas.EraseQuick, maas.EraseSecure:
+	default:
+		return fault.New(fault.Invalid, "erase_mode_invalid", "%q is not a way to erase disks", erase).WithRemedy("use none, quick or secure")
+	}
+	released, err := r.Client.Release(ctx, systemID, maas.ReleaseOptions{Erase: way, Comment: comment})
+	m := released.Machine
+	if err != nil {
+		if fault.KindOf(err) != fault.Ambiguous {
+			return err
+		}
+		var lookErr error
+		if m, lookErr = r.Machine(ctx, systemID); lookErr != nil {
+			return err // what came of it is not known: the first failure says more
+		}
+	}
+	if s := stateOf(m); s == Free || s == Leaving {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return fault.New(fault.Unavailable, "release_not_begun", "%s is still %s, although MAAS accepted to release it", maas.Shown(m.Hostname), maas.Shown(m.Status.Label())).
+		WithRemedy("look at the machine and its events in MAAS")
+}

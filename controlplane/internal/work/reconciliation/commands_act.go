@@ -1,0 +1,297 @@
+package reconciliation
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/contract/agentwire"
+	"gpuaas/contract/eventwire"
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/audit"
+	"gpuaas/controlplane/internal/fleet/agenttask"
+	"gpuaas/controlplane/internal/fleet/node"
+	"gpuaas/controlplane/internal/work/reconciliation/internal/reconciliationdb"
+)
+
+const (
+	// freshFor is how long after a look it may be acted upon.
+	freshFor = time.Minute
+	// maxReseeds is how often in a day the same node is given its token anew.
+	maxReseeds = 3
+	// maxReseedsPerRun keeps a site from being busy with them all at once.
+	maxReseedsPerRun = 20
+)
+
+// due is a finding that is believed and acts, with what this run saw of it.
+type due struct {
+	Finding
+	verdict Verdict
+	node    node.Node
+	pin     string // digest of the program that its machine reports with; empty: stays
+}
+
+// act does what is due about findings that this run saw, unless something
+// withholds it. What is withheld is looked at again by the next run.
+func (c *cycle) act(ctx context.Context) error {
+	if c.run.DryRun || len(c.seen) == 0 && c.state.TrippedAt == nil {
+		return nil
+	}
+	list, err := c.dues(ctx)
+	if err != nil {
+		return err
+	}
+	why, err := c.guard(ctx, list)
+	if err != nil {
+		return err
+	}
+	for _, d := range list {
+		intended := Intended{Node: d.Node, Hostname: d.Hostname, Finding: d.Type, Action: d.Action, Withheld: why[d.ID]}
+		if intended.Withheld != "" {
+			err = c.withhold(ctx, d, intended.Withheld)
+		} else {
+			intended.Done, intended.Withheld, err = c.take(ctx, d)
+		}
+		if err != nil {
+			return err
+		}
+		c.run.Report.intend(intended)
+		if intended.Done {
+			c.run.Report.Acted++
+		}
+	}
+	return nil
+}
+
+// dues reads the findings that would act now.
+func (c *cycle) dues(ctx context.Context) ([]due, error) {
+	rows, err := c.reads.ActionsDue(ctx, c.run.Site)
+	if err != nil {
+		return nil, wrap("list actions that are due", err)
+	}
+	var out []due
+	var nodes []id.Node
+	for _, r := range rows {
+		look, seen := c.seen[r.ID]
+		if !seen || c.now().Sub(look.at) > freshFor+c.settings.LookAgainAfter { // what was seen long ago may be over
+			continue
+		}
+		out = append(out, due{Finding: findingFrom(r), verdict: look.Verdict})
+		nodes = append(nodes, r.NodeID)
+	}
+	list, err := node.Many(ctx, c.db, nodes)
+	if err != nil {
+		return nil, err
+	}
+	for i := range out {
+		if at := slices.IndexFunc(list, func(n node.Node) bool { return n.ID == out[i].Node }); at >= 0 {
+			out[i].node = list[at]
+		}
+	}
+	return out, nil
+}
+
+// guard says of each action why it must not be taken; empty: it may.
+func (c *cycle) guard(ctx context.Context, list []due) (map[id.Finding]string, error) {
+	why := map[id.Finding]string{}
+	reseeds := 0
+	var quarantines []due
+	for _, d := range list {
+		switch {
+		case d.verdict.Withheld != "":
+			why[d.ID] = d.verdict.Withheld
+		case c.settings.DryRun:
+			why[d.ID] = "the control plane only watches: reconciliation.dry_run is set"
+		case owned(Subject{Status: d.node.Status, HeldBy: d.node.HeldBy}):
+			why[d.ID] = "an operation works on the node"
+		case d.Action == Reseed:
+			n, err := c.reads.ActedOnSince(ctx, reconciliationdb.ActedOnSinceParams{
+				SiteID: d.Site, Type: string(d.Type), Subject: d.Subject, ActedAt: ago(c.now(), 24*time.Hour),
+			})
+			if err != nil {
+				return nil, wrap("count actions", err)
+			}
+			if reseeds++; n >= maxReseeds {
+				why[d.ID] = fmt.Sprintf("it was done %d times within a day, and did not last", n)
+			} else if reseeds > maxReseedsPerRun {
+				why[d.ID] = "enough nodes are given their token in this run; the next one goes on"
+			}
+		case d.Action == Quarantine && (d.node.Status == node.Active || d.node.Status == node.Offline):
+			quarantines = append(quarantines, d)
+		}
+	}
+	if err := c.breaker(ctx, quarantines, why); err != nil {
+		return nil, err
+	}
+	if c.trip { // nothing is touched
+		for _, d := range list {
+			if why[d.ID] == "" {
+				why[d.ID] = breakerOpen
+			}
+		}
+	}
+	return why, nil
+}
+
+func ago(now time.Time, d time.Duration) *time.Time {
+	t := now.Add(-d)
+	return &t
+}
+
+func (c *cycle) withhold(ctx context.Context, d due, reason string) error {
+	if d.Withheld == reason {
+		return nil
+	}
+	c.run.Report.Written++
+	return wrap("note why nothing is done", c.reads.WithholdFinding(ctx, reconciliationdb.WithholdFindingParams{ID: d.ID, Withheld: reason}))
+}
+
+// take does one action, in the transaction that marks its finding: it happens
+// once or not at all. MAAS cannot be part of a transaction, so a release is
+// marked first and happens at most once.
+func (c *cycle) take(ctx context.Context, d due) (done bool, withheld string, err error) {
+	if d.pin, err = c.renewedPin(ctx, d); err != nil {
+		c.hitch(ctx, "the program that reports hardware", err)
+		return false, "MAAS does not hand out the program that reports hardware, so that it cannot be pinned", nil
+	}
+	err = c.inChange(ctx, func(ctx context.Context, tx change) error {
+		done, withheld = false, ""
+		n, err := node.Lock(ctx, tx.tx, d.Node)
+		if err != nil {
+			return err
+		}
+		row, err := tx.LockFinding(ctx, d.ID)
+		if err != nil {
+			return wrap("lock finding", err)
+		}
+		if Status(row.Status) != Confirmed {
+			withheld = "it was settled meanwhile"
+			return nil
+		}
+		if owned(Subject{Status: n.Status, HeldBy: n.HeldBy}) {
+			withheld = "an operation works on the node"
+			return nil
+		}
+		note, err := c.effect(ctx, tx.tx, d, n)
+		if err != nil {
+			return err
+		}
+		done = note == "" || d.Action == Release
+		return c.acted(ctx, tx, d, note)
+	})
+	if err != nil || !done || d.Action != Release {
+		return done, withheld, err
+	}
+	return true, "", c.release(ctx, d)
+}
+
+// effect is what an action does in the database; a note says why there was
+// nothing to do.
+func (c *cycle) effect(ctx context.Context, tx pgx.Tx, d due, n node.Node) (note string, err error) {
+	cause := fmt.Sprintf("%s: %s", d.Type, d.Message)
+	switch d.Action {
+	case Quarantine:
+		if n.Status != node.Active && n.Status != node.Offline {
+			return fmt.Sprintf("the node was %s already", n.Status), nil
+		}
+		_, err = node.Move(ctx, tx, d.Node, node.Quarantine, cause)
+	case MarkOffline:
+		if n.Status != node.Active {
+			return fmt.Sprintf("the node was %s already", n.Status), nil
+		}
+		_, err = node.Move(ctx, tx, d.Node, node.LoseContact, cause)
+	case UpdateHost:
+		err = node.SetHost(ctx, tx, d.Node, d.verdict.Host, cause)
+	case Reseed:
+		_, err = c.cfg.Tasks.Enqueue(ctx, tx, agenttask.Request{
+			Node: d.Node, Type: agentwire.TypeHWSyncReseed, IdempotencyKey: "finding/" + d.ID.String(), Reason: cause,
+			Params: agentwire.HWSyncParams{MAASURL: c.site.Settings.APIBaseURL, SystemID: d.SystemID, Interval: c.interval(d), RunScripts: d.pin},
+		})
+	case Release:
+		return "MAAS is asked to release it; how that ended is not known", nil
+	case None:
+	}
+	return "", err
+}
+
+// renewedPin is the digest that a node which is seeded anew goes by from now on:
+// MAAS may hand out another program since. It is read once in a run.
+func (c *cycle) renewedPin(ctx context.Context, d due) (pin string, err error) {
+	if d.Action != Reseed || !c.site.Settings.PinsSync() || !d.node.RenewsPins() {
+		return "", nil
+	}
+	if c.syncPin == "" {
+		c.syncPin, err = c.region.RunScriptsSHA256(ctx)
+	}
+	return c.syncPin, err
+}
+
+// interval is how often the machine of a node is to report its hardware.
+func (c *cycle) interval(d due) string { return c.policyOf[d.Node].HardwareSyncInterval }
+
+// acted marks a finding, and tells others.
+func (c *cycle) acted(ctx context.Context, tx change, d due, note string) error {
+	if _, err := Lifecycle.Next(Confirmed, Act); err != nil {
+		return err
+	}
+	at := c.now()
+	row, err := tx.ActFinding(ctx, reconciliationdb.ActFindingParams{ID: d.ID, ActedAt: &at, ActionNote: note})
+	if err != nil {
+		return wrap("note action", err)
+	}
+	c.run.Report.Written++
+	f := findingFrom(row)
+	if err := audit.Record(ctx, tx.tx, audit.Entry{
+		Action: "reconciliation." + string(f.Action), TargetKind: "node", TargetID: f.Node.String(), Result: audit.Success, Reason: f.Message,
+		Metadata: map[string]any{"finding_id": f.ID, "finding": f.Type, "site_id": f.Site, "observed": f.Observed, "note": note},
+	}); err != nil {
+		return err
+	}
+	return announce(ctx, tx.tx, eventwire.NodeDriftActed, f)
+}
+
+// release asks MAAS to give the machine of a retired node back. How it ended is
+// seen by the next look; a failure is kept for people, and nothing is repeated.
+func (c *cycle) release(ctx context.Context, d due) error {
+	erase := string(c.policyOf[d.Node].MinimumErase)
+	note := ""
+	if err := c.region.Release(ctx, d.SystemID, erase, "gpuaas: its node is retired"); err != nil {
+		c.hitch(ctx, "the release of "+d.SystemID, err)
+		note = "MAAS did not release it: " + shorten(err.Error())
+	}
+	ctx = context.WithoutCancel(ctx)
+	return wrap("note outcome of action", c.reads.NoteAction(ctx, reconciliationdb.NoteActionParams{ID: d.ID, ActionNote: note}))
+}
+
+func shorten(s string) string {
+	const most = 300
+	if len(s) > most {
+		return strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return s
+}
+
+// intend notes what a dry run would do.
+func (c *cycle) intend(g sighting, judged []Judged) {
+	for _, j := range judged {
+		c.run.Report.Opened++
+		reason := j.Verdict.Withheld
+		if reason == "" {
+			reason = "dry run"
+		}
+		c.run.Report.intend(Intended{Node: g.Node, Hostname: g.Hostname, Finding: j.Rule.Type, Action: j.Rule.Action, Withheld: reason})
+	}
+}
+
+// mostKept is how many actions and jobs a report names.
+const mostKept = 100
+
+func (r *Report) intend(i Intended) {
+	if r.IntendedTotal++; len(r.Intended) < mostKept {
+		r.Intended = append(r.Intended, i)
+	}
+}

@@ -1,0 +1,343 @@
+package reconciliation_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gpuaas/contract/agentwire"
+	"gpuaas/controlplane/internal/fleet/node"
+	"gpuaas/controlplane/internal/work/job"
+	"gpuaas/controlplane/internal/work/reconciliation"
+)
+
+// drifts are the scenarios of the specification as MAAS shows them, and what
+// becomes of the node.
+var drifts = []struct {
+	name   string
+	happen func(w *world)
+	finds  reconciliation.Type
+	status node.Status
+	heal   func(w *world)
+}{
+	{"admin releases node in MAAS UI", func(w *world) { w.maas.set("m000", "Ready", reconciliation.Free) }, reconciliation.TypeReleased, node.Quarantined, nil},
+	{"admin redeploys from MAAS CLI", func(w *world) { w.maas.set("m000", "Deploying", reconciliation.Deploying) }, reconciliation.TypeRedeploying, node.Quarantined, nil},
+	{"somebody else's installation runs on it", func(w *world) {
+		w.maas.machines["m000"].Installation = 7
+		w.maas.events = append(w.maas.events, "m000")
+	}, reconciliation.TypeDeployedElsewhere, node.Quarantined, nil},
+	{"node hardware failure", func(w *world) { w.maas.set("m000", "Failed testing", reconciliation.Failed) }, reconciliation.TypeHardwareFailed, node.Quarantined, nil},
+	{"node powered off externally", func(w *world) {
+		w.maas.machines["m000"].Power = "off"
+		w.maas.events = append(w.maas.events, "m000")
+		w.silence(0)
+	}, reconciliation.TypePoweredOff, node.Offline, func(w *world) { w.maas.machines["m000"].Power = "on"; w.hear(0) }},
+	{"MAAS firmware update reboots node", func(w *world) { w.maas.set("m000", "Commissioning", reconciliation.Maintenance) }, reconciliation.TypeRecommissioning, node.Active, nil},
+	{"node IP changes after redeploy", func(w *world) {
+		w.maas.machines["m000"].IPs = []string{"10.0.9.9"}
+		w.maas.events = append(w.maas.events, "m000")
+	}, reconciliation.TypeIPChanged, node.Active, func(*world) {}},
+	{"machine deleted from MAAS", func(w *world) {
+		delete(w.maas.machines, "m000")
+		w.suspect(0)
+	}, reconciliation.TypeAbsent, node.Quarantined, nil},
+	{"machine deleted and added again", func(w *world) {
+		m := *w.maas.machines["m000"]
+		delete(w.maas.machines, "m000")
+		m.SystemID, m.Status, m.State = "new1", "New", reconciliation.Free
+		w.maas.machines["new1"] = &m
+		w.suspect(0)
+	}, reconciliation.TypeRecreated, node.Quarantined, func(w *world) { delete(w.maas.machines, "new1") }},
+	{"a status that nobody knows", func(w *world) { w.maas.set("m000", "Contemplating", reconciliation.Strange) }, reconciliation.TypeStatusUnknown, node.Active, nil},
+}
+
+func TestEveryDriftIsFoundActedOnOnceAndHeals(t *testing.T) {
+	for _, d := range drifts {
+		t.Run(d.name, func(t *testing.T) {
+			w := newWorld(t, 3)
+			w.tb = t
+			w.cycle(t)
+			if got := w.open(t, 0); len(got) != 0 {
+				t.Fatalf("a healthy node has findings: %v", got)
+			}
+			d.happen(w)
+			w.cycle(t)
+			found, ok := w.open(t, 0)[d.finds]
+			if !ok && d.finds != reconciliation.TypeIPChanged {
+				t.Fatalf("found %v, not %s", w.open(t, 0), d.finds)
+			}
+			if got := w.status(t, 0); got != d.status {
+				t.Errorf("the node is %s, not %s (%+v)", got, d.status, found)
+			}
+			w.cycle(t)
+			w.cycle(t)
+			if n := w.count(t, `SELECT count(*) FROM node_events WHERE node_id = $1 AND event = 'quarantine'`, w.nodes[0]); n > 1 {
+				t.Errorf("it was quarantined %d times", n)
+			}
+			for n := 1; n < 3; n++ {
+				if got := w.open(t, n); len(got) != 0 || w.status(t, n) != node.Active {
+					t.Errorf("node %d is %s with %v", n, w.status(t, n), got)
+				}
+			}
+			w.maas.machines["m000"] = w.healthy(0)
+			if d.finds == reconciliation.TypeIPChanged {
+				w.maas.machines["m000"].IPs = []string{"10.0.9.9"}
+			}
+			if d.heal != nil {
+				d.heal(w)
+			}
+			w.cycle(t)
+			if got := w.open(t, 0); len(got) != 0 {
+				t.Errorf("after it healed there is %v", got)
+			}
+			if w.count(t, `SELECT count(*) FROM node_maas_state WHERE node_id = $1 AND drift_detected`, w.nodes[0]) != 0 {
+				t.Error("its state still says that it drifted")
+			}
+		})
+	}
+}
+
+func TestIPChangedUpdatesTheHost(t *testing.T) {
+	w := newWorld(t, 1)
+	w.cycle(t)
+	w.maas.machines["m000"].IPs = []string{"10.0.9.9"}
+	w.maas.events = append(w.maas.events, "m000")
+	w.cycle(t)
+	n, err := node.Get(w.ctx, w.db, w.nodes[0])
+	if err != nil || n.Host != "10.0.9.9" || n.Status != node.Active {
+		t.Fatalf("host is %s, status %s, %v", n.Host, n.Status, err)
+	}
+	w.cycle(t)
+	if got := w.open(t, 0); len(got) != 0 {
+		t.Errorf("still %v", got)
+	}
+}
+
+func TestOneLookIsNotBelieved(t *testing.T) {
+	w := newWorld(t, 1)
+	w.cycle(t)
+	w.maas.set("m000", "Ready", reconciliation.Free)
+	in := reconciliation.Input{Site: w.at, Run: newRun()}
+	looked, err := w.service.Reconcile(w.ctx, in)
+	if err != nil || looked.Again == 0 {
+		t.Fatalf("no second look is asked for: %v %v", looked, err)
+	}
+	if f := w.open(t, 0)[reconciliation.TypeReleased]; f.Status != reconciliation.Open || w.status(t, 0) != node.Active {
+		t.Fatalf("after one look it is %s and the node %s", f.Status, w.status(t, 0))
+	}
+	w.maas.set("m000", "Deployed", reconciliation.Installed)
+	w.time = w.time.Add(looked.Again)
+	if err := w.service.ReconcileAgain(w.ctx, in); err != nil {
+		t.Fatal(err)
+	}
+	if len(w.open(t, 0)) != 0 || w.status(t, 0) != node.Active {
+		t.Errorf("a flicker left %v and the node %s", w.open(t, 0), w.status(t, 0))
+	}
+}
+
+func TestNothingIsDerivedFromWhatWasNotAnswered(t *testing.T) {
+	for name, fault := range map[string]func(*plainMAAS){
+		"nothing is answered":       func(m *plainMAAS) { m.away = true },
+		"an empty listing":          func(m *plainMAAS) { m.emptyExceptions, m.noReads = true, true },
+		"a listing that breaks off": func(m *plainMAAS) { m.noExceptions, m.noReads = true, true },
+		"empty answers by id":       func(m *plainMAAS) { m.emptyExceptions, m.emptyReads, m.noDirect = true, true, true },
+		"answers by id that leave some": func(m *plainMAAS) {
+			m.emptyExceptions, m.noDirect = true, true
+			m.hidden["m000"], m.hidden["m001"] = true, true
+		},
+		"events and reads that time out": func(m *plainMAAS) { m.noEvents, m.noReads, m.emptyExceptions = true, true, true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 4)
+			w.cycle(t)
+			w.maas.set("m000", "Ready", reconciliation.Free)
+			w.cycle(t)
+			before := w.open(t, 0)[reconciliation.TypeReleased]
+			fault(w.maas)
+			for range 15 { // longer than a sweep
+				w.cycle(t)
+			}
+			after, ok := w.open(t, 0)[reconciliation.TypeReleased]
+			if !ok || after.Status != before.Status || after.ID != before.ID {
+				t.Errorf("the finding was %+v and is %+v", before, after)
+			}
+			for n := 1; n < 4; n++ {
+				if w.status(t, n) != node.Active || len(w.open(t, n)) != 0 {
+					t.Errorf("node %d is %s with %v", n, w.status(t, n), w.open(t, n))
+				}
+			}
+		})
+	}
+}
+
+func TestOneQuestionThatFailsDoesNotBlockTheOthers(t *testing.T) {
+	w := newWorld(t, 2)
+	w.cycle(t)
+	w.maas.noEvents = true
+	w.maas.set("m000", "Broken", reconciliation.Failed)
+	run := w.cycle(t)
+	if run.Outcome != reconciliation.Partly || w.status(t, 0) != node.Quarantined {
+		t.Errorf("outcome %s, node %s", run.Outcome, w.status(t, 0))
+	}
+	w.maas.noEvents, w.maas.noExceptions = false, true
+	w.maas.set("m001", "Broken", reconciliation.Failed)
+	if w.cycle(t); w.status(t, 1) != node.Quarantined {
+		t.Errorf("node 1 is %s although its event was read", w.status(t, 1))
+	}
+}
+
+func TestWhatOnlyAReadShowsIsFoundWithinASweep(t *testing.T) {
+	w := newWorld(t, 30)
+	w.cycle(t)
+	delete(w.maas.machines, "m007") // no event, no exception
+	for range 12 {
+		w.cycle(t)
+	}
+	if w.status(t, 7) != node.Quarantined {
+		t.Errorf("node 7 is %s after a sweep", w.status(t, 7))
+	}
+}
+
+func TestANodeOfAJobIsLeftToItAndTheJobIsTold(t *testing.T) {
+	w := newWorld(t, 1)
+	w.cycle(t)
+	w.exec(t, `UPDATE nodes SET held_by = 'decommission 1', schedulable = false WHERE id = $1`, w.nodes[0])
+	w.jobs.under = []job.Working{{Kind: "decommission", ID: "1", Node: w.nodes[0], SystemID: "m000", Hostname: w.hostname(0)}}
+	w.maas.set("m000", "Failed deployment", reconciliation.Failed)
+	run := w.cycle(t)
+	if w.status(t, 0) != node.Active || len(w.open(t, 0)) != 0 {
+		t.Errorf("the node is %s with %v", w.status(t, 0), w.open(t, 0))
+	}
+	if len(w.jobs.noticed) == 0 || len(run.Report.Left) != 1 {
+		t.Errorf("the job was told %v, the report says %v", w.jobs.noticed, run.Report.Left)
+	}
+}
+
+func TestAParkedJobWhoseGoalIsReachedIsSettled(t *testing.T) {
+	w := newWorld(t, 1)
+	w.jobs.under = []job.Working{{Kind: "onboarding", ID: "1", Parked: true}, {Kind: "onboarding", ID: "2", Parked: true}, {Kind: "onboarding", ID: "3"}}
+	w.jobs.reached["1"], w.jobs.reached["3"] = true, true
+	run := w.cycle(t)
+	if len(run.Report.Settled) != 1 || run.Report.Settled[0].Job != "onboarding 1" {
+		t.Errorf("settled are %v", run.Report.Settled)
+	}
+}
+
+func TestADryRunChangesNothing(t *testing.T) {
+	w := newWorld(t, 2)
+	w.cycle(t)
+	w.maas.set("m000", "Ready", reconciliation.Free)
+	const state = `SELECT count(*) FROM reconciliation_findings WHERE site_id = $1`
+	run := w.asked(t, reconciliation.RunRequest{DryRun: true})
+	if len(run.Report.Intended) != 1 || run.Report.Intended[0].Action != reconciliation.Quarantine || run.Report.Intended[0].Done {
+		t.Errorf("intended are %+v", run.Report.Intended)
+	}
+	if w.count(t, state, w.at) != 0 || w.status(t, 0) != node.Active {
+		t.Errorf("it left %d findings, node %s", w.count(t, state, w.at), w.status(t, 0))
+	}
+	w.settings.DryRun = true
+	w.restart()
+	w.cycle(t)
+	if f := w.open(t, 0)[reconciliation.TypeReleased]; f.Status != reconciliation.Confirmed || f.Withheld == "" || w.status(t, 0) != node.Active {
+		t.Errorf("while it only watches: %+v, node %s", f, w.status(t, 0))
+	}
+	w.settings.DryRun = false
+	w.restart()
+	if w.cycle(t); w.status(t, 0) != node.Quarantined {
+		t.Errorf("afterwards the node is %s", w.status(t, 0))
+	}
+}
+
+func TestHardwareSyncIsReseededABoundedNumberOfTimes(t *testing.T) {
+	w := newWorld(t, 1)
+	w.cycle(t)
+	for range 6 {
+		w.maas.machines["m000"].LastSync = new(w.time.Add(-3 * time.Hour))
+		w.maas.events = append(w.maas.events, "m000")
+		w.cycle(t)
+		w.maas.machines["m000"].LastSync = new(w.time)
+		w.cycle(t)
+	}
+	if len(w.tasks.tasks) != 3 {
+		t.Errorf("it was given its token %d times in an hour", len(w.tasks.tasks))
+	}
+	list := w.count(t, `SELECT max(occurrence) FROM reconciliation_findings WHERE node_id = $1`, w.nodes[0])
+	if list != 6 {
+		t.Errorf("the last of six findings is number %d", list)
+	}
+}
+
+// A pinned machine hears in the task itself, which is signed, by what it knows the
+// program that reports. Agents of before refuse what they do not know.
+func TestAReseedNamesTheProgramThatMAASHandsOutNow(t *testing.T) {
+	w := newWorld(t, 1)
+	w.exec(t, `UPDATE maas_sites SET hw_sync_http = 'pinned' WHERE id = $1`, w.at)
+	w.cycle(t)
+	reseeds := func(want int, named string) {
+		t.Helper()
+		w.maas.machines["m000"].LastSync = new(w.time.Add(-3 * time.Hour))
+		w.maas.events = append(w.maas.events, "m000")
+		w.cycle(t)
+		if len(w.tasks.tasks) != want {
+			t.Fatalf("%d tasks, want %d", len(w.tasks.tasks), want)
+		}
+		if want > 0 {
+			if p := w.tasks.tasks[want-1].Params.(agentwire.HWSyncParams); p.RunScripts != named {
+				t.Errorf("the task names %q, want %q", p.RunScripts, named)
+			}
+		}
+	}
+	w.exec(t, `UPDATE nodes SET hardware_said = true WHERE id = $1`, w.nodes[0])
+	reseeds(0, "")
+	w.maas.program = strings.Repeat("ab", 32)
+	reseeds(1, w.maas.program)
+	w.maas.machines["m000"].LastSync = new(w.time)
+	w.cycle(t)
+	w.exec(t, `UPDATE nodes SET hardware_said = false WHERE id = $1`, w.nodes[0])
+	reseeds(2, "")
+}
+
+func TestRetiredButDeployedIsReleasedOnlyIfPolicyAllows(t *testing.T) {
+	w := newWorld(t, 1)
+	w.exec(t, `UPDATE nodes SET status = 'retired', schedulable = false WHERE id = $1`, w.nodes[0])
+	run := w.asked(t, reconciliation.RunRequest{Full: true})
+	if len(w.maas.releases) != 0 || w.open(t, 0)[reconciliation.TypeRetiredDeployed].Withheld == "" {
+		t.Fatalf("released %v; %+v", w.maas.releases, run.Report)
+	}
+	w.exec(t, `UPDATE maas_site_profiles SET release_retired_machines = true WHERE site_id = $1`, w.at)
+	w.cycle(t)
+	w.cycle(t)
+	if !slices.Equal(w.maas.releases, []string{"m000"}) {
+		t.Errorf("released %v", w.maas.releases)
+	}
+	if len(w.open(t, 0)) != 0 {
+		t.Errorf("left is %v", w.open(t, 0))
+	}
+}
+
+func TestASuspicionIsLookedIntoAtOnce(t *testing.T) {
+	w := newWorld(t, 2)
+	w.tb = t
+	w.cycle(t)
+	delete(w.maas.machines, "m001")
+	w.suspect(1)
+	if err := w.service.Tend(w.ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.service.Tend(w.ctx); err != nil {
+		t.Fatal(err)
+	}
+	var run idOfRun
+	if err := w.db.QueryRow(w.ctx, `SELECT id FROM reconciliation_runs WHERE trigger = 'suspicion' AND site_id = $1`, w.at).Scan(&run); err != nil {
+		t.Fatal(err)
+	}
+	reads := w.maas.askedExceptions
+	w.run(t, run)
+	if w.status(t, 1) != node.Quarantined || w.maas.askedExceptions != reads {
+		t.Errorf("node is %s; the listing was asked %d times more", w.status(t, 1), w.maas.askedExceptions-reads)
+	}
+	if n := w.count(t, `SELECT count(*) FROM reconciliation_suspicions`); n != 0 {
+		t.Errorf("%d suspicions are left", n)
+	}
+}

@@ -1,0 +1,273 @@
+package reconciliation
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/fleet/binding"
+	"gpuaas/controlplane/internal/fleet/node"
+	"gpuaas/controlplane/internal/fleet/site"
+	"gpuaas/controlplane/internal/work/reconciliation/internal/reconciliationdb"
+)
+
+// sighting is a node beside its machine, with what was known of both.
+type sighting struct {
+	Subject
+	was     binding.Binding
+	present []Finding
+}
+
+// judge goes by machines that MAAS showed, and by such that it said it does not
+// have: of each, all rules are asked, and what they say is compared with what was
+// found before.
+func (c *cycle) judge(ctx context.Context, machines []Machine, absent []string) error {
+	sightings, err := c.sightings(ctx, machines, absent)
+	if err != nil {
+		return err
+	}
+	var quiet []sighting
+	for _, g := range sightings {
+		c.run.Report.Looked++
+		if owned(g.Subject) {
+			if err := c.leave(ctx, g); err != nil && ours(ctx, err) {
+				return err
+			} else if err != nil {
+				c.hitch(ctx, "the job of "+g.Hostname, err)
+			}
+			quiet = append(quiet, g)
+			continue
+		}
+		judged := Judge(g.Subject)
+		if c.run.DryRun {
+			c.intend(g, judged)
+			continue
+		}
+		if c.diff(g, judged).none() && !g.changed() {
+			quiet = append(quiet, g)
+			continue
+		}
+		if err := c.write(ctx, g); err != nil && ours(ctx, err) {
+			return err
+		} else if err != nil { // what MAAS says of it cannot be kept
+			c.hitch(ctx, "node "+g.Hostname, err)
+			if err := c.tried(ctx, []string{g.SystemID}); err != nil {
+				return err
+			}
+		}
+	}
+	return c.touch(ctx, quiet)
+}
+
+// owned says whether an operation works on the node: only that knows what its
+// machine is meant to be.
+func owned(s Subject) bool {
+	switch s.Status {
+	case node.BootstrapIssued, node.Enrolling, node.Draining, node.Removing:
+		return true
+	case node.Active, node.Offline, node.Quarantined, node.Retired, node.Deleted:
+	}
+	return s.HeldBy != ""
+}
+
+// sightings puts nodes beside their machines. Machines that are no nodes, and
+// those that were looked at already, are left out.
+func (c *cycle) sightings(ctx context.Context, machines []Machine, absent []string) ([]sighting, error) {
+	shown := map[string]*Machine{}
+	var ids []string
+	for i := range machines {
+		m := &machines[i]
+		if _, known := c.bound[m.SystemID]; known && !c.done[m.SystemID] {
+			shown[m.SystemID] = m
+			ids = append(ids, m.SystemID)
+		}
+	}
+	gone := map[string]bool{}
+	for _, m := range absent {
+		if _, known := c.bound[m]; known && !c.done[m] {
+			gone[m] = true
+			ids = append(ids, m)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	for _, m := range ids {
+		c.done[m] = true
+	}
+	known, err := c.known(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	out := known[:0]
+	for _, g := range known {
+		g.Machine, g.Absent = shown[g.SystemID], gone[g.SystemID]
+		if g.Absent {
+			if twin, by, err := c.twin(ctx, g.was); err != nil {
+				// Absent or recreated: that makes a difference to what is advised. So it was
+				// not looked at.
+				c.hitch(ctx, "machine "+g.SystemID+" under another id", err)
+				delete(c.done, g.SystemID)
+				if err := errors.Join(c.suspectLater(ctx, []string{g.SystemID}), c.tried(ctx, []string{g.SystemID})); err != nil {
+					return nil, err
+				}
+				continue
+			} else if twin != nil {
+				g.Twin, g.TwinBy = twin, by
+			}
+		}
+		if g.Machine != nil && g.Machine.LastSync != nil {
+			age := c.region.Now().Sub(*g.Machine.LastSync)
+			g.SyncAge = &age
+		}
+		out = append(out, g)
+	}
+	return out, nil
+}
+
+// twin is the same server under another id. One that another node has is not
+// that of this one.
+func (c *cycle) twin(ctx context.Context, b binding.Binding) (*Machine, string, error) {
+	var macs []string
+	if b.PXEMAC != "" {
+		macs = []string{b.PXEMAC}
+	}
+	n, err := node.Get(ctx, c.db, b.Node)
+	if err != nil {
+		return nil, "", err
+	}
+	m, by, err := c.region.Find(ctx, n.Hostname, macs, b.IPMIIP)
+	if err != nil || m == nil || m.SystemID == b.SystemID {
+		return nil, "", err
+	}
+	if _, taken := c.bound[m.SystemID]; taken || c.neighbours[m.SystemID] {
+		return nil, "", nil
+	}
+	return m, by, nil
+}
+
+// known reads what the inventory has about machines.
+func (c *cycle) known(ctx context.Context, ids []string) ([]sighting, error) {
+	bindings, err := binding.ByMachines(ctx, c.db, c.run.Site, ids)
+	if err != nil {
+		return nil, err
+	}
+	nodes := make([]id.Node, len(bindings))
+	for i, b := range bindings {
+		nodes[i] = b.Node
+	}
+	list, err := node.Many(ctx, c.db, nodes)
+	if err != nil {
+		return nil, err
+	}
+	byID, names := map[id.Node]node.Node{}, make([]string, 0, len(list))
+	for _, n := range list {
+		byID[n.ID] = n
+		names = append(names, strings.ToLower(n.Hostname))
+	}
+	roce, err := c.cfg.Sites.AssignmentsOf(ctx, c.run.Site, names)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := c.reads.PresentOfNodes(ctx, reconciliationdb.PresentOfNodesParams{SiteID: c.run.Site, Nodes: texts(nodes)})
+	if err != nil {
+		return nil, wrap("list findings of nodes", err)
+	}
+	present := map[id.Node][]Finding{}
+	for _, r := range rows {
+		present[r.NodeID] = append(present[r.NodeID], findingFrom(r))
+	}
+	if c.shared == nil {
+		if c.shared, err = binding.Shared(ctx, c.db, c.run.Site); err != nil {
+			return nil, err
+		}
+	}
+	now := c.now()
+	out := make([]sighting, 0, len(bindings))
+	for _, b := range bindings {
+		n, ok := byID[b.Node]
+		if !ok {
+			continue
+		}
+		policy, ok := c.policies[b.Profile]
+		if !ok {
+			policy = site.DefaultPolicy()
+		}
+		c.policyOf[n.ID] = policy
+		out = append(out, sighting{was: b, present: present[b.Node], Subject: Subject{
+			Site: c.site, Policy: policy, Node: n.ID, Hostname: n.Hostname, Status: n.Status, Host: n.Host, HeldBy: n.HeldBy, Tainted: n.Tainted(),
+			LastContact: n.LastContactAt, AgentVersion: n.ReportedAgentVersion, HardwareSaid: n.HardwareSaid, SystemID: b.SystemID, Installation: b.Installation, BoundAt: b.BoundAt,
+			RoCE: roce[strings.ToLower(n.Hostname)], Others: others(c.shared[b.SystemID], b.Node), Now: now,
+		}})
+	}
+	return out, nil
+}
+
+func others(nodes []id.Node, self id.Node) []id.Node {
+	return slices.DeleteFunc(slices.Clone(nodes), func(n id.Node) bool { return n == self })
+}
+
+// changed says whether MAAS shows the machine in another way than before.
+func (g sighting) changed() bool {
+	if g.Absent {
+		return g.was.Status != absentStatus
+	}
+	m := g.Machine
+	return m.Status != g.was.Status || m.Power != g.was.Power || !slices.Equal(sorted(m.IPs), sorted(g.was.IPs)) ||
+		g.was.Installation == 0 && m.Installation != 0 && g.baseline()
+}
+
+func sorted(s []string) []string {
+	out := slices.Clone(s)
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// absentStatus is how a machine is remembered that MAAS does not have.
+const absentStatus = "absent"
+
+// changes are what a look makes of the findings about a node.
+type changes struct {
+	opened   []Judged
+	advanced []advance
+	closed   []Finding
+}
+
+type advance struct {
+	Finding
+	Judged
+	confirm bool
+}
+
+func (c changes) none() bool { return len(c.opened)+len(c.advanced)+len(c.closed) == 0 }
+
+// diff compares what rules say with what was found before. A finding that is
+// believed already and looks the same is not touched.
+func (c *cycle) diff(g sighting, judged []Judged) changes {
+	var out changes
+	held := map[Type]bool{}
+	for _, j := range judged {
+		held[j.Rule.Type] = true
+		i := slices.IndexFunc(g.present, func(f Finding) bool { return f.Type == j.Rule.Type })
+		if i < 0 {
+			out.opened = append(out.opened, j)
+			continue
+		}
+		f := g.present[i]
+		again := f.Status == Open && c.now().Sub(f.OpenedAt) >= c.settings.LookAgainAfter/2
+		confirm := again && int(f.Looks)+1 >= j.Rule.Looks
+		if again || f.Observed != j.Verdict.Observed || f.Expected != j.Verdict.Expected || f.Message != j.Verdict.Message {
+			out.advanced = append(out.advanced, advance{Finding: f, Judged: j, confirm: confirm})
+		}
+		c.seen[f.ID] = fresh{Verdict: j.Verdict, at: g.Now}
+	}
+	for _, f := range g.present {
+		rule, known := RuleOf(f.Type)
+		if !held[f.Type] && known && rule.When != nil {
+			out.closed = append(out.closed, f)
+		}
+	}
+	return out
+}

@@ -1,0 +1,114 @@
+package reconciliation
+
+import (
+	"fmt"
+	"slices"
+
+	"gpuaas/controlplane/internal/fleet/node"
+)
+
+// Rules are all kinds of findings, in the order in which people read them. At
+// most one of those that judge the state of a machine holds at a time.
+var Rules = []Rule{
+	// What the state of the machine means to the node.
+	ruleReleased, ruleRedeploying, ruleDeployedElsewhere, ruleHardwareFailed, ruleAbsent, ruleRecreated,
+	ruleRecommissioning, ruleStatusUnknown, rulePoweredOff, ruleAgentSilent, ruleRetiredDeployed,
+	// What else of the machine is not as it should be.
+	ruleDuplicateBinding, ruleHWSyncStale, ruleRoCEDrift, ruleHostnameDrift, ruleIPChanged, ruleAgentUnidentified,
+	// What is not about a node and its machine.
+	ruleBreakerOpen, ruleNoInformation, ruleUnusedPowerOverride, ruleUnmanagedMachine,
+}
+
+// RuleOf finds the rule of a type; a type of a newer release has none.
+func RuleOf(t Type) (Rule, bool) {
+	i := slices.IndexFunc(Rules, func(r Rule) bool { return r.Type == t })
+	if i < 0 {
+		return Rule{}, false
+	}
+	return Rules[i], true
+}
+
+// Judged is a rule that holds for a subject, and what it says.
+type Judged struct {
+	Rule    Rule
+	Verdict Verdict
+}
+
+// Judge says everything that is not as it should be about a subject. It must
+// have been seen: of one that was not, nothing is known, and nothing holds.
+func Judge(s Subject) []Judged {
+	var out []Judged
+	for _, r := range Rules {
+		if r.When == nil {
+			continue
+		}
+		if v, holds := r.When(s); holds {
+			out = append(out, Judged{Rule: r, Verdict: v})
+		}
+	}
+	return out
+}
+
+// judgedByMachine says whether the node is one whose machine must be there and
+// deployed. A quarantined one belongs to them: its findings stay until they heal.
+func (s Subject) judgedByMachine() bool { return s.InService() || s.Status == node.Quarantined }
+
+// shows says whether the machine was seen, in one of these states.
+func (s Subject) shows(states ...State) bool {
+	return s.Machine != nil && slices.Contains(states, s.Machine.State)
+}
+
+// reinstalled says whether the machine runs another installation than the one
+// that the node is known by. Where either is not known, nothing says so.
+func (s Subject) reinstalled() bool {
+	return s.shows(Installed) && s.Installation != 0 && s.Machine.Installation != 0 && s.Installation != s.Machine.Installation
+}
+
+// inState is the predicate of the rules that hold for as long as the machine of
+// a node in service, or quarantined, is in one of these states.
+func inState(message string, states ...State) func(Subject) (Verdict, bool) {
+	return func(s Subject) (Verdict, bool) {
+		if !s.judgedByMachine() || !s.shows(states...) {
+			return Verdict{}, false
+		}
+		return Verdict{
+			Expected: statusDeployed, Observed: s.Machine.Status, Message: fmt.Sprintf(message, s.Hostname, s.Machine.Status), Details: s.seen(),
+		}, true
+	}
+}
+
+// seen are the facts about the machine that every finding about it carries.
+func (s Subject) seen() map[string]any {
+	if s.Machine == nil {
+		return map[string]any{"maas_system_id": s.SystemID, "node_status": s.Status}
+	}
+	return map[string]any{
+		"maas_system_id": s.SystemID, "node_status": s.Status, "maas_status": s.Machine.Status, "power_state": s.Machine.Power, "owner": s.Machine.Owner,
+	}
+}
+
+// with adds facts to those that every finding carries.
+func (s Subject) with(facts map[string]any) map[string]any {
+	out := s.seen()
+	for k, v := range facts {
+		out[k] = v
+	}
+	return out
+}
+
+const (
+	statusDeployed = "Deployed" // as MAAS calls it
+	absence        = "absent"
+	powerOff       = "off"
+)
+
+// Commands that several rules advise.
+const (
+	adviceShow       = "gpuaas drift show NODE: what MAAS showed, when, and what was done about it"
+	adviceReturn     = `gpuaas drift resolve NODE return-to-service --reason "…": once MAAS shows it as Deployed again; a look at the machine proves it first`
+	adviceReimage    = `gpuaas drift resolve NODE reimage --reason "…": install it anew under the same id, once nobody needs what runs on it; DESTROYS what is on it`
+	adviceReinstall  = `gpuaas drift resolve NODE reimage --reason "…": install it anew under the same id; what became of its disks is not known, so the job stops until it is told to adopt the machine as it is`
+	adviceTakeOut    = `gpuaas decommission start NODE --mode full_decommission --reason "…": if it is not to come back; DESTROYS what is on it`
+	adviceQuarantine = `gpuaas drift resolve NODE quarantine --reason "…": keep new work from it while somebody looks`
+	adviceAskMAAS    = "Ask in MAAS who did it: the events of the machine name the account"
+)

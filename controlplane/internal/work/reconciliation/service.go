@@ -1,0 +1,108 @@
+package reconciliation
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/engine/postgres"
+	"gpuaas/controlplane/internal/fleet/agenttask"
+	"gpuaas/controlplane/internal/fleet/node"
+	"gpuaas/controlplane/internal/fleet/site"
+	"gpuaas/controlplane/internal/work/job"
+	"gpuaas/controlplane/internal/work/reconciliation/internal/reconciliationdb"
+)
+
+// Jobs are those of one family, such as onboardings.
+type Jobs interface {
+	// Under lists the jobs at a site that have not ended.
+	Under(ctx context.Context, at id.Site) ([]job.Working, error)
+	// Notice tells a job what was seen of its machine.
+	Notice(ctx context.Context, w job.Working, seen string, details map[string]any) error
+	// Reconcile ends a parked job whose goal is proven to be reached.
+	Reconcile(ctx context.Context, w job.Working) (reached bool, err error)
+}
+
+// Tasks gives nodes something to do; agenttask.Commands does.
+type Tasks interface {
+	Enqueue(ctx context.Context, tx pgx.Tx, r agenttask.Request) (agenttask.Task, error)
+}
+
+// Schedules keeps the schedules of Temporal; durable.Client does.
+type Schedules interface {
+	KeepSchedules(ctx context.Context, prefix string, want []durable.Schedule) error
+}
+
+// Settings tune reconciliation. Zero values mean the defaults.
+type Settings struct {
+	Every          time.Duration // between two cycles of a site; 5 min
+	SweepWithin    time.Duration // all machines of a site are read; 1 h
+	LookAgainAfter time.Duration // the second look at what one look showed; 20 s
+	KeepRuns       time.Duration // 7 d
+	UnusedAfter    time.Duration // how long a setting may be without use; 24 h
+	// More nodes than this are not quarantined within the time of a sweep, by
+	// itself: the larger of a share of the site and a number.
+	MaxQuarantinePercent int // 5
+	MaxQuarantineNodes   int // 3
+	DryRun               bool
+}
+
+func (s Settings) withDefaults() Settings {
+	s.Every = cmp.Or(s.Every, 5*time.Minute)
+	s.SweepWithin = cmp.Or(s.SweepWithin, time.Hour)
+	s.LookAgainAfter = cmp.Or(s.LookAgainAfter, 20*time.Second)
+	s.KeepRuns = cmp.Or(s.KeepRuns, 7*24*time.Hour)
+	s.UnusedAfter = cmp.Or(s.UnusedAfter, 24*time.Hour)
+	s.MaxQuarantinePercent = cmp.Or(s.MaxQuarantinePercent, 5)
+	s.MaxQuarantineNodes = cmp.Or(s.MaxQuarantineNodes, 3)
+	return s
+}
+
+// Config is what the package needs to work.
+type Config struct {
+	DB        *postgres.DB
+	Sites     *site.Service
+	Nodes     *node.Service
+	Regions   Regions
+	Tasks     Tasks
+	Jobs      []Jobs
+	Schedules Schedules // nil: nothing is scheduled
+	// Reimage asks for a node to be released and deployed anew, and names the job.
+	Reimage  func(ctx context.Context, n id.Node, reason string) (job string, err error)
+	Settings Settings
+	Clock    func() time.Time // nil: the clock of the machine
+	Logger   *slog.Logger     // nil: nothing is logged
+}
+
+// Service holds the commands and queries of the package. It is safe for
+// concurrent use, and any number of replicas may run side by side.
+type Service struct {
+	cfg      Config
+	db       *postgres.DB
+	reads    *reconciliationdb.Queries
+	settings Settings
+	now      func() time.Time
+	logger   *slog.Logger
+}
+
+// New makes the service. It connects to nothing.
+func New(cfg Config) *Service {
+	s := &Service{
+		cfg: cfg, db: cfg.DB, reads: reconciliationdb.New(cfg.DB), settings: cfg.Settings.withDefaults(), now: cfg.Clock, logger: cfg.Logger,
+	}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	if s.logger == nil {
+		s.logger = slog.New(slog.DiscardHandler)
+	}
+	return s
+}
+
+// principal is who acts when reconciliation does.
+const principal = "reconciliation"
