@@ -18,7 +18,7 @@ func (a *app) within(ctx context.Context) context.Context {
 
 // Client is for commands that come from outside and talk to a control plane: the one that the
 // user has chosen, by context, flags and environment as for every other command.
-func Client(cmd *cobra.Command) (*apiclient.ClientWithResponses, error) {
+func Client(cmd *cobra.Command) (*apiclient.Client, error) {
 	a, ok := cmd.Context().Value(appKey{}).(*app)
 	if !ok {
 		return nil, errors.New("the command does not run under the gpuaas command line")

@@ -27,7 +27,7 @@ type session struct {
 	connection
 	cmd *cobra.Command
 	ctx context.Context
-	api *apiclient.ClientWithResponses
+	api *apiclient.Client
 }
 
 func noContext() error {

@@ -14,7 +14,7 @@ import (
 )
 
 // client is the API client that others use, for the event stream.
-func (p *plane) client(t testing.TB) *apiclient.ClientWithResponses {
+func (p *plane) client(t testing.TB) *apiclient.Client {
 	t.Helper()
 	c, err := apiclient.New(apiclient.Config{URL: p.url, Token: p.token})
 	if err != nil {

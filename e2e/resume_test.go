@@ -72,7 +72,7 @@ func writeTenant(ctx context.Context, p *plane, slug string) error {
 
 // reader follows the tenants of the writers.
 type reader struct {
-	client      *apiclient.ClientWithResponses
+	client      *apiclient.Client
 	last        string
 	seen        map[string]bool
 	versions    map[string]int64 // of each tenant, the last that was told

@@ -41,7 +41,7 @@ type caller struct {
 	http *http.Client
 }
 
-// Do makes caller an HttpRequestDoer.
+// Do carries a request out.
 func (c *caller) Do(req *http.Request) (*http.Response, error) {
 	key := c.sign(req)
 	safe := key != "" || req.Method == http.MethodGet || req.Method == http.MethodHead

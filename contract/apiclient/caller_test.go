@@ -45,7 +45,7 @@ func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.answers[n-1](w, r)
 }
 
-func (s *script) client(cfg Config) *ClientWithResponses {
+func (s *script) client(cfg Config) *Client {
 	s.t.Helper()
 	server := httptest.NewUnstartedServer(s)
 	server.Config.SetKeepAlivesEnabled(false) // the transport would repeat requests by itself
@@ -98,7 +98,7 @@ func TestReadsAreRepeated(t *testing.T) {
 		problem(503, "database_unavailable", "Retry-After", "5"), hangUp, problem(429, "rate_limit_exceeded"), answer(noTenants),
 	}}
 	resp, err := s.client(Config{Token: canary, UserAgent: "test/1"}).ListTenantsWithResponse(t.Context(), nil)
-	if err != nil || resp.JSON200 == nil {
+	if err != nil || resp.JSON == nil {
 		t.Fatal(resp, err)
 	}
 	if s.pauses[0] < 5*time.Second || s.pauses[1] > 5*time.Second {
@@ -121,7 +121,7 @@ func TestChangesAreRepeatedUnderOneKey(t *testing.T) {
 		_, _ = io.WriteString(w, `{}`)
 	}}}
 	c := s.client(Config{Token: canary})
-	if _, err := c.CreateTenant(t.Context(), &CreateTenantParams{}, IdentityNamingBody{Slug: "a", Name: "A"}); err != nil {
+	if _, err := c.CreateTenantWithResponse(t.Context(), &CreateTenantParams{}, IdentityNamingBody{Slug: "a", Name: "A"}); err != nil {
 		t.Fatal(err)
 	}
 	key := s.requests()[0].Header.Get(headerKey)
@@ -134,7 +134,7 @@ func TestChangesAreRepeatedUnderOneKey(t *testing.T) {
 		}
 	}
 	s.answers = append(s.answers, answer(`{}`))
-	if _, err := c.CreateTenant(t.Context(), &CreateTenantParams{}, IdentityNamingBody{}); err != nil {
+	if _, err := c.CreateTenantWithResponse(t.Context(), &CreateTenantParams{}, IdentityNamingBody{}); err != nil {
 		t.Fatal(err)
 	}
 	if s.requests()[3].Header.Get(headerKey) == key {
@@ -144,7 +144,7 @@ func TestChangesAreRepeatedUnderOneKey(t *testing.T) {
 
 func TestGivenKey(t *testing.T) {
 	s := &script{t: t, answers: []http.HandlerFunc{answer(`{}`)}}
-	if _, err := s.client(Config{Token: canary, IdempotencyKey: "mine"}).CreateTenant(t.Context(), &CreateTenantParams{}, IdentityNamingBody{}); err != nil {
+	if _, err := s.client(Config{Token: canary, IdempotencyKey: "mine"}).CreateTenantWithResponse(t.Context(), &CreateTenantParams{}, IdentityNamingBody{}); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.requests()[0].Header.Get(headerKey); got != "mine" {
@@ -155,7 +155,7 @@ func TestGivenKey(t *testing.T) {
 // Callers nobody knows have no keys, so their changes are never repeated.
 func TestSignInIsNotRepeated(t *testing.T) {
 	s := &script{t: t, answers: []http.HandlerFunc{problem(503, "x")}}
-	_, err := s.client(Config{}).FinishOidcSignIn(t.Context(), IdentityFinishSignInBody{})
+	_, err := s.client(Config{}).FinishOidcSignInWithResponse(t.Context(), IdentityFinishSignInBody{})
 	if p := (*Problem)(nil); !errors.As(err, &p) || p.Status != 503 || s.requests()[0].Header.Get(headerKey) != "" {
 		t.Error(err, s.requests()[0].Header)
 	}
@@ -177,7 +177,7 @@ func TestRefusalsAreProblems(t *testing.T) {
 
 func TestAttemptsEnd(t *testing.T) {
 	s := &script{t: t, answers: []http.HandlerFunc{hangUp, hangUp, hangUp, hangUp}}
-	_, err := s.client(Config{Token: canary}).RevokeMyToken(t.Context(), [16]byte{1}, &RevokeMyTokenParams{})
+	_, err := s.client(Config{Token: canary}).RevokeMyTokenWithResponse(t.Context(), [16]byte{1}, &RevokeMyTokenParams{})
 	var call *CallError
 	if !errors.As(err, &call) || call.Attempts != 4 || call.IdempotencyKey != s.requests()[0].Header.Get(headerKey) || call.Method != http.MethodDelete {
 		t.Fatalf("%#v", err)
@@ -189,7 +189,7 @@ func TestAttemptsEnd(t *testing.T) {
 
 func TestLongRetryAfterIsToldAtOnce(t *testing.T) {
 	s := &script{t: t, answers: []http.HandlerFunc{problem(503, "maintenance", "Retry-After", "3600")}}
-	if _, err := s.client(Config{}).ListTenants(t.Context(), nil); err == nil || len(s.pauses) > 0 {
+	if _, err := s.client(Config{}).ListTenantsWithResponse(t.Context(), nil); err == nil || len(s.pauses) > 0 {
 		t.Error(err, s.pauses)
 	}
 }
@@ -223,7 +223,7 @@ func TestForeignAnswers(t *testing.T) {
 
 func TestTimeout(t *testing.T) {
 	s := &script{t: t, answers: []http.HandlerFunc{func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }}}
-	_, err := s.client(Config{Timeout: 20 * time.Millisecond, Attempts: 1}).GetMe(t.Context())
+	_, err := s.client(Config{Timeout: 20 * time.Millisecond, Attempts: 1}).GetMeWithResponse(t.Context())
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no answer within 20ms") {
 		t.Error(err)
 	}
@@ -235,7 +235,7 @@ func TestInterruption(t *testing.T) {
 		cancel(errors.New("interrupt signal received"))
 		<-r.Context().Done()
 	}}}
-	_, err := s.client(Config{Token: canary}).CreateSelfCheck(ctx, &CreateSelfCheckParams{})
+	_, err := s.client(Config{Token: canary}).CreateSelfCheckWithResponse(ctx, &CreateSelfCheckParams{})
 	var call *CallError
 	if !errors.Is(err, context.Canceled) || !errors.As(err, &call) || call.IdempotencyKey == "" || len(s.requests()) != 1 {
 		t.Error(err)
@@ -263,7 +263,7 @@ func TestPathBeforeAPI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.ListTenants(t.Context(), nil); err != nil || s.requests()[0].URL.Path != "/gpuaas/api/v1/tenants" {
+	if _, err := c.ListTenantsWithResponse(t.Context(), nil); err != nil || s.requests()[0].URL.Path != "/gpuaas/api/v1/tenants" {
 		t.Error(err, s.requests()[0].URL)
 	}
 }
@@ -284,7 +284,7 @@ func TestCAFile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.ListTenants(t.Context(), nil); (err == nil) != trusted {
+		if _, err := c.ListTenantsWithResponse(t.Context(), nil); (err == nil) != trusted {
 			t.Errorf("CA file %q: %v", caFile, err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strings"
 	"time"
 )
 
@@ -45,7 +46,7 @@ type Config struct {
 }
 
 // New makes a client.
-func New(cfg Config) (*ClientWithResponses, error) {
+func New(cfg Config) (*Client, error) {
 	base, err := checkURL(cfg.URL)
 	if err != nil {
 		return nil, err
@@ -64,30 +65,34 @@ func New(cfg Config) (*ClientWithResponses, error) {
 	if cfg.Wait == nil {
 		cfg.Wait = wait
 	}
-	return NewClientWithResponses(base, WithHTTPClient(&caller{cfg: cfg, http: &http.Client{
+	return &Client{base: base, http: &caller{cfg: cfg, http: &http.Client{
 		Transport: cfg.Transport,
 		// Following could carry the token to where it does not belong.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}))
+	}}}, nil
 }
 
-// checkURL refuses what would send the token somewhere unexpected.
-func checkURL(raw string) (string, error) {
+// checkURL refuses what would send the token somewhere unexpected. What it returns ends with a
+// slash: paths of the API lie below it.
+func checkURL(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
-		return "", fmt.Errorf("parse URL of the control plane: %w", err)
+		return nil, fmt.Errorf("parse URL of the control plane: %w", err)
 	}
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
-		return "", fmt.Errorf("the URL of the control plane must begin with http:// or https://, not %q", raw)
+		return nil, fmt.Errorf("the URL of the control plane must begin with http:// or https://, not %q", raw)
 	case u.Host == "":
-		return "", fmt.Errorf("the URL of the control plane has no host: %q", raw)
+		return nil, fmt.Errorf("the URL of the control plane has no host: %q", raw)
 	case u.User != nil:
-		return "", errors.New("the URL of the control plane must not hold a user or password")
+		return nil, errors.New("the URL of the control plane must not hold a user or password")
 	case u.RawQuery != "" || u.Fragment != "":
-		return "", fmt.Errorf("the URL of the control plane must end with the host or a path: %q", raw)
+		return nil, fmt.Errorf("the URL of the control plane must end with the host or a path: %q", raw)
 	}
-	return u.String(), nil
+	if strings.HasSuffix(u.Path, "/") {
+		return u, nil
+	}
+	return url.Parse(u.String() + "/")
 }
 
 func newTransport(caFile string) (*http.Transport, error) {

@@ -56,7 +56,7 @@ type StreamItem struct {
 // Stream tells everything that happens until the context ends, which is no error, or tell
 // fails. A stream that breaks is opened again where it broke. It fails when it cannot be
 // opened the first time, and when the control plane refuses to go on: with a *Problem.
-func Stream(ctx context.Context, client ClientInterface, r StreamRequest, tell func(StreamItem) error) error {
+func Stream(ctx context.Context, client *Client, r StreamRequest, tell func(StreamItem) error) error {
 	if r.Wait == nil {
 		r.Wait = wait
 	}
@@ -112,7 +112,7 @@ var errSilent = errors.New("the event stream fell silent")
 
 // follower is a stream across its interruptions.
 type follower struct {
-	client  ClientInterface
+	client  *Client
 	request StreamRequest
 	tell    func(StreamItem) error
 	last    string

@@ -129,19 +129,19 @@ func (r *run) asked(ctx context.Context, mode string) (types.UUID, error) {
 		if _, err := apiclient.Read(made, err); err != nil {
 			return types.UUID{}, err
 		}
-		view = made.JSON202
+		view = made.JSON
 	case reactivateMode:
 		made, err := api.ReactivateNodeWithResponse(ctx, r.node, &apiclient.ReactivateNodeParams{}, because)
 		if _, err := apiclient.Read(made, err); err != nil {
 			return types.UUID{}, err
 		}
-		view = made.JSON202
+		view = made.JSON
 	case removeMode:
 		made, err := api.RemoveNodeWithResponse(ctx, r.node, &apiclient.RemoveNodeParams{}, because)
 		if _, err := apiclient.Read(made, err); err != nil {
 			return types.UUID{}, err
 		}
-		view = made.JSON202
+		view = made.JSON
 	default:
 		body := apiclient.DecommissionNewBody{Mode: apiclient.DecommissionNewBodyMode(mode), Reason: because.Reason}
 		if r.wish.erase != "" {
@@ -152,7 +152,7 @@ func (r *run) asked(ctx context.Context, mode string) (types.UUID, error) {
 		if _, err := apiclient.Read(made, err); err != nil {
 			return types.UUID{}, err
 		}
-		view = made.JSON202
+		view = made.JSON
 	}
 	return view.DecommissionId, nil
 }

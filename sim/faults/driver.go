@@ -131,7 +131,7 @@ func (r *run) onboard(ctx context.Context) error {
 	if _, err := apiclient.Read(made, err); err != nil {
 		return fmt.Errorf("ask for the onboarding: %w", err)
 	}
-	r.job, r.node, r.doing = made.JSON202.OnboardingId, made.JSON202.NodeId, Onboarding
+	r.job, r.node, r.doing = made.JSON.OnboardingId, made.JSON.NodeId, Onboarding
 	return nil
 }
 

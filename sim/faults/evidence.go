@@ -60,12 +60,12 @@ func (r *run) history(ctx context.Context) ([]apiclient.NodeHistoryView, error) 
 		if _, err := apiclient.Read(page, err); err != nil {
 			return nil, fmt.Errorf("read history: %w", err)
 		}
-		out = append(out, page.JSON200.Items...)
-		if page.JSON200.NextCursor == nil {
+		out = append(out, page.JSON.Items...)
+		if page.JSON.NextCursor == nil {
 			slices.Reverse(out)
 			return out, nil
 		}
-		params.Cursor = page.JSON200.NextCursor
+		params.Cursor = page.JSON.NextCursor
 	}
 }
 
@@ -99,7 +99,7 @@ func (r *run) checkHistory(ctx context.Context) {
 			r.trouble(fmt.Errorf("read node as it was: %w", err))
 			return
 		}
-		if was := then.JSON200.AsOf; was != nil && was.Schedulable && was.Tainted {
+		if was := then.JSON.AsOf; was != nil && was.Schedulable && was.Tainted {
 			r.violate("%s made the node schedulable while it was tainted: %s", event, e.Cause)
 		}
 	}
@@ -121,15 +121,15 @@ func (r *run) tasks(ctx context.Context) []apiclient.AgenttaskView {
 		if _, err := apiclient.Read(page, err); err != nil {
 			return nil // there is no node yet
 		}
-		for _, t := range page.JSON200.Items {
+		for _, t := range page.JSON.Items {
 			if strings.HasSuffix(text(t.WorkflowId), r.job.String()) {
 				out = append(out, t)
 			}
 		}
-		if page.JSON200.NextCursor == nil {
+		if page.JSON.NextCursor == nil {
 			return out
 		}
-		params.Cursor = page.JSON200.NextCursor
+		params.Cursor = page.JSON.NextCursor
 	}
 }
 
@@ -202,7 +202,7 @@ func (r *run) checkCertificate(ctx context.Context, v *standing) error {
 	if _, err := apiclient.Read(list, err); err != nil {
 		return fmt.Errorf("list certificates: %w", err)
 	}
-	mine := slices.DeleteFunc(list.JSON200.Items, func(c apiclient.CertificateView) bool { return c.DecommissionId != r.job })
+	mine := slices.DeleteFunc(list.JSON.Items, func(c apiclient.CertificateView) bool { return c.DecommissionId != r.job })
 	if want := slices.Contains(certified, r.Mode); want != (len(mine) > 0) {
 		return fmt.Errorf("there are %d", len(mine))
 	}
@@ -247,7 +247,7 @@ func (r *run) founded(ctx context.Context, d certificate.Document) error {
 		return fmt.Errorf("read evidence: %w", err)
 	}
 	there := map[string]bool{}
-	for _, e := range kept.JSON200.Items {
+	for _, e := range kept.JSON.Items {
 		there[fmt.Sprint(e.Seq, e.Stage, e.Kind)] = true
 	}
 	var named []certificate.Evidence

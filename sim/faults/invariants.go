@@ -141,10 +141,10 @@ func (r *run) nodeNow(ctx context.Context) apiclient.NodeDetailView {
 	node := r.node
 	r.mu.Unlock()
 	answer, err := r.world.api.GetNodeWithResponse(ctx, node)
-	if _, err := apiclient.Read(answer, err); err != nil || answer.JSON200 == nil {
+	if _, err := apiclient.Read(answer, err); err != nil || answer.JSON == nil {
 		return apiclient.NodeDetailView{}
 	}
-	return *answer.JSON200
+	return *answer.JSON
 }
 
 // checkEnd is what must hold of a job that has ended.

@@ -38,7 +38,7 @@ type World struct {
 	// Forget makes the secrets engine lose what it has at a path.
 	Forget func(ctx context.Context, path string) error
 
-	api   *apiclient.ClientWithResponses
+	api   *apiclient.Client
 	boots *boots
 	known int // machines that MAAS knows from the start
 
@@ -172,7 +172,7 @@ func (w *World) furnish(ctx context.Context, r *run) error {
 	if _, err := apiclient.Read(made, err); err != nil {
 		return fmt.Errorf("create site: %w", err)
 	}
-	r.site = made.JSON201.SiteId
+	r.site = made.JSON.SiteId
 	if err := w.admit(ctx, r); err != nil {
 		return err
 	}
@@ -195,7 +195,7 @@ func (w *World) furnish(ctx context.Context, r *run) error {
 	if _, err := apiclient.Read(profile, err); err != nil {
 		return fmt.Errorf("create profile: %w", err)
 	}
-	r.profile = profile.JSON201.ProfileId
+	r.profile = profile.JSON.ProfileId
 	if !asked.addresses {
 		return nil
 	}
@@ -250,7 +250,7 @@ func (w *World) change(ctx context.Context, r *run, body apiclient.SiteProfileCh
 	if _, err := apiclient.Read(now, err); err != nil {
 		return fmt.Errorf("read profile: %w", err)
 	}
-	match := strconv.Quote(strconv.FormatInt(now.JSON200.Version, 10))
+	match := strconv.Quote(strconv.FormatInt(now.JSON.Version, 10))
 	if _, err := apiclient.Read(w.api.UpdateSiteProfileWithResponse(ctx, r.site, r.profile, &apiclient.UpdateSiteProfileParams{IfMatch: match}, body)); err != nil {
 		return fmt.Errorf("change profile: %w", err)
 	}

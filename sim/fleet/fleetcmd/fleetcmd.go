@@ -115,7 +115,7 @@ func run(ctx context.Context, out io.Writer, f flags) error {
 func say(out io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(out, format+"\n", args...) }
 
 // addNodes makes the nodes; what they enrol with is in the answers.
-func addNodes(ctx context.Context, api *apiclient.ClientWithResponses, f flags) ([]fleet.Enrolment, string, error) {
+func addNodes(ctx context.Context, api *apiclient.Client, f flags) ([]fleet.Enrolment, string, error) {
 	enrolments := make([]fleet.Enrolment, f.agents)
 	var fingerprint atomic.Pointer[string]
 	group, ctx := errgroup.WithContext(ctx)
@@ -127,10 +127,10 @@ func addNodes(ctx context.Context, api *apiclient.ClientWithResponses, f flags) 
 			if err != nil {
 				return fmt.Errorf("add node %s: %w", hostname, err)
 			}
-			if answer.JSON201 == nil {
-				return fmt.Errorf("add node %s: the control plane answered %s", hostname, answer.Status())
+			if answer.JSON == nil {
+				return fmt.Errorf("add node %s: the control plane answered %s", hostname, answer.HTTP.Status)
 			}
-			bootstrap := answer.JSON201.Bootstrap
+			bootstrap := answer.JSON.Bootstrap
 			enrolments[i] = fleet.Enrolment{Token: bootstrap.Token, Hostname: hostname}
 			fingerprint.Store(&bootstrap.CaFingerprint)
 			return nil

@@ -60,7 +60,7 @@ func (m *measurement) settle() {
 
 const patience = time.Minute
 
-func (m *measurement) run(ctx context.Context, out io.Writer, api *apiclient.ClientWithResponses, agents []*fleet.Agent, f flags) error {
+func (m *measurement) run(ctx context.Context, out io.Writer, api *apiclient.Client, agents []*fleet.Agent, f flags) error {
 	ids, err := nodeIDs(agents)
 	if err != nil {
 		return err
@@ -86,10 +86,10 @@ func (m *measurement) run(ctx context.Context, out io.Writer, api *apiclient.Cli
 			switch {
 			case err != nil:
 				failures <- err
-			case answer.JSON202 == nil:
-				failures <- fmt.Errorf("the control plane answered %s", answer.Status())
+			case answer.JSON == nil:
+				failures <- fmt.Errorf("the control plane answered %s", answer.HTTP.Status)
 			default:
-				m.recorded(answer.JSON202.TaskId.String(), answer.JSON202.CreatedAt)
+				m.recorded(answer.JSON.TaskId.String(), answer.JSON.CreatedAt)
 			}
 		})
 	}
@@ -115,14 +115,14 @@ func (m *measurement) run(ctx context.Context, out io.Writer, api *apiclient.Cli
 
 // allActive waits until every agent has polled: what the beginning costs is not
 // what is measured.
-func allActive(ctx context.Context, api *apiclient.ClientWithResponses, f flags) error {
+func allActive(ctx context.Context, api *apiclient.Client, f flags) error {
 	enrolling, one := apiclient.ListNodesParamsStatusEnrolling, int64(1)
 	for {
 		answer, err := api.ListNodesWithResponse(ctx, &apiclient.ListNodesParams{Status: &enrolling, Hostname: &f.prefix, PageSize: &one})
 		if err != nil {
 			return fmt.Errorf("look for nodes that are not active yet: %w", err)
 		}
-		if answer.JSON200 != nil && len(answer.JSON200.Items) == 0 {
+		if answer.JSON != nil && len(answer.JSON.Items) == 0 {
 			return nil
 		}
 		select {

@@ -170,7 +170,7 @@ func TestSite(t *testing.T) {
 	a := &api{}
 	server := httptest.NewServer(a)
 	t.Cleanup(server.Close)
-	connect := func(*cobra.Command) (*apiclient.ClientWithResponses, error) {
+	connect := func(*cobra.Command) (*apiclient.Client, error) {
 		return apiclient.New(apiclient.Config{URL: server.URL, Token: "t"})
 	}
 	file := filepath.Join(t.TempDir(), "machines.csv")

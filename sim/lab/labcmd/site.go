@@ -17,7 +17,7 @@ import (
 )
 
 // Connect is the control plane that the user has chosen.
-type Connect func(cmd *cobra.Command) (*apiclient.ClientWithResponses, error)
+type Connect func(cmd *cobra.Command) (*apiclient.Client, error)
 
 // SiteCommand is `site`, to be mounted below the command that gathers simulators.
 func SiteCommand(connect Connect) *cobra.Command {
@@ -93,7 +93,7 @@ func writeCSV(file string, rows []region.Brief) error {
 
 // site brings the site of a lab into being.
 type site struct {
-	api  *apiclient.ClientWithResponses
+	api  *apiclient.Client
 	lab  lab.Record
 	name string
 }
@@ -127,12 +127,12 @@ func (s *site) find(ctx context.Context) (apiclient.SiteView, bool, error) {
 		if _, err := apiclient.Read(page, err); err != nil {
 			return apiclient.SiteView{}, false, fmt.Errorf("look for site %s: %w", s.name, err)
 		}
-		for _, v := range page.JSON200.Items {
+		for _, v := range page.JSON.Items {
 			if v.Name == s.name {
 				return v, true, nil
 			}
 		}
-		if cursor = page.JSON200.NextCursor; cursor == nil {
+		if cursor = page.JSON.NextCursor; cursor == nil {
 			return apiclient.SiteView{}, false, nil
 		}
 	}
@@ -147,7 +147,7 @@ func (s *site) create(ctx context.Context) (apiclient.SiteView, error) {
 	if _, err := apiclient.Read(answer, err); err != nil {
 		return apiclient.SiteView{}, fmt.Errorf("create site %s: %w", s.name, err)
 	}
-	return *answer.JSON201, nil
+	return *answer.JSON, nil
 }
 
 func (s *site) update(ctx context.Context, there apiclient.SiteView) error {
@@ -166,7 +166,7 @@ func (s *site) setProfile(ctx context.Context, id types.UUID) error {
 	if _, err := apiclient.Read(page, err); err != nil {
 		return fmt.Errorf("look for profiles of site %s: %w", s.name, err)
 	}
-	for _, p := range page.JSON200.Items {
+	for _, p := range page.JSON.Items {
 		if p.Name != profile || p.DistroSeries == s.lab.Image && p.BatchMaxParallel == lab.AtOnce {
 			continue
 		}
