@@ -7065,7 +7065,7 @@ type SiteView struct {
 	// DeployUser Account that deployed machines are reached by.
 	DeployUser string `json:"deploy_user"`
 
-	// HwSyncHttp What vouches for the program that machines fetch from MAAS over plain HTTP and run as root to report their hardware: its digest (pinned), or nothing, because somebody accepted that or because nobody has decided since this was asked (undecided). Without meaning where MAAS speaks https.
+	// HwSyncHttp What vouches for the program that machines fetch from MAAS over plain HTTP and run as root to report their hardware: its digest (pinned), or nothing, because somebody accepted that (accepted). Nobody has decided yet at a site of before this was asked (undecided): new machines go by the digest there. Without meaning where MAAS speaks https.
 	HwSyncHttp SiteViewHwSyncHttp `json:"hw_sync_http"`
 
 	// MaxParallel Machines of the site in work at once, over all batches.
@@ -7113,7 +7113,7 @@ type SiteView struct {
 	Version int64 `json:"version"`
 }
 
-// SiteViewHwSyncHttp What vouches for the program that machines fetch from MAAS over plain HTTP and run as root to report their hardware: its digest (pinned), or nothing, because somebody accepted that or because nobody has decided since this was asked (undecided). Without meaning where MAAS speaks https.
+// SiteViewHwSyncHttp What vouches for the program that machines fetch from MAAS over plain HTTP and run as root to report their hardware: its digest (pinned), or nothing, because somebody accepted that (accepted). Nobody has decided yet at a site of before this was asked (undecided): new machines go by the digest there. Without meaning where MAAS speaks https.
 type SiteViewHwSyncHttp string
 
 // SiteViewStatus A disabled site refuses new work and lets running work finish.

@@ -75,10 +75,15 @@ function OneSite({ site }: { site: Site }) {
           It refuses new work and lets running work finish.
         </Note>
       )}
-      {!site.api_base_url.startsWith('https://') && site.hw_sync_http !== 'pinned' && (
+      {!site.api_base_url.startsWith('https://') && site.hw_sync_http === 'accepted' && (
         <Note tone="bad" title="Root on machines runs what plain HTTP brings">
-          {site.hw_sync_http === 'accepted' ? 'Somebody has accepted that for the program that reports hardware.' : 'Nobody has decided that this will do for the program that reports hardware.'} Let MAAS speak
-          https, or pin the program.
+          Somebody has accepted that for the program that reports hardware. Let MAAS speak https, or pin the program.
+        </Note>
+      )}
+      {!site.api_base_url.startsWith('https://') && site.hw_sync_http === 'undecided' && (
+        <Note tone="bad" title="Nobody has decided what root on machines may run">
+          MAAS hands out the program that reports hardware over plain HTTP. New machines run it only with the digest that the control plane saw; root on machines of before may run whatever comes. Let MAAS
+          speak https, pin the program, or accept that.
         </Note>
       )}
       {!site.api_token.has_credentials && search.tab !== 'credentials' && (

@@ -149,21 +149,22 @@ func (s *Service) ProbeFor(ctx context.Context, site id.Site, profile id.Profile
 // syncSource says what vouches for the program by which machines report their
 // hardware: root runs it.
 func (p *probing) syncSource() {
-	const name, remedy = "hw_sync_source", "let MAAS speak https, or pin the program: gpuaas site update %s --hw-sync-http pinned"
+	const name = "hw_sync_source"
 	s := p.site.Settings
+	trusted := fmt.Sprintf("let MAAS speak https, or pin the program: gpuaas site update %s --hw-sync-http pinned", p.site.Name)
 	switch {
 	case !slices.ContainsFunc(p.profiles, func(p Profile) bool { return p.Policy.RequireHWSync }):
 		p.well(name, "no profile asks for hardware sync")
+	case s.PinsSync() && s.HWSyncHTTP == SyncUndecided:
+		p.bad(name, "hw_sync_undecided", fmt.Sprintf("decide: %s; or accept that: gpuaas site update %s --hw-sync-http accepted", trusted, p.site.Name),
+			"nobody has decided what vouches for the program that machines get over plain HTTP and root runs: "+
+				"new machines go by its digest, and root on machines of before may run whatever comes")
 	case s.PinsSync():
 		p.well(name, "machines get it over plain HTTP and run only what has the digest that the control plane saw")
 	case !s.PlainSync():
 		p.well(name, "machines get it over https")
-	case s.HWSyncHTTP == SyncAccepted:
-		p.bad(name, "hw_sync_plain_http", fmt.Sprintf(remedy, p.site.Name),
-			"root on every machine runs what plain HTTP brings; somebody has accepted that")
 	default:
-		p.bad(name, "hw_sync_undecided", fmt.Sprintf(remedy, p.site.Name),
-			"root on every machine runs what plain HTTP brings, and nobody has decided that this will do")
+		p.bad(name, "hw_sync_plain_http", trusted, "root on every machine runs what plain HTTP brings; somebody has accepted that")
 	}
 }
 

@@ -40,15 +40,15 @@ type SyncHTTP string
 const (
 	SyncPinned    SyncHTTP = "pinned"    // its digest, as the control plane saw it
 	SyncAccepted  SyncHTTP = "accepted"  // nothing, and somebody has decided that this will do
-	SyncUndecided SyncHTTP = "undecided" // nothing, as before anybody was asked
+	SyncUndecided SyncHTTP = "undecided" // its digest; nobody was asked yet, and machines of before may have nothing
 )
 
 // PlainSync says whether root on machines of the site runs what plain HTTP brings,
-// whatever that is.
-func (s Settings) PlainSync() bool { return s.plainHTTP() && s.HWSyncHTTP != SyncPinned }
+// whatever that is: only somebody's decision makes it so.
+func (s Settings) PlainSync() bool { return s.plainHTTP() && s.HWSyncHTTP == SyncAccepted }
 
 // PinsSync says whether the program that reports hardware is known by its digest.
-func (s Settings) PinsSync() bool { return s.plainHTTP() && s.HWSyncHTTP == SyncPinned }
+func (s Settings) PinsSync() bool { return s.plainHTTP() && s.HWSyncHTTP != SyncAccepted }
 
 func (s Settings) plainHTTP() bool { return !strings.HasPrefix(s.APIBaseURL, "https://") }
 
@@ -74,7 +74,7 @@ type Settings struct {
 	DeploySSHIface     string   `json:"deploy_ssh_iface" doc:"Interface of the nodes that deployed machines are reached over."`
 	UpstreamDNSServers []string `json:"upstream_dns_servers" nullable:"false" doc:"DNS servers that MAAS must forward to."`
 	MaxParallel        int32    `json:"max_parallel" doc:"Machines of the site in work at once, over all batches."`
-	HWSyncHTTP         SyncHTTP `json:"hw_sync_http" enum:"pinned,accepted,undecided" doc:"What vouches for the program that machines fetch from MAAS over plain HTTP and run as root to report their hardware: its digest (pinned), or nothing, because somebody accepted that or because nobody has decided since this was asked (undecided). Without meaning where MAAS speaks https."`
+	HWSyncHTTP         SyncHTTP `json:"hw_sync_http" enum:"pinned,accepted,undecided" doc:"What vouches for the program that machines fetch from MAAS over plain HTTP and run as root to report their hardware: its digest (pinned), or nothing, because somebody accepted that (accepted). Nobody has decided yet at a site of before this was asked (undecided): new machines go by the digest there. Without meaning where MAAS speaks https."`
 }
 
 // DefaultSettings are those of a site that does not say otherwise.

@@ -3,6 +3,7 @@ package bringup
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -69,11 +70,24 @@ func (b *Bringup) syncPin(ctx context.Context, r *region, w *Work) (string, erro
 		return "", nil
 	}
 	pin, err := r.syncPin.since(ctx, b.now().Add(-pinFreshFor), b.now(), r.RunScriptsSHA256)
-	if fault.CodeOf(err) == maas.CodeNotMAAS || fault.KindOf(err) == fault.NotFound {
-		return "", failed(durable.SiteCapabilityMissing, "hw_sync_program_missing", "MAAS of site %s does not hand out the program that reports hardware, so that it cannot be pinned", w.Site.Name).
-			with("let MAAS speak https; or accept that root runs what plain HTTP brings: gpuaas site update %s --hw-sync-http accepted", w.Site.Name).final().because(err)
+	if err == nil || ctx.Err() != nil {
+		return pin, err
 	}
-	return pin, err
+	return "", noPin(w, err)
+}
+
+// noPin names all that can vouch for the program: nothing is rendered until one
+// of it does.
+func noPin(w *Work, err error) error {
+	f := failed(durable.UpstreamTransient, "hw_sync_program_missing",
+		"MAAS of site %s does not hand out the program that reports hardware, so that it cannot be pinned", w.Site.Name).
+		with("let MAAS speak https; or let %s/maas-run-scripts answer and pin it: gpuaas site update %s --hw-sync-http pinned; "+
+			"or accept that root runs whatever plain HTTP brings: gpuaas site update %s --hw-sync-http accepted",
+			strings.TrimRight(w.Site.Settings.APIBaseURL, "/"), w.Site.Name, w.Site.Name).because(err)
+	if Classify(err).Final {
+		f.Class, f.Final = durable.SiteCapabilityMissing, true
+	}
+	return f
 }
 
 // renewedPin is the digest that the agent of a node is to go by from now on. Agents
