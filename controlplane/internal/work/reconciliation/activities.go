@@ -14,8 +14,8 @@ import (
 	"gpuaas/controlplane/internal/engine/telemetry"
 )
 
-// Activities are the effects of a run. Their names are unique in the product:
-// they are the names in the histories.
+// Activities are the effects of a run. Workflow histories record their names,
+// so each name must be unique in the product.
 type Activities struct{ Service *Service }
 
 // RegisterWorker adds the workflow and its activities to a worker.
@@ -24,25 +24,26 @@ func (s *Service) RegisterWorker(w worker.Registry) {
 	w.RegisterActivity(&Activities{Service: s})
 }
 
-// ReconcileSite is the first look of a run, and all of one that needs no second.
+// ReconcileSite takes the first look of a run. If no second look is needed, it
+// ends the run.
 func (a *Activities) ReconcileSite(ctx context.Context, in Input) (Looked, error) {
 	return a.Service.Reconcile(beating(ctx), in)
 }
 
-// LookAgain is the second look at what the first one showed.
+// LookAgain takes the second look at what the first one showed.
 func (a *Activities) LookAgain(ctx context.Context, in Input) error {
 	return a.Service.ReconcileAgain(beating(ctx), in)
 }
 
 type heartbeat struct{}
 
-// beating lets a run say that it is at it.
+// beating returns a context with which a look sends heartbeats to Temporal.
 func beating(ctx context.Context) context.Context {
 	return context.WithValue(ctx, heartbeat{}, func() { activity.RecordHeartbeat(ctx) })
 }
 
-// Reconcile is one run up to its second look. It may be repeated: what an
-// earlier attempt did is seen, and not done again.
+// Reconcile carries a run out up to its second look. Temporal may repeat it: it
+// sees what an earlier attempt did and does not do it again.
 func (s *Service) Reconcile(ctx context.Context, in Input) (Looked, error) {
 	var looked Looked
 	err := s.alone(ctx, in, func(ctx context.Context) error {
@@ -78,7 +79,7 @@ func (s *Service) Reconcile(ctx context.Context, in Input) (Looked, error) {
 	return looked, err
 }
 
-// ReconcileAgain is the second look of a run, and its end.
+// ReconcileAgain takes the second look of a run and ends the run.
 func (s *Service) ReconcileAgain(ctx context.Context, in Input) error {
 	return s.alone(ctx, in, func(ctx context.Context) error {
 		run, err := in.own(s.RunOf(ctx, in.Run))
@@ -104,13 +105,14 @@ func (s *Service) ReconcileAgain(ctx context.Context, in Input) error {
 	})
 }
 
-// alone runs a look while no other run has the site, and says that it is at it.
+// alone runs a look while no other run looks at the site, and renews that claim
+// until the look ends.
 func (s *Service) alone(ctx context.Context, in Input, look func(context.Context) error) error {
-	if telemetry.Correlation(ctx) == "" { // nobody asked for a run of the schedule
+	if telemetry.Correlation(ctx) == "" { // the schedule started this run, so no request gave it a correlation id
 		ctx = telemetry.WithCorrelation(ctx, id.NewString())
 	}
 	ctx = auth.With(ctx, auth.System(principal))
-	holder := id.New[id.ReconciliationRun]() // of this attempt: an earlier one at the same run may still be at it
+	holder := id.New[id.ReconciliationRun]() // an earlier attempt of the run may still hold the site
 	if err := s.takeSite(ctx, in.Site, holder); err != nil {
 		return err
 	}
@@ -132,7 +134,7 @@ func (s *Service) alone(ctx context.Context, in Input, look func(context.Context
 	return err
 }
 
-// keepSite renews the right to look at a site, and ends a look that lost it.
+// keepSite renews the claim on a site. If the claim is lost, it stops the look.
 func (s *Service) keepSite(ctx context.Context, at id.Site, holder id.ReconciliationRun, stop context.CancelCauseFunc) {
 	ticker := time.NewTicker(5 * time.Second)
 	defer ticker.Stop()

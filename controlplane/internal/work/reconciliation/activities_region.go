@@ -13,65 +13,70 @@ import (
 	"gpuaas/controlplane/internal/fleet/site"
 )
 
-// Regions opens the MAAS of sites; RegionsOf does.
+// Regions opens the MAAS of a site. RegionsOf implements it.
 type Regions interface {
-	// Open gives a view of its own, whose cost is counted from here.
+	// Open returns a new view. Its Cost starts at zero.
 	Open(ctx context.Context, at id.Site) (Region, error)
 }
 
-// Region is the MAAS of a site as reconciliation sees it. An error means that
-// nothing was learned, whatever was handed out before it.
+// Region is the MAAS of a site as reconciliation sees it. If a method returns
+// an error, the caller has learned nothing, even if machines were handed out
+// first.
 type Region interface {
-	// Exceptions are the machines that are not deployed. They are handed out as
-	// they arrive, and forgotten.
+	// Exceptions hands out the machines that are not deployed as they arrive,
+	// and keeps none of them.
 	Exceptions(ctx context.Context, each func(Machine)) (int, error)
-	// SwitchedOff are the machines that are deployed and off, handed out likewise.
-	// One may be among the exceptions, too, if it changed between the two.
+	// SwitchedOff hands out the machines that are deployed and off in the same
+	// way. A machine that changes between the two calls may appear in both.
 	SwitchedOff(ctx context.Context, each func(Machine)) (int, error)
-	// Changed says what happened after an event; 0: nothing is known yet.
+	// Changed reports what happened after an event. Pass 0 if no event is known
+	// yet.
 	Changed(ctx context.Context, after int64) (Changes, error)
-	// Read reads machines by id. One that MAAS does not have is missing.
+	// Read reads machines by id. A machine that MAAS does not have is missing
+	// from the result.
 	Read(ctx context.Context, ids []string) ([]Machine, error)
-	// Direct reads one machine; false: MAAS said of this very one that it does
-	// not exist.
+	// Direct reads one machine. It returns false if MAAS answered that exactly
+	// this machine does not exist.
 	Direct(ctx context.Context, systemID string) (Machine, bool, error)
-	// Find looks for a server whose machine is gone, and says by what it was
-	// found: hostname, mac_address or power_address. Nil: there is none. The
-	// machine may be the one that was thought gone: compare the system id.
+	// Find looks for a server whose machine is gone, and says how it found it:
+	// hostname, mac_address or power_address. It returns nil if it finds none.
+	// It may return the machine that the caller believes is gone, so the caller
+	// compares system ids.
 	Find(ctx context.Context, hostname string, macs []string, power string) (*Machine, string, error)
-	// Release gives a machine back and makes sure that this began. The ways to
-	// erase are none, quick and secure.
+	// Release asks MAAS to release a machine and makes sure that the release
+	// began. erase is none, quick or secure.
 	Release(ctx context.Context, systemID, erase, comment string) error
-	// RunScriptsSHA256 is the digest of the program that machines report with.
+	// RunScriptsSHA256 returns the digest of the program with which machines
+	// report their hardware to MAAS.
 	RunScriptsSHA256(ctx context.Context) (string, error)
-	// Now is the time by the clock of MAAS.
+	// Now returns the time of MAAS's clock.
 	Now() time.Time
-	// Cost is what was asked of MAAS since the region was opened.
+	// Cost counts what was asked of MAAS since Open.
 	Cost() Cost
 }
 
-// Changes are what the events of MAAS say about machines.
+// Changes is what the events of MAAS say about machines.
 type Changes struct {
-	Machines []string // system ids, each once; they need not be of nodes
-	Cursor   int64    // to ask after next time
-	Events   int      // that were read
-	Lost     bool     // more happened than this says: all machines must be looked at
+	Machines []string // system ids, each once; some may belong to no node
+	Cursor   int64    // the caller passes it to Changed next time
+	Events   int      // how many were read
+	Lost     bool     // events are missing, so all machines must be read
 }
 
-// Cost is what was asked of MAAS.
+// Cost counts what was asked of MAAS.
 type Cost struct {
-	Requests int           // repetitions included
+	Requests int           // including repeated ones
 	Records  int           // machines that MAAS rendered
 	Waited   time.Duration // for slots and answers
 }
 
 // RegionsOf opens the MAAS of sites over the network.
 type RegionsOf struct {
-	// Sites knows how the MAAS of a site is reached; site.Service does.
+	// Sites says how to reach the MAAS of a site. site.Service implements it.
 	Sites interface {
 		Access(ctx context.Context, at id.Site) (site.Access, error)
 	}
-	// Clients makes clients; site.MAAS does.
+	// Clients makes clients. site.MAAS implements it.
 	Clients interface {
 		Client(a site.Access) (*maas.Client, error)
 	}
@@ -80,17 +85,17 @@ type RegionsOf struct {
 	opened map[id.Site]*opened
 }
 
-// opened is the MAAS of a site, from one run to the next.
+// opened is the MAAS of a site. It is kept from one run to the next.
 type opened struct {
 	client *maas.Client
-	key    [sha256.Size]byte // of what it was opened with
+	key    [sha256.Size]byte // digest of the settings it was opened with
 
 	mu    sync.Mutex
 	tail  tail
 	known candidates
 }
 
-// Open reads the credentials anew: a rotated token needs no restart.
+// Open reads the credentials each time, so a rotated token needs no restart.
 func (r *RegionsOf) Open(ctx context.Context, at id.Site) (Region, error) {
 	access, err := r.Sites.Access(ctx, at)
 	if err != nil {
@@ -117,7 +122,7 @@ func (r *RegionsOf) Open(ctx context.Context, at id.Site) (Region, error) {
 	return &region{Client: have.client.View(), opened: have}, nil
 }
 
-// Close lets go of connections.
+// Close closes the connections.
 func (r *RegionsOf) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -127,7 +132,6 @@ func (r *RegionsOf) Close() {
 	r.opened = nil
 }
 
-// region is a view on the MAAS of a site.
 type region struct {
 	*maas.Client
 	opened *opened
@@ -136,7 +140,8 @@ type region struct {
 // Cost is what was asked through the view.
 func (r *region) Cost() Cost { return Cost(r.Client.Cost()) }
 
-// CodeAnswerMixedUp is an answer about other machines than were asked for.
+// CodeAnswerMixedUp says that MAAS answered about other machines than we asked
+// for.
 const CodeAnswerMixedUp = "maas_answer_mixed_up"
 
 func mixedUp(format string, args ...any) *fault.Error {
@@ -144,7 +149,8 @@ func mixedUp(format string, args ...any) *fault.Error {
 		WithRemedy("check proxies and caches in front of MAAS")
 }
 
-// Exceptions asks for what a healthy node never is.
+// Exceptions asks for the statuses that the machine of a healthy node never
+// has.
 func (r *region) Exceptions(ctx context.Context, each func(Machine)) (int, error) {
 	var known candidates
 	n, err := r.each(ctx, maas.Filter{NotStatus: []maas.Status{maas.StatusDeployed}}, func(m maas.Machine) {
@@ -161,18 +167,18 @@ func (r *region) Exceptions(ctx context.Context, each func(Machine)) (int, error
 	return n, nil
 }
 
-// SwitchedOff asks for what MAAS records no event of: that somebody pressed a
+// SwitchedOff exists because MAAS records no event when somebody presses a
 // power button.
 func (r *region) SwitchedOff(ctx context.Context, each func(Machine)) (int, error) {
 	off := maas.Filter{Status: []maas.Status{maas.StatusDeployed}, Power: []maas.PowerState{maas.PowerOff}}
 	n, err := r.each(ctx, off, func(m maas.Machine) { each(machineOf(m)) })
-	if fault.CodeOf(err) == maas.CodeFieldErrors { // this MAAS has no such filter; a sweep finds them
+	if fault.CodeOf(err) == maas.CodeFieldErrors { // this MAAS has no such filter; the sweep finds these machines
 		return 0, nil
 	}
 	return n, err
 }
 
-// each walks over a listing in which every machine may be once.
+// each walks over a listing and refuses one that names a machine twice.
 func (r *region) each(ctx context.Context, f maas.Filter, do func(maas.Machine)) (int, error) {
 	seen := map[string]bool{}
 	err := r.EachMachine(ctx, f, func(m maas.Machine) error {
@@ -189,7 +195,7 @@ func (r *region) each(ctx context.Context, f maas.Filter, do func(maas.Machine))
 	return len(seen), nil
 }
 
-// Read reads machines by id, each chunk in a request of its own.
+// Read sends one request per chunk of ids.
 func (r *region) Read(ctx context.Context, ids []string) ([]Machine, error) {
 	asked := make(map[string]bool, len(ids))
 	for _, systemID := range ids {
@@ -227,7 +233,8 @@ func (r *region) Direct(ctx context.Context, systemID string) (Machine, bool, er
 	return machineOf(m), true, nil
 }
 
-// Release asks once, and looks whether it began when the answer does not say.
+// Release sends the request once. If the answer leaves open whether the release
+// began, it reads the machine.
 func (r *region) Release(ctx context.Context, systemID, erase, comment string) error {
 	way := maas.Erase(erase)
 	switch way {
@@ -243,7 +250,7 @@ func (r *region) Release(ctx context.Context, systemID, erase, comment string) e
 		}
 		var lookErr error
 		if m, lookErr = r.Machine(ctx, systemID); lookErr != nil {
-			return err // what came of it is not known: the first failure says more
+			return err // whether it began is unknown; the first failure says more than the second
 		}
 	}
 	if s := stateOf(m); s == Free || s == Leaving {

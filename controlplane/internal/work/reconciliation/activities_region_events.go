@@ -9,19 +9,21 @@ import (
 )
 
 const (
-	// eventOverlap is how many ids before the cursor are read again: MAAS gives ids out
-	// before the transaction that uses them commits.
+	// eventOverlap is how many ids before the cursor are read again. MAAS
+	// assigns an id before the transaction that uses it commits, so an event
+	// with a lower id can appear later.
 	eventOverlap = 100
 	maxPages     = 3
-	// newsLevel is the level from which events are read. What is below it is about
-	// network boots and queries of BMCs, in numbers that no cycle could read; what
-	// it hides of a machine shows in its status or power, which Exceptions asks for.
+	// newsLevel is the lowest level of events that are read. Lower ones are
+	// about network boots and BMC queries, far too many for a cycle to read.
+	// What they would tell about a machine shows in its status or power, and
+	// Exceptions asks for those.
 	newsLevel = maas.LevelInfo
 )
 
-// tail is what the last call of Changed handed out. It keeps machines whose
-// events lie within the overlap from being read again in every cycle. Without it
-// they are, which is harmless.
+// tail remembers which events the last call of Changed reported, so that the
+// machines of events within the overlap are not read again in every cycle.
+// Without it they are read again, which is harmless.
 type tail struct {
 	cursor int64
 	seen   map[int64]bool
@@ -75,7 +77,7 @@ func (r *region) fromNow(ctx context.Context, out Changes) (Changes, error) {
 	if err != nil {
 		return Changes{}, err
 	}
-	out.Cursor = max(newest, 1) // 0 would begin all over again
+	out.Cursor = max(newest, 1) // a cursor of 0 means that no event is known
 	return out, nil
 }
 
@@ -87,9 +89,9 @@ func (r *region) newest(ctx context.Context) (int64, error) {
 	return events[len(events)-1].ID, nil
 }
 
-// doubtCursor finds out why not even the event at the cursor is there: its
-// machine was deleted, and its events with it, or MAAS was restored from a
-// backup or installed anew and counts again from below.
+// doubtCursor is called when not even the event at the cursor is there. Either
+// its machine was deleted together with its events, or MAAS was restored from a
+// backup or reinstalled and counts from a lower number.
 func (r *region) doubtCursor(ctx context.Context, out Changes) (Changes, error) {
 	newest, err := r.newest(ctx)
 	if err != nil {
@@ -101,8 +103,8 @@ func (r *region) doubtCursor(ctx context.Context, out Changes) (Changes, error) 
 	return out, nil
 }
 
-// tailAt is what was handed out up to a cursor, if it was by this process and
-// the cursor was kept: who did not keep it gets it again.
+// tailAt returns the events that this process reported up to a cursor. If the
+// caller did not keep the cursor, there are none and it gets the events again.
 func (r *region) tailAt(cursor int64) map[int64]bool {
 	r.opened.mu.Lock()
 	defer r.opened.mu.Unlock()

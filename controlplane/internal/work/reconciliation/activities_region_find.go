@@ -12,7 +12,7 @@ import (
 	"gpuaas/controlplane/internal/base/fault"
 )
 
-// By what a server is found again.
+// What a server was found by.
 const (
 	byHostname = "hostname"
 	byMAC      = "mac_address"
@@ -21,14 +21,16 @@ const (
 
 const (
 	maxMACs = 32
-	// maxCandidates is how many machines are asked for the address of their BMC.
+	// maxCandidates limits how many machines are asked for the address of their
+	// BMC.
 	maxCandidates = 200
-	// candidatesFreshFor is for how long a listing is good enough to choose them.
+	// candidatesFreshFor is how long a listing may be used to choose
+	// candidates.
 	candidatesFreshFor = 10 * time.Minute
 )
 
-// candidates are machines that may be a server that was entered anew: they are
-// not deployed. MAAS lists the youngest last.
+// candidates are the machines that may be a server which somebody entered in
+// MAAS a second time: they are not deployed. MAAS lists the youngest last.
 type candidates struct {
 	ids []string
 	at  time.Time
@@ -41,8 +43,8 @@ func (c *candidates) add(m maas.Machine) {
 	}
 }
 
-// Find looks for a server by its name, its interfaces and its BMC. A machine of
-// its name with other interfaces is another server.
+// Find looks for a server by its name, its interfaces and its BMC. A machine
+// with the same name and other interfaces is another server.
 func (r *region) Find(ctx context.Context, hostname string, macs []string, power string) (*Machine, string, error) {
 	macs = validMACs(macs)
 	named, err := r.named(ctx, hostname, macs)
@@ -66,14 +68,14 @@ func (r *region) Find(ctx context.Context, hostname string, macs []string, power
 	return agreed(hostname, evidence{reached, byPower})
 }
 
-// evidence are machines that something points at.
+// evidence is a list of machines and what points at them.
 type evidence struct {
 	machines []maas.Machine
 	by       string
 }
 
-// agreed is the machine that all evidence agrees on. The strongest comes first:
-// that is what it was found by.
+// agreed returns the machine that all evidence agrees on, and the first
+// evidence for it. Callers pass the strongest evidence first.
 func agreed(hostname string, matches ...evidence) (*Machine, string, error) {
 	var found *Machine
 	by := ""
@@ -93,7 +95,7 @@ func agreed(hostname string, matches ...evidence) (*Machine, string, error) {
 	return found, by, nil
 }
 
-// named finds machines by host name; MAAS keeps the domain apart.
+// named finds machines by host name, without the domain: MAAS keeps it apart.
 func (r *region) named(ctx context.Context, hostname string, macs []string) ([]maas.Machine, error) {
 	if hostname == "" {
 		return nil, nil
@@ -113,8 +115,9 @@ func (r *region) named(ctx context.Context, hostname string, macs []string) ([]m
 	}), nil
 }
 
-// reached finds machines by the address of their BMC, which MAAS cannot filter
-// by: few are asked, and of the credentials that come with it nothing is kept.
+// reached finds machines by the address of their BMC. MAAS has no filter for
+// it, so reached asks a limited number of machines one by one. MAAS sends BMC
+// credentials with the address; reached drops them.
 func (r *region) reached(ctx context.Context, power string) ([]maas.Machine, error) {
 	if power == "" {
 		return nil, nil
@@ -155,7 +158,7 @@ func (r *region) candidates(ctx context.Context) ([]string, error) {
 	return slices.Clone(ids), nil
 }
 
-// canonical is the one way to write an address.
+// canonical returns the one spelling of an address.
 func canonical(address string) string {
 	if a, err := netip.ParseAddr(strings.TrimSpace(address)); err == nil {
 		return a.Unmap().String()
@@ -163,7 +166,7 @@ func canonical(address string) string {
 	return strings.ToLower(strings.TrimSpace(address))
 }
 
-// validMACs drops what MAAS would refuse the whole request for.
+// validMACs drops addresses for which MAAS would refuse the whole request.
 func validMACs(macs []string) []string {
 	var out []string
 	for _, mac := range macs {

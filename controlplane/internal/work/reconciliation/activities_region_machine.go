@@ -9,7 +9,7 @@ import (
 	"gpuaas/controlplane/internal/adapter/maas"
 )
 
-// stateOf is what the status of a machine means to a node on it.
+// stateOf says what MAAS's status of a machine means to the node on it.
 func stateOf(m maas.Machine) State {
 	switch m.Status {
 	case maas.StatusDeployed:
@@ -37,7 +37,7 @@ func stateOf(m maas.Machine) State {
 	}
 }
 
-// How much of a machine is kept. No server comes near it.
+// Limits of what is kept of a machine. Real servers stay far below them.
 const (
 	maxText      = 255
 	maxAddresses = 256
@@ -45,9 +45,9 @@ const (
 	maxSync      = 365 * 24 * time.Hour
 )
 
-// machineOf keeps of a machine what rules go by, and nothing that would keep the
-// rest of it in memory. What is kept goes into rows: it is bounded, and nothing
-// in it is such that the database would refuse the row.
+// machineOf copies only what the rules use, so that the rest of MAAS's answer
+// can be freed. The copy goes into rows, so it is bounded and holds nothing
+// that the database would refuse.
 func machineOf(m maas.Machine) Machine {
 	out := Machine{
 		SystemID: clean(m.SystemID), Hostname: clean(m.Hostname), Status: clean(m.Status.Label()), State: stateOf(m), Power: clean(string(m.PowerState)), Owner: clean(m.Owner),
@@ -60,8 +60,9 @@ func machineOf(m maas.Machine) Machine {
 	return out
 }
 
-// clean is text of MAAS as rows can have it. What they cannot is replaced, not
-// left out: an id with something left out might be that of another machine.
+// clean makes text of MAAS fit for rows. It replaces characters that rows
+// cannot hold instead of dropping them: a shortened id could be the id of
+// another machine.
 func clean(s string) string {
 	const instead = "\uFFFD"
 	s = strings.ReplaceAll(strings.ToValidUTF8(s, instead), "\x00", instead)
@@ -75,7 +76,7 @@ func clean(s string) string {
 	return strings.Clone(s[:end])
 }
 
-// addresses are those that are any, each once.
+// addresses drops texts that are no addresses, and duplicates.
 func addresses(said []string) []string {
 	var out []string
 	seen := map[string]bool{}
@@ -88,7 +89,7 @@ func addresses(said []string) []string {
 	return out
 }
 
-// isAddress refuses zones, which may be any text.
+// isAddress refuses addresses with a zone, because a zone may be any text.
 func isAddress(s string) bool {
 	a, err := netip.ParseAddr(s)
 	return err == nil && a.Zone() == ""

@@ -86,7 +86,7 @@ func showFindings(list []FindingShown) []FindingView {
 	return out
 }
 
-// DriftView is a node beside what is not as it should be about it.
+// DriftView is a node with the findings about it.
 type DriftView struct {
 	NodeID           id.Node       `json:"node_id"`
 	Hostname         string        `json:"hostname" example:"c07u43"`
@@ -106,7 +106,7 @@ type DriftView struct {
 	Advice           []Advice      `json:"advice" nullable:"false" doc:"What an operator does best now, the best first."`
 }
 
-// DriftDetailView is a node with what was found about it in the past, too.
+// DriftDetailView adds the past findings about the node.
 type DriftDetailView struct {
 	DriftView
 	History []FindingView `json:"history" nullable:"false" doc:"The newest findings about it that are over, the newest first."`
@@ -155,7 +155,7 @@ func (s *Service) registerStatus(api *httpapi.API) {
 	})
 }
 
-// Decision is what an operator says about a breaker.
+// Decision is what an operator decides about an open breaker.
 type Decision string
 
 const confirmed Decision = "confirm"
@@ -173,7 +173,7 @@ type BreakerInput struct {
 	Body   BreakerBody
 }
 
-// ids reads ids of a query. What is not one is refused by its name.
+// ids parses the ids of a query and collects the fields whose text is no id.
 type ids struct{ bad []fault.Field }
 
 func (r *ids) read(path, text string, into interface{ UnmarshalText(b []byte) error }) {

@@ -16,12 +16,12 @@ const (
 )
 
 // NodePath names a node in the path. It is exported because the framework reads
-// embedded parameters only then.
+// embedded parameters only from exported types.
 type NodePath struct {
 	NodeID id.Node `path:"node_id" doc:"Id of the node."`
 }
 
-// ListDriftInput narrows the listing of nodes that drift.
+// ListDriftInput filters the listing of nodes that drift.
 type ListDriftInput struct {
 	httpapi.Page
 	SiteID   string   `query:"site_id" format:"uuid" doc:"Only nodes of this site."`
@@ -92,7 +92,7 @@ func (s *Service) listDrift(ctx context.Context, in *ListDriftInput) (*httpapi.L
 	return &httpapi.Listed[DriftView]{Body: out}, nil
 }
 
-// ListFindingsInput narrows the listing of findings.
+// ListFindingsInput filters the listing of findings.
 type ListFindingsInput struct {
 	httpapi.Page
 	SiteID   string    `query:"site_id" format:"uuid" doc:"Only those of this site."`

@@ -50,7 +50,8 @@ func showRun(r RunShown) RunView {
 	return v
 }
 
-// answerRun answers with a run as it is now: it may have ended already.
+// answerRun reads the run again before it answers, because the run may have
+// ended already.
 func (s *Service) answerRun(ctx context.Context, run Run, err error) (*httpapi.Plain[RunView], error) {
 	if err != nil {
 		return nil, err
@@ -73,7 +74,7 @@ type NewRunBody struct {
 // NewRunInput is a wish for a look at a site.
 type NewRunInput struct{ Body NewRunBody }
 
-// ListRunsInput narrows the listing of runs.
+// ListRunsInput filters the listing of runs.
 type ListRunsInput struct {
 	httpapi.Page
 	SiteID  string  `query:"site_id" format:"uuid" doc:"Only those of this site."`

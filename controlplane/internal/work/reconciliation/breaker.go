@@ -18,16 +18,18 @@ import (
 
 const breakerOpen = "the circuit breaker of the site is open: too many nodes would be quarantined, and an operator must confirm that"
 
-// allowance is how many nodes of a site may be quarantined within the time of a
-// sweep: a fault of MAAS shows itself part by part, as the sweep goes on.
+// allowance is how many nodes of a site may be quarantined within the time of
+// one sweep. The sweep meets a fault of MAAS part by part, so one cycle alone
+// would not show how large it is.
 func (c *cycle) allowance() int {
 	percent := (len(c.bound)*c.settings.MaxQuarantinePercent + 99) / 100
 	return max(percent, c.settings.MaxQuarantineNodes)
 }
 
-// breaker withholds quarantines when there are too many: then it is more likely
-// that what MAAS shows is wrong than that so many machines are gone. It goes by
-// everything that points at nodes, and not only by what is due in this run.
+// breaker withholds quarantines when there are too many of them: then MAAS is
+// more likely to be wrong than so many machines to be gone. It counts every
+// node that a finding wants quarantined, not only those that are due in this
+// run.
 func (c *cycle) breaker(ctx context.Context, quarantines []due, why map[id.Finding]string) error {
 	state, err := c.reads.SiteState(ctx, c.run.Site)
 	if err != nil {
@@ -46,7 +48,8 @@ func (c *cycle) breaker(ctx context.Context, quarantines []due, why map[id.Findi
 	return c.weigh(ctx, wanted, quarantines)
 }
 
-// weigh trips the breaker if more nodes are concerned than may be.
+// weigh trips the breaker if more nodes are concerned than the allowance
+// permits.
 func (c *cycle) weigh(ctx context.Context, wanted []id.Node, quarantines []due) error {
 	if len(quarantines) == 0 {
 		return nil
@@ -64,19 +67,20 @@ func (c *cycle) weigh(ctx context.Context, wanted []id.Node, quarantines []due) 
 	return c.tripBreaker(ctx, wanted, int(recent))
 }
 
-// confirmedFor is how long what an operator confirmed is let through: two cycles,
-// and never so short that a run under way and the next one could miss it.
+// confirmedFor is how long a confirmation lasts: two cycles, and at least as
+// long as it takes a run under way and the next one to see it.
 func (c *cycle) confirmedFor() time.Duration { return max(2*c.settings.Every, time.Minute) }
 
-// tripped goes on while the breaker is open: what an operator confirmed is let
-// through, for a while; when nothing asks for it any more it closes by itself.
+// tripped handles an open breaker. It lets through what an operator confirmed,
+// for a while, and closes the breaker when no finding asks for quarantine any
+// more.
 func (c *cycle) tripped(ctx context.Context, state reconciliationdb.ReconciliationSite, wanted []id.Node, quarantines []due, why map[id.Finding]string) error {
 	listed := func(n id.Node) bool { return slices.Contains(state.TrippedNodes, n.String()) }
 	left := slices.DeleteFunc(slices.Clone(wanted), func(n id.Node) bool { return !listed(n) })
 	fresh := slices.DeleteFunc(slices.Clone(wanted), listed)
 	switch {
 	case state.ConfirmedAt != nil && len(left) > 0 && c.now().Sub(*state.ConfirmedAt) < c.confirmedFor():
-		for _, d := range quarantines { // what was confirmed is let through, and nothing else
+		for _, d := range quarantines { // let through only what was confirmed
 			if !listed(d.Node) {
 				why[d.ID] = breakerOpen
 			}
@@ -97,14 +101,15 @@ func (c *cycle) tripped(ctx context.Context, state reconciliationdb.Reconciliati
 	return c.tripBreaker(ctx, fresh, 0)
 }
 
-// tripBreaker opens it, or adds nodes to one that is open. It tells once.
+// tripBreaker opens the breaker, or adds nodes to an open one. It announces
+// only the opening.
 func (c *cycle) tripBreaker(ctx context.Context, concerned []id.Node, recent int) error {
 	return c.inChange(ctx, func(ctx context.Context, tx change) error {
 		state, err := tx.LockSite(ctx, c.run.Site)
 		if err != nil {
 			return wrap("lock reconciliation of site", err)
 		}
-		if state.ConfirmedAt != nil { // meanwhile; that was said of the nodes that were listed
+		if state.ConfirmedAt != nil { // an operator confirmed meanwhile; that covers the listed nodes only
 			return nil
 		}
 		nodes := distinct(append(slices.Clone(state.TrippedNodes), texts(concerned)...))
@@ -136,7 +141,7 @@ func (c *cycle) closeBreaker(ctx context.Context, because string) error {
 	return c.inChange(ctx, func(ctx context.Context, tx change) error { return c.untrip(ctx, tx, c.site, because) })
 }
 
-// untrip closes the breaker of a site, within a transaction.
+// untrip closes the breaker of a site within the caller's transaction.
 func (s *Service) untrip(ctx context.Context, tx change, at site.Site, because string) error {
 	state, err := tx.LockSite(ctx, at.ID)
 	if err != nil {

@@ -19,24 +19,24 @@ import (
 )
 
 const (
-	// freshFor is how long after a look it may be acted upon.
+	// freshFor is how old a look may be when reconciliation acts on it.
 	freshFor = time.Minute
-	// maxReseeds is how often in a day the same node is given its token anew.
+	// maxReseeds limits how often a day the same node gets its token again.
 	maxReseeds = 3
-	// maxReseedsPerRun keeps a site from being busy with them all at once.
+	// maxReseedsPerRun keeps one run from reseeding a whole site at once.
 	maxReseedsPerRun = 20
 )
 
-// due is a finding that is believed and acts, with what this run saw of it.
+// due is a believed finding that has an action, with what this run saw.
 type due struct {
 	Finding
 	verdict Verdict
 	node    node.Node
-	pin     string // digest of the program that its machine reports with; empty: stays
+	pin     string // digest of the program that the machine reports with; empty: keep the old one
 }
 
-// act does what is due about findings that this run saw, unless something
-// withholds it. What is withheld is looked at again by the next run.
+// act takes the actions of the findings that this run saw, unless something
+// withholds them. The next run looks at withheld ones again.
 func (c *cycle) act(ctx context.Context) error {
 	if c.run.DryRun || len(c.seen) == 0 && c.state.TrippedAt == nil {
 		return nil
@@ -67,7 +67,7 @@ func (c *cycle) act(ctx context.Context) error {
 	return nil
 }
 
-// dues reads the findings that would act now.
+// dues reads the findings whose action could be taken now.
 func (c *cycle) dues(ctx context.Context) ([]due, error) {
 	rows, err := c.reads.ActionsDue(ctx, c.run.Site)
 	if err != nil {
@@ -77,7 +77,7 @@ func (c *cycle) dues(ctx context.Context) ([]due, error) {
 	var nodes []id.Node
 	for _, r := range rows {
 		look, seen := c.seen[r.ID]
-		if !seen || c.now().Sub(look.at) > freshFor+c.settings.LookAgainAfter { // what was seen long ago may be over
+		if !seen || c.now().Sub(look.at) > freshFor+c.settings.LookAgainAfter { // an old look may no longer be true
 			continue
 		}
 		out = append(out, due{Finding: findingFrom(r), verdict: look.Verdict})
@@ -95,7 +95,8 @@ func (c *cycle) dues(ctx context.Context) ([]due, error) {
 	return out, nil
 }
 
-// guard says of each action why it must not be taken; empty: it may.
+// guard says for each action why it must not be taken. An empty reason allows
+// it.
 func (c *cycle) guard(ctx context.Context, list []due) (map[id.Finding]string, error) {
 	why := map[id.Finding]string{}
 	reseeds := 0
@@ -127,7 +128,7 @@ func (c *cycle) guard(ctx context.Context, list []due) (map[id.Finding]string, e
 	if err := c.breaker(ctx, quarantines, why); err != nil {
 		return nil, err
 	}
-	if c.trip { // nothing is touched
+	if c.trip { // the breaker is open: nothing is touched
 		for _, d := range list {
 			if why[d.ID] == "" {
 				why[d.ID] = breakerOpen
@@ -150,9 +151,9 @@ func (c *cycle) withhold(ctx context.Context, d due, reason string) error {
 	return wrap("note why nothing is done", c.reads.WithholdFinding(ctx, reconciliationdb.WithholdFindingParams{ID: d.ID, Withheld: reason}))
 }
 
-// take does one action, in the transaction that marks its finding: it happens
-// once or not at all. MAAS cannot be part of a transaction, so a release is
-// marked first and happens at most once.
+// take takes one action in the transaction that marks its finding, so it
+// happens once or not at all. MAAS cannot be part of that transaction: a
+// release is marked first, and happens at most once.
 func (c *cycle) take(ctx context.Context, d due) (done bool, withheld string, err error) {
 	if d.pin, err = c.renewedPin(ctx, d); err != nil {
 		c.hitch(ctx, "the program that reports hardware", err)
@@ -189,8 +190,8 @@ func (c *cycle) take(ctx context.Context, d due) (done bool, withheld string, er
 	return true, "", c.release(ctx, d)
 }
 
-// effect is what an action does in the database; a note says why there was
-// nothing to do.
+// effect does what the action means in the database. If there was nothing to
+// do, the note says why.
 func (c *cycle) effect(ctx context.Context, tx pgx.Tx, d due, n node.Node) (note string, err error) {
 	cause := fmt.Sprintf("%s: %s", d.Type, d.Message)
 	switch d.Action {
@@ -218,8 +219,8 @@ func (c *cycle) effect(ctx context.Context, tx pgx.Tx, d due, n node.Node) (note
 	return "", err
 }
 
-// renewedPin is the digest that a node which is seeded anew goes by from now on:
-// MAAS may hand out another program since. It is read once in a run.
+// renewedPin returns the digest that a reseeded node checks from now on,
+// because MAAS may hand out another program by now. A run reads it once.
 func (c *cycle) renewedPin(ctx context.Context, d due) (pin string, err error) {
 	if d.Action != Reseed || !c.site.Settings.PinsSync() || !d.node.RenewsPins() {
 		return "", nil
@@ -230,10 +231,10 @@ func (c *cycle) renewedPin(ctx context.Context, d due) (pin string, err error) {
 	return c.syncPin, err
 }
 
-// interval is how often the machine of a node is to report its hardware.
+// interval is how often the machine of a node should report its hardware.
 func (c *cycle) interval(d due) string { return c.policyOf[d.Node].HardwareSyncInterval }
 
-// acted marks a finding, and tells others.
+// acted marks the finding and announces the action.
 func (c *cycle) acted(ctx context.Context, tx change, d due, note string) error {
 	if _, err := Lifecycle.Next(Confirmed, Act); err != nil {
 		return err
@@ -254,8 +255,8 @@ func (c *cycle) acted(ctx context.Context, tx change, d due, note string) error 
 	return announce(ctx, tx.tx, eventwire.NodeDriftActed, f)
 }
 
-// release asks MAAS to give the machine of a retired node back. How it ended is
-// seen by the next look; a failure is kept for people, and nothing is repeated.
+// release asks MAAS to release the machine of a retired node. The next look
+// shows how that ended. A failure is recorded for people; nothing repeats it.
 func (c *cycle) release(ctx context.Context, d due) error {
 	erase := string(c.policyOf[d.Node].MinimumErase)
 	note := ""
@@ -275,7 +276,7 @@ func shorten(s string) string {
 	return s
 }
 
-// intend notes what a dry run would do.
+// intend records what a dry run would do.
 func (c *cycle) intend(g sighting, judged []Judged) {
 	for _, j := range judged {
 		c.run.Report.Opened++
@@ -287,7 +288,7 @@ func (c *cycle) intend(g sighting, judged []Judged) {
 	}
 }
 
-// mostKept is how many actions and jobs a report names.
+// mostKept limits how many actions and jobs a report names.
 const mostKept = 100
 
 func (r *Report) intend(i Intended) {

@@ -24,16 +24,16 @@ func wrap(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// events of the history of a node.
+// Events in the history of a node.
 const (
 	eventObserved = "machine_observed"
 	eventDetected = "drift_detected"
 	eventResolved = "drift_resolved"
 )
 
-// write makes what a look at a node showed true, in one transaction. The node is
-// locked and judged anew: an operation may have taken it meanwhile, or an
-// operator may have settled what was found.
+// write stores what a look at a node showed, in one transaction. It locks the
+// node and judges it again, because an operation may have taken the node
+// meanwhile or an operator may have settled a finding.
 func (c *cycle) write(ctx context.Context, g sighting) error {
 	tally := Report{}
 	var healed bool
@@ -78,8 +78,8 @@ func (r *Report) add(t Report) {
 	r.Written += t.Written
 }
 
-// apply opens, advances and closes findings of a node, and returns those that
-// are left.
+// apply opens, advances and closes the findings of a node. It returns those
+// that remain.
 func (c *cycle) apply(ctx context.Context, tx change, g sighting, ch changes, tally *Report) ([]Finding, error) {
 	left := map[id.Finding]Finding{}
 	for _, f := range g.present {
@@ -121,7 +121,8 @@ func (c *cycle) insert(ctx context.Context, tx change, g sighting, j Judged, tal
 	return c.raise(ctx, tx, f, j.Rule.Looks <= 1, j.Verdict.Details, tally)
 }
 
-// raise writes a new finding; one that a single look proves is believed at once.
+// raise writes a new finding. If one look is enough to prove it, the finding is
+// believed at once.
 func (c *cycle) raise(ctx context.Context, tx change, f Finding, believed bool, details map[string]any, tally *Report) (Finding, error) {
 	encoded, err := encode(details)
 	if err != nil {
@@ -149,7 +150,7 @@ func (c *cycle) raise(ctx context.Context, tx change, f Finding, believed bool, 
 	return f, nil
 }
 
-// believed tells others of a finding that is proven.
+// believed announces a finding that is proven.
 func (c *cycle) believed(ctx context.Context, tx change, f Finding, tally *Report) error {
 	tally.Confirmed++
 	if f.Severity == Debug {
@@ -187,7 +188,7 @@ func (c *cycle) advance(ctx context.Context, tx change, g sighting, a advance, t
 	return f, nil
 }
 
-// heal closes a finding that is over.
+// heal closes a finding that no longer holds.
 func (c *cycle) heal(ctx context.Context, tx change, f Finding, because string, tally *Report) error {
 	return closeFinding(ctx, tx, f, Heal, because, c.now(), tally)
 }
@@ -205,21 +206,21 @@ func closeFinding(ctx context.Context, tx change, f Finding, event Event, becaus
 	}
 	tally.Closed++
 	tally.Written++
-	if f.Status == Open || f.Severity == Debug { // nobody was told of it
+	if f.Status == Open || f.Severity == Debug { // its opening was never announced
 		return nil
 	}
 	return announce(ctx, tx.tx, eventwire.NodeDriftResolved, findingFrom(row))
 }
 
-// remember notes at the node how its machine was seen and in what they disagree,
-// and writes its history.
+// remember stores at the node how MAAS showed its machine and what differs, and
+// writes the history of the node.
 func (c *cycle) remember(ctx context.Context, tx change, g sighting, ch changes, left []Finding, tally *Report) error {
 	seen := g.asSeen()
 	n, err := binding.Looked(ctx, tx.tx, []binding.Seen{seen})
 	if err != nil {
 		return err
 	}
-	if tally.Written += int(n); n == 0 { // it was read, although nothing of it is new
+	if tally.Written += int(n); n == 0 { // the machine was read and nothing is new
 		if err := binding.Touch(ctx, tx.tx, []id.Node{g.Node}, seen.At); err != nil {
 			return err
 		}
@@ -257,8 +258,8 @@ func (g sighting) confirmed(f id.Finding) bool {
 	return slices.ContainsFunc(g.present, func(p Finding) bool { return p.ID == f && p.ConfirmedAt != nil })
 }
 
-// asSeen is the look as the binding keeps it. Which installation the node runs
-// on is taken over only while its agent proves that it runs there.
+// asSeen returns the look in the form that the binding stores. It takes over
+// the installation only while the agent proves that the node runs on it.
 func (g sighting) asSeen() binding.Seen {
 	if g.Absent {
 		return binding.Seen{Node: g.Node, Status: absentStatus, IPs: g.was.IPs, At: g.Now}
@@ -270,15 +271,15 @@ func (g sighting) asSeen() binding.Seen {
 	return seen
 }
 
-// baseline says whether the installation that is seen is that of the node.
+// baseline says whether the installation that MAAS shows is the node's own.
 func (g sighting) baseline() bool {
 	return g.Machine != nil && g.Machine.State == Installed && g.Status == node.Active && !g.Silent(provenWithin) && g.LastContact.After(g.BoundAt)
 }
 
-// provenWithin is how long what an agent proves by its contact counts.
+// provenWithin is how long a contact of the agent counts as proof.
 const provenWithin = 3 * time.Minute
 
-// told is a change of the machine for people.
+// told describes the change of the machine for people.
 func (g sighting) told() string {
 	now := absentStatus
 	if g.Machine != nil {
@@ -308,7 +309,7 @@ func typesOf(findings []Finding) []string {
 	return out
 }
 
-// markDrift keeps at the binding of a node in what it disagrees with its machine.
+// markDrift stores at the binding what differs between a node and its machine.
 func markDrift(ctx context.Context, tx change, n id.Node, status string, left []Finding, at time.Time) error {
 	types := typesOf(left)
 	if len(types) == 0 {
@@ -331,8 +332,8 @@ func markDrift(ctx context.Context, tx change, n id.Node, status string, left []
 
 func rank(s Severity) int { return slices.Index([]Severity{Debug, Info, Warning, Critical}, s) }
 
-// touch notes that machines were looked at that nothing is new about, unless
-// that was noted not long ago: what is written goes by what changed.
+// touch records that unchanged machines were read. It skips those for which
+// that was recorded recently, so that the number of writes follows the changes.
 func (c *cycle) touch(ctx context.Context, quiet []sighting) error {
 	if c.run.DryRun {
 		return nil

@@ -25,12 +25,12 @@ import (
 // RunRequest asks for a look at a site.
 type RunRequest struct {
 	Site   id.Site
-	DryRun bool // nothing is changed; the report says what would be done
-	Full   bool // all machines are read, not only those that something points at
+	DryRun bool // changes nothing; the report says what would be done
+	Full   bool // reads all machines, not only those that something points at
 	Reason string
 }
 
-// RequestRun records the wish for a run; a workflow carries it out.
+// RequestRun records the request for a run. A workflow carries it out.
 func (s *Service) RequestRun(ctx context.Context, r RunRequest) (Run, error) {
 	at, err := s.cfg.Sites.Site(ctx, r.Site)
 	if err != nil {
@@ -53,7 +53,8 @@ func (s *Service) RequestRun(ctx context.Context, r RunRequest) (Run, error) {
 	return run, err
 }
 
-// request writes a run and starts its workflow, within a transaction.
+// request writes a run and starts its workflow, within the caller's
+// transaction.
 func (s *Service) request(ctx context.Context, c change, r Run) (Run, error) {
 	run, err := s.insertRun(ctx, c, r)
 	if err != nil {
@@ -78,23 +79,24 @@ func (s *Service) insertRun(ctx context.Context, c change, r Run) (Run, error) {
 	return runFrom(row)
 }
 
-// Suspect has the machine of a node looked at soon, because something else than
-// MAAS raised a doubt. It is part of the transaction in which that was noticed. A
-// node that is bound to no machine cannot be looked at.
+// Suspect asks for an early look at the machine of a node, because something
+// other than MAAS raised a doubt. Call it in the transaction that noticed the
+// doubt. It does nothing for a node that is bound to no machine.
 func (s *Service) Suspect(ctx context.Context, tx pgx.Tx, n id.Node, reason string) error {
 	return wrap("note suspicion", reconciliationdb.New(tx).Suspect(ctx, reconciliationdb.SuspectParams{Reason: reason, Nodes: []string{n.String()}}))
 }
 
-// BreakerDecision settles an open breaker.
+// BreakerDecision is an operator's decision about an open breaker.
 type BreakerDecision struct {
 	Site    id.Site
-	Confirm bool      // otherwise what it holds back is let be
-	Seen    []id.Node // the nodes that whoever decides has seen; nil: whatever it holds back now
+	Confirm bool      // false: dismiss what the breaker holds back
+	Seen    []id.Node // the nodes that the operator has seen; nil: all that it holds back now
 	Reason  string
 }
 
-// DecideBreaker settles an open breaker: what it holds back is confirmed, and
-// done by the next run, or dismissed.
+// DecideBreaker settles an open breaker. If the operator confirms, the next run
+// quarantines the nodes that the breaker holds back; otherwise it drops these
+// quarantines.
 func (s *Service) DecideBreaker(ctx context.Context, d BreakerDecision) error {
 	reason := strings.TrimSpace(d.Reason)
 	if reason == "" {
@@ -135,7 +137,8 @@ func (s *Service) DecideBreaker(ctx context.Context, d BreakerDecision) error {
 	})
 }
 
-// asSeen refuses a decision about other nodes than the breaker holds back now.
+// asSeen refuses the decision if the breaker now holds back other nodes than
+// the operator has seen.
 func asSeen(ctx context.Context, c change, of site.Site, seen []id.Node, tripped []string) error {
 	if seen == nil {
 		return nil
@@ -154,7 +157,7 @@ func asSeen(ctx context.Context, c change, of site.Site, seen []id.Node, tripped
 		WithRemedy("look at its nodes and decide again: gpuaas reconcile status --site %s", of.Name)
 }
 
-// dismiss takes their action from the findings that the breaker held back: they
+// dismiss removes the action from the findings that the breaker held back. They
 // stay until they heal, and nothing is done about them.
 func (s *Service) dismiss(ctx context.Context, c change, state reconciliationdb.ReconciliationSite, reason string) error {
 	now := s.now()
@@ -181,7 +184,7 @@ func (s *Service) dismiss(ctx context.Context, c change, state reconciliationdb.
 	return nil
 }
 
-// AcknowledgeFinding notes that somebody knows of a finding.
+// AcknowledgeFinding records that somebody knows of a finding.
 func (s *Service) AcknowledgeFinding(ctx context.Context, f id.Finding, reason string) (Finding, error) {
 	if reason = strings.TrimSpace(reason); reason == "" {
 		return Finding{}, reasonMissing()
@@ -222,18 +225,18 @@ func reasonMissing() error {
 	return fault.New(fault.Invalid, "reason_missing", "a decision needs a reason, which goes into the audit log")
 }
 
-// Tend keeps the schedules of sites, has suspicions looked into and forgets old
-// runs. Any number of replicas may call it.
+// Tend keeps the schedules of sites up to date, starts runs for suspicions and
+// deletes old runs. Any number of replicas may call it.
 func (s *Service) Tend(ctx context.Context) error {
 	ctx = auth.With(telemetry.WithCorrelation(ctx, id.NewString()), auth.System(principal))
 	return errors.Join(s.keepSchedules(ctx), s.lookIntoSuspicions(ctx))
 }
 
-// schedulePrefix begins the ids of the schedules of sites.
 const schedulePrefix = "reconcile/"
 
-// keepSchedules has every site looked at in turn: spread by its id, so that many
-// sites do not come at once, and paused while it is disabled.
+// keepSchedules gives every site a schedule. The id of the site spreads the
+// start times, so that many sites do not start at once. The schedule of a
+// disabled site is paused.
 func (s *Service) keepSchedules(ctx context.Context) error {
 	if s.cfg.Schedules == nil {
 		return nil
@@ -286,10 +289,10 @@ func (s *Service) lookIntoSuspicions(ctx context.Context) error {
 	})
 }
 
-// lease is how long a run has a site without saying that it still needs it.
+// lease is how long a run keeps its claim on a site without renewing it.
 const lease = 30 * time.Second
 
-// takeSite lets one run at a time look at a site, over all replicas.
+// takeSite claims a site for one run. Only one run over all replicas holds it.
 func (s *Service) takeSite(ctx context.Context, at id.Site, run id.ReconciliationRun) error {
 	if err := s.reads.EnsureSite(ctx, at); err != nil {
 		return wrap("make reconciliation of site", err)
@@ -308,7 +311,7 @@ func (s *Service) leaveSite(ctx context.Context, at id.Site, run id.Reconciliati
 	return wrap("leave site", s.reads.LeaveSite(ctx, reconciliationdb.LeaveSiteParams{SiteID: at, RunningID: run}))
 }
 
-// begin takes a run up; the schedule's are made here.
+// begin marks a run as begun. For a scheduled run it creates the row.
 func (s *Service) begin(ctx context.Context, in Input) (Run, error) {
 	row, err := s.reads.BeginRun(ctx, reconciliationdb.BeginRunParams{
 		ID: in.Run, SiteID: in.Site, Trigger: string(BySchedule), RequestedBy: auth.From(ctx).ID, CorrelationID: telemetry.Correlation(ctx),
@@ -319,8 +322,8 @@ func (s *Service) begin(ctx context.Context, in Input) (Run, error) {
 	return in.own(runFrom(row))
 }
 
-// own refuses a run of another site than the one that is locked for it: whoever
-// reaches Temporal can name any two.
+// own refuses a run that belongs to another site than the locked one: whoever
+// reaches Temporal can start a workflow with any pair of ids.
 func (in Input) own(run Run, err error) (Run, error) {
 	if err == nil && run.Site != in.Site {
 		err = fault.New(fault.Forbidden, "run_of_another_site", "run %s is not one of site %s", run.ID, in.Site)
@@ -328,10 +331,11 @@ func (in Input) own(run Run, err error) (Run, error) {
 	return run, err
 }
 
-// finish keeps what a run brought. A run that has to look again is not over.
+// finish stores the result of a look. If over is false, the run goes on with a
+// second look.
 func (c *cycle) finish(ctx context.Context, over bool) error {
 	outcome := c.outcome()
-	if c.run.Outcome != "" { // of its first look
+	if c.run.Outcome != "" { // the outcome of the first look
 		outcome = worse(c.run.Outcome, outcome)
 	}
 	if c.run.ErrorCode == "" {
@@ -359,7 +363,7 @@ func (c *cycle) finish(ctx context.Context, over bool) error {
 	})
 }
 
-// worse is the outcome of two looks together.
+// worse combines the outcomes of two looks.
 func worse(a, b Outcome) Outcome {
 	for _, o := range []Outcome{Refused, Tripped, Unheard, Partly} {
 		if a == o || b == o {
@@ -372,7 +376,8 @@ func worse(a, b Outcome) Outcome {
 	return a
 }
 
-// cost adds up what was asked of MAAS, and the time that the control plane took.
+// cost adds up what was asked of MAAS and the time that the control plane
+// spent.
 func (c *cycle) cost() {
 	waited := time.Duration(0)
 	if c.region != nil {
@@ -400,7 +405,7 @@ func (c *cycle) noteCycle(ctx context.Context, tx change, outcome Outcome) error
 	}))
 }
 
-// skip ends a run of a site that cannot be looked at now.
+// skip ends a run whose site cannot be looked at now.
 func (s *Service) skip(ctx context.Context, run Run, why error) error {
 	f, _ := fault.As(why)
 	if f == nil {

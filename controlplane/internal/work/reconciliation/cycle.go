@@ -11,7 +11,7 @@ import (
 	"gpuaas/controlplane/internal/work/reconciliation/internal/reconciliationdb"
 )
 
-// cycle is a run while it goes on.
+// cycle is the state of a run while it goes on.
 type cycle struct {
 	*Service
 	run        Run
@@ -21,17 +21,17 @@ type cycle struct {
 	began      time.Time
 	policies   map[id.Profile]site.Policy
 	policyOf   map[id.Node]site.Policy
-	bound      map[string]id.Node   // machines of MAAS that are nodes, by system id
-	neighbours map[string]bool      // machines that are nodes of other sites of the same MAAS
-	shared     map[string][]id.Node // machines that are more than one node
-	done       map[string]bool      // machines that were looked at already
+	bound      map[string]id.Node   // by system id: machines that are bound to a node
+	neighbours map[string]bool      // machines bound to nodes of other sites of the same MAAS
+	shared     map[string][]id.Node // machines that are bound to more than one node
+	done       map[string]bool      // machines that this run has looked at
 	seen       map[id.Finding]fresh
-	healed     []id.Node // nodes that lost a finding
-	troubles   []error   // what MAAS did not answer
-	heard      bool      // it answered something
+	healed     []id.Node // nodes that a finding healed on
+	troubles   []error   // questions that MAAS did not answer
+	heard      bool      // MAAS answered at least once
 	trip       bool
-	direct     int    // machines that were asked for by themselves
-	noting     bool   // that a machine was read is noted, however short ago it was before
+	direct     int    // machines that were asked for one by one
+	noting     bool   // record each read, however recent the last one was
 	working    []at   // jobs at the site; nil: not read yet
 	syncPin    string // digest of the program that reports hardware; empty: not read yet
 }
@@ -42,29 +42,29 @@ type fresh struct {
 	at time.Time
 }
 
-// trouble notes that MAAS did not answer a question about the site; the rest of
-// the cycle goes on, because one question that fails must not keep the others
-// from being asked.
+// trouble records that MAAS did not answer a question about the site. The cycle
+// goes on with its other questions.
 func (c *cycle) trouble(ctx context.Context, what string, err error) {
 	c.run.Report.Unanswered++
 	c.hitch(ctx, what, err)
 }
 
-// hitch notes that something about a single machine, node or job went wrong,
-// which says nothing about the rest.
+// hitch records that something went wrong with a single machine, node or job.
+// The rest of the cycle is not affected.
 func (c *cycle) hitch(ctx context.Context, what string, err error) {
 	c.logger.WarnContext(ctx, "reconciliation learned nothing", "site_id", c.run.Site, "about", what, "error", err)
 	c.troubles = append(c.troubles, err)
 }
 
-// ours says whether an error is that of the control plane as a whole: then the
-// run is repeated. One that comes from what MAAS said of one machine would come
-// again, and must not keep all others from being looked at.
+// ours says whether an error is a failure of the control plane itself. If it
+// is, the run is repeated. An error caused by what MAAS said of one machine
+// would only come again, and must not keep the other machines from being looked
+// at.
 func ours(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || fault.KindOf(err) == fault.Unavailable
 }
 
-// overdue says whether a run should come to its end: MAAS is too slow for it.
+// overdue says whether the run should end because MAAS is too slow.
 func (c *cycle) overdue() bool {
 	most := 4 * c.settings.Every
 	if c.run.Full {
@@ -73,7 +73,7 @@ func (c *cycle) overdue() bool {
 	return c.now().Sub(c.began) > most
 }
 
-// open reads what a run goes by.
+// open reads what a run needs to know before it starts.
 func (s *Service) open(ctx context.Context, run Run) (*cycle, error) {
 	c := &cycle{Service: s, run: run, began: s.now(), done: map[string]bool{}, policyOf: map[id.Node]site.Policy{}, neighbours: map[string]bool{}, seen: map[id.Finding]fresh{}}
 	c.run.Report = Report{Intended: []Intended{}, Left: []LeftTo{}, Settled: []LeftTo{}}
@@ -108,8 +108,8 @@ func (s *Service) open(ctx context.Context, run Run) (*cycle, error) {
 	return c, nil
 }
 
-// reconcile is a run from the schedule, of an operator or of a suspicion. That
-// MAAS does not answer is an outcome, not an error.
+// reconcile carries out a run that the schedule, an operator or a suspicion
+// started. If MAAS does not answer, that is an outcome and not an error.
 func (c *cycle) reconcile(ctx context.Context) error {
 	if c.region != nil {
 		if err := c.lookAround(ctx); err != nil {
@@ -125,7 +125,8 @@ func (c *cycle) reconcile(ctx context.Context) error {
 	return c.conclude(ctx)
 }
 
-// conclude does what is due by what was seen since it was last called.
+// conclude takes the actions that are due after what was seen since the last
+// call.
 func (c *cycle) conclude(ctx context.Context) error {
 	if err := c.act(ctx); err != nil {
 		return err
@@ -134,7 +135,7 @@ func (c *cycle) conclude(ctx context.Context) error {
 	return c.returnHealed(ctx)
 }
 
-// lookAgain looks for the second time at what the first look of a run opened.
+// lookAgain takes the second look at what the first look of a run opened.
 func (c *cycle) lookAgain(ctx context.Context) error {
 	if c.region == nil {
 		return nil
@@ -149,7 +150,7 @@ func (c *cycle) lookAgain(ctx context.Context) error {
 	return c.conclude(ctx)
 }
 
-// needsAnother says whether something was shown that a second look must prove.
+// needsAnother says whether a second look must prove something.
 func (c *cycle) needsAnother(ctx context.Context) (bool, error) {
 	if c.run.DryRun || c.region == nil {
 		return false, nil
@@ -161,7 +162,6 @@ func (c *cycle) needsAnother(ctx context.Context) (bool, error) {
 	return len(open) > 0, nil
 }
 
-// outcome says how a run ended.
 func (c *cycle) outcome() Outcome {
 	switch {
 	case c.trip:
@@ -174,7 +174,8 @@ func (c *cycle) outcome() Outcome {
 	return Unheard
 }
 
-// firstTrouble is what a run says of what MAAS did not answer.
+// firstTrouble returns the first question that MAAS did not answer, for the
+// run.
 func (c *cycle) firstTrouble() (code, message, remedy string) {
 	if len(c.troubles) == 0 {
 		return "", "", ""

@@ -1,14 +1,15 @@
 // Package reconciliation finds out where MAAS, the agents and the inventory
-// disagree, says so, and does the little about it that is safe.
+// disagree, reports it, and takes the few actions that are safe.
 //
-// A look at a machine is judged by rules, one file each. A rule that holds makes
-// a finding: it opens, is confirmed by a second look where one can be wrong, acts
-// at most once, and closes by itself when a look shows that it is over. What was
-// not answered, or only in part, is no information: it opens nothing and closes
+// Rules judge each look at a machine, one file per rule. A rule that holds
+// makes a finding. The finding opens; where one look can be wrong, a second
+// look confirms it; it acts at most once; and it closes by itself when a look
+// shows that the rule no longer holds. A question that MAAS did not answer, or
+// answered only in part, is no information: it opens nothing and closes
 // nothing.
 //
-// A cycle of a site is cheap: it asks MAAS for the machines that are not
-// deployed, tails its events for what changed, reads what changed or is doubted
-// by id, and walks over all machines at a slower pace. What it finds about a node
-// that an onboarding or a decommission works on is left to that, which is told.
+// A cycle of a site is cheap. It asks MAAS for the machines that are not
+// deployed, reads the new events, reads by id the machines that changed or are
+// doubted, and walks over all machines at a slower pace. While an onboarding or
+// a decommission works on a node, the cycle only tells that job what it finds.
 package reconciliation

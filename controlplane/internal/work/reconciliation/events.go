@@ -13,7 +13,7 @@ import (
 	"gpuaas/controlplane/internal/fleet/site"
 )
 
-// announce tells others about a finding, once the transaction is committed.
+// announce publishes an event about a finding once the transaction commits.
 func announce(ctx context.Context, tx pgx.Tx, t eventwire.Type, f Finding) error {
 	err := outbox.Append(ctx, tx, outbox.Event{Type: t, AggregateKind: "reconciliation_finding", AggregateID: f.ID.String(), Payload: told(f)})
 	if err != nil {
@@ -22,7 +22,7 @@ func announce(ctx context.Context, tx pgx.Tx, t eventwire.Type, f Finding) error
 	return nil
 }
 
-// told is a finding as events carry it.
+// told is a finding in the form that events carry.
 func told(f Finding) eventwire.Drift {
 	out := eventwire.Drift{
 		FindingID: f.ID.String(), Finding: string(f.Type), Severity: string(f.Severity), Status: string(f.Status), SiteID: f.Site.String(),
@@ -45,7 +45,7 @@ func told(f Finding) eventwire.Drift {
 	return out
 }
 
-// announceBreaker tells others that the circuit breaker of a site opened or
+// announceBreaker publishes that the circuit breaker of a site opened or
 // closed.
 func announceBreaker(ctx context.Context, tx pgx.Tx, t eventwire.Type, at site.Site, since time.Time, nodes []id.Node, message string) error {
 	p := siteTold(at, since, message)
@@ -58,8 +58,8 @@ func announceBreaker(ctx context.Context, tx pgx.Tx, t eventwire.Type, at site.S
 	return announceSite(ctx, tx, t, p)
 }
 
-// announceHearing tells others that MAAS of a site has not answered for long, or
-// answers again.
+// announceHearing publishes that the MAAS of a site has not answered for long,
+// or that it answers again.
 func announceHearing(ctx context.Context, tx pgx.Tx, t eventwire.Type, at site.Site, since time.Time, message string) error {
 	p := siteTold(at, since, message)
 	if t == eventwire.ReconciliationSiteUnheard {

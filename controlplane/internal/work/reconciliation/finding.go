@@ -7,7 +7,7 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 )
 
-// Type is the kind of a finding: one file each.
+// Type is the kind of a finding. Each has its own file.
 type Type string
 
 // Severity says how much a finding matters.
@@ -21,54 +21,55 @@ const (
 	Critical Severity = "critical"
 )
 
-// Action is what reconciliation does about a finding by itself.
+// Action is what reconciliation does about a finding without asking anybody.
 type Action string
 
 // The actions.
 const (
 	None        Action = ""
-	Quarantine  Action = "quarantine"      // the node leaves scheduling; what runs on it is not touched
-	MarkOffline Action = "mark_offline"    // the node is what its agent would make of it soon
-	UpdateHost  Action = "update_host"     // the inventory follows
-	Reseed      Action = "reseed_hw_sync"  // the agent gets the token of its machine anew
+	Quarantine  Action = "quarantine"      // the node leaves scheduling; tenants on it keep running
+	MarkOffline Action = "mark_offline"    // the node is marked offline before the missing contact would do it
+	UpdateHost  Action = "update_host"     // the inventory takes over the new address
+	Reseed      Action = "reseed_hw_sync"  // the agent gets the token of its machine again
 	Release     Action = "release_machine" // MAAS releases the machine and powers it off
 )
 
-// Verdict is what a rule says about a subject for which it holds.
+// Verdict is what a rule says about a subject that it holds for.
 type Verdict struct {
-	Expected string         // such as: Deployed
-	Observed string         // such as: Ready
-	Message  string         // what happened, to what, for people
+	Expected string         // for example Deployed
+	Observed string         // for example Ready
+	Message  string         // for people: what happened, and to what
 	Details  map[string]any // never a secret
-	// Withheld says why the action of the rule must not be taken this time; empty:
-	// nothing is in its way.
+	// Withheld says why the action must not be taken this time. If it is empty,
+	// nothing prevents the action.
 	Withheld string
-	// Host is what UpdateHost sets.
+	// Host is the address that UpdateHost sets.
 	Host string
 }
 
-// Rule is one kind of disagreement. A new one is a new file and a line in Rules.
+// Rule is one kind of disagreement. To add one, add a file and a line in Rules.
 type Rule struct {
 	Type     Type
 	Severity Severity
 	Title    string // a few words
-	Means    string // what it means to those on the node, a sentence
-	Holds    string // when it does, in words
-	Runbook  string // the name of its runbook; empty: it needs none
-	// Looks is how many looks must show it before it is believed: 2 where one can
-	// be wrong.
+	Means    string // one sentence: what it means to those on the node
+	Holds    string // in words: when the rule holds
+	Runbook  string // name of its runbook; empty: none needed
+	// Looks is how many looks must show it before it is believed: 2 where a
+	// single look can be wrong.
 	Looks int
-	// When says whether it holds. It is pure: the same subject gives the same
-	// verdict. Nil: it is not about a node and its machine, but found elsewhere.
+	// When says whether the rule holds. It is pure: the same subject gives the
+	// same verdict. It is nil for findings that are not about a node and its
+	// machine; other code finds those.
 	When func(s Subject) (Verdict, bool)
-	// Action is what is done once it is believed; None: people decide.
+	// Action is taken once the finding is believed. With None, people decide.
 	Action Action
-	// Advice is what the operator should do, best first, as commands with NODE and
-	// SITE in them.
+	// Advice is what the operator should do, the best first, as commands with
+	// the placeholders NODE and SITE.
 	Advice []string
-	// Adopt says whether an operator may accept what was observed.
+	// Adopt says whether an operator may accept what was observed as right.
 	Adopt bool
-	// Standing findings are not read anew in each cycle, only by the sweep.
+	// Standing findings are read again only by the sweep, not in each cycle.
 	Standing bool
 }
 

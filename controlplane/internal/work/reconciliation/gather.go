@@ -15,23 +15,23 @@ import (
 )
 
 const (
-	// maxReads is how many machines a run reads because something points at them;
-	// what is more is suspected, and read by the runs that follow.
+	// maxReads limits how many machines a run reads because something points at
+	// them. The others become suspicions, and later runs read them.
 	maxReads = 400
-	// maxDirect is how many machines that are missing in an answer a run asks for
-	// one by one.
+	// maxDirect limits how many machines a run asks for one by one because an
+	// answer lacked them.
 	maxDirect = 10
-	// readChunk is how many machines are asked for, judged and forgotten at a time.
+	// readChunk is how many machines are read, judged and dropped at a time.
 	readChunk = 50
-	// largeListing is how many exceptions a site may have for them to be listed in
-	// every cycle: MAAS needs up to a tenth of a second for each.
+	// largeListing is the number of exceptions up to which every cycle lists
+	// them: MAAS needs up to a tenth of a second for each.
 	largeListing = 500
-	// maxUnmanaged is how many machines that are no nodes are remembered.
+	// maxUnmanaged limits how many machines without a node are remembered.
 	maxUnmanaged = 200
 )
 
-// lookAround asks MAAS for what a cycle wants to know, the cheapest first. Each
-// question stands for itself.
+// lookAround asks MAAS what a cycle needs to know, the cheapest question first.
+// If one question fails, the others are still asked.
 func (c *cycle) lookAround(ctx context.Context) error {
 	if c.run.Trigger == BySuspicion {
 		return c.readDoubted(ctx, nil)
@@ -44,7 +44,7 @@ func (c *cycle) lookAround(ctx context.Context) error {
 		c.heard = true
 		c.state.EventCursor = changed.Cursor
 		c.run.Report.Events = changed.Events
-		if changed.Lost { // what happened is not known: all machines must be walked over anew
+		if changed.Lost { // events were lost, so the sweep starts again over all machines
 			at := c.now()
 			c.state.SweepBeganAt, c.state.SweepEndedAt = &at, nil
 		}
@@ -57,20 +57,20 @@ func (c *cycle) lookAround(ctx context.Context) error {
 			return err
 		}
 	}
-	if !c.heard { // a MAAS that hangs would take minutes for each further question
+	if !c.heard { // each further question to a MAAS that hangs would take minutes
 		return nil
 	}
 	if err := c.readDoubted(ctx, changed.Machines); err != nil {
 		return err
 	}
-	if err := c.conclude(ctx); err != nil { // not after the sweep, which may take long
+	if err := c.conclude(ctx); err != nil { // act before the sweep, which may take long
 		return err
 	}
 	return c.sweep(ctx, everything)
 }
 
-// exceptions lists the machines that are not deployed. What it shows of nodes is
-// judged; what it does not show says nothing.
+// exceptions lists the machines that are not deployed and judges the nodes
+// among them. A node that the listing lacks may still be anything.
 func (c *cycle) exceptions(ctx context.Context) error {
 	if c.state.ExceptionsAt != nil && !c.run.Full {
 		pause := min(c.settings.Every*time.Duration((c.state.ExceptionsSeen-1)/largeListing), c.settings.SweepWithin)
@@ -89,8 +89,8 @@ func (c *cycle) exceptions(ctx context.Context) error {
 	return err
 }
 
-// list judges the nodes of a listing, and returns the first machines of it that
-// are none. A listing that failed has -1 of them, and says nothing.
+// list judges the nodes of a listing. It returns how many machines the listing
+// has and the first ones that are no nodes. A listing that failed returns -1.
 func (c *cycle) list(ctx context.Context, what string, ask func(context.Context, func(Machine)) (int, error)) (total int, others []Machine, err error) {
 	var mine []Machine
 	unmanaged := 0
@@ -121,8 +121,8 @@ func (c *cycle) list(ctx context.Context, what string, ask func(context.Context,
 	return total, others, nil
 }
 
-// readDoubted reads the machines that something points at: an event, a finding
-// that is not over, a suspicion.
+// readDoubted reads the machines that an event, an open finding or a suspicion
+// points at.
 func (c *cycle) readDoubted(ctx context.Context, changed []string) error {
 	suspected, err := c.reads.Suspicions(ctx, reconciliationdb.SuspicionsParams{SiteID: c.run.Site, Limit: maxReads})
 	if err != nil {
@@ -158,12 +158,12 @@ func (c *cycle) readDoubted(ctx context.Context, changed []string) error {
 		}
 		ids = ids[:maxReads]
 	}
-	c.noting = len(found) == maxReads // or the same ones would be read again and again
+	c.noting = len(found) == maxReads // otherwise the same machines would be read again and again
 	err = c.read(ctx, ids)
 	if c.noting = false; err != nil {
 		return err
 	}
-	if unread := c.undone(news); len(unread) > 0 { // the cursor goes on without them
+	if unread := c.undone(news); len(unread) > 0 { // the cursor moves past their events, so suspicions must remember them
 		if err := c.suspectLater(ctx, unread); err != nil {
 			return err
 		}
@@ -171,8 +171,8 @@ func (c *cycle) readDoubted(ctx context.Context, changed []string) error {
 	return c.settleSuspicions(ctx, suspected)
 }
 
-// heldBack are machines of nodes that the breaker keeps from being quarantined:
-// what an operator decides goes by what they show now.
+// heldBack returns the machines of nodes that the breaker keeps from being
+// quarantined, so that the operator decides by what they show now.
 func (c *cycle) heldBack(ctx context.Context) ([]string, error) {
 	if len(c.state.TrippedNodes) == 0 {
 		return nil, nil
@@ -181,8 +181,8 @@ func (c *cycle) heldBack(ctx context.Context) ([]string, error) {
 	return machines, wrap("list machines that the breaker holds back", err)
 }
 
-// settleSuspicions forgets the suspicions whose machines were looked at, and
-// those about what is not a node of the site any more.
+// settleSuspicions drops suspicions whose machines were looked at, and those
+// about machines that are no longer nodes of the site.
 func (c *cycle) settleSuspicions(ctx context.Context, suspected []reconciliationdb.SuspicionsRow) error {
 	if c.run.DryRun {
 		return nil
@@ -225,9 +225,9 @@ func (c *cycle) suspectLater(ctx context.Context, machines []string) error {
 	})
 }
 
-// sweep reads those machines that were not read for the longest time: in each
-// cycle so many that all are read in the time of a sweep, with two cycles to
-// spare.
+// sweep reads the machines that were not read for the longest time. Its share
+// per cycle is large enough to read all machines in the time of a sweep, with
+// two cycles to spare.
 func (c *cycle) sweep(ctx context.Context, everything bool) error {
 	began := c.now()
 	period := max(c.settings.SweepWithin-2*c.settings.Every, c.settings.Every)
@@ -236,14 +236,15 @@ func (c *cycle) sweep(ctx context.Context, everything bool) error {
 	switch {
 	case everything:
 		share, before = int64(len(c.bound)), began.Add(time.Second)
-	case c.state.SweepEndedAt == nil: // something may have happened that is not known
+	case c.state.SweepEndedAt == nil: // events may have been lost since the last sweep: hurry
 		share *= 2
 	}
 	if share == 0 {
 		c.swept(began, nil)
 		return nil
 	}
-	// Those that this cycle has looked at already are no part of its share.
+	// Machines that this cycle has looked at already do not count towards its
+	// share.
 	rows, err := binding.ForSweep(ctx, c.db, c.run.Site, before, int32(min(share+int64(len(c.done)), 1<<30)))
 	if err != nil {
 		return err
@@ -264,8 +265,8 @@ func (c *cycle) sweep(ctx context.Context, everything bool) error {
 	return nil
 }
 
-// swept notes how far the walk over all machines has come: it has ended when
-// even the one that was read longest ago was read since it began.
+// swept records how far the walk over all machines has come. It has ended when
+// even the machine read longest ago was read since the walk began.
 func (c *cycle) swept(at time.Time, rows []binding.Binding) {
 	if c.state.SweepBeganAt == nil {
 		c.state.SweepBeganAt = &at
@@ -280,12 +281,12 @@ func (c *cycle) swept(at time.Time, rows []binding.Binding) {
 	}
 }
 
-// maxHalves is how many further requests a run spends on finding the machine
-// that an answer fails for.
+// maxHalves limits the extra requests with which a run searches for the one
+// machine that makes an answer fail.
 const maxHalves = 14
 
-// read reads machines by id and judges them, part by part. One that is missing
-// in an answer is asked for by itself: only that says whether it is absent.
+// read reads machines by id, in chunks, and judges them. If an answer lacks a
+// machine, read asks for it alone: only that answer proves it absent.
 func (c *cycle) read(ctx context.Context, ids []string) error {
 	var lost, failed []string
 	inARow, halves := 0, maxHalves
@@ -294,7 +295,7 @@ func (c *cycle) read(ctx context.Context, ids []string) error {
 		part := parts[0]
 		parts = parts[1:]
 		machines, err := c.region.Read(ctx, part)
-		if err != nil && c.heard && len(part) > 1 && halves > 0 && !unreachable(err) { // one of them may be the cause
+		if err != nil && c.heard && len(part) > 1 && halves > 0 && !unreachable(err) { // one may be the cause
 			halves -= 2
 			half := len(part) / 2
 			parts = append([][]string{part[:half], part[half:]}, parts...)
@@ -305,7 +306,7 @@ func (c *cycle) read(ctx context.Context, ids []string) error {
 			if c.failure(ctx, part, err); unreachable(err) {
 				inARow++
 			}
-			if inARow > 1 || c.overdue() { // or a MAAS that hangs would be asked for hours
+			if inARow > 1 || c.overdue() { // otherwise we would ask a MAAS that hangs for hours
 				break
 			}
 			continue
@@ -329,17 +330,17 @@ func (c *cycle) read(ctx context.Context, ids []string) error {
 var errOverdue = fault.New(fault.Unavailable, "run_overdue", "MAAS is so slow that the run was ended before all was read").
 	WithRemedy("look at the load of the MAAS region; the next runs go on")
 
-// unreachable says whether MAAS itself did not answer, or not in time.
+// unreachable says whether MAAS did not answer at all, or not in time.
 func unreachable(err error) bool {
 	return fault.KindOf(err) == fault.Unavailable && fault.CodeOf(err) != codeServerError
 }
 
-// codeServerError is what the client calls a failure inside of MAAS: it answers,
-// but something of what it was asked for breaks it.
+// codeServerError is the client's code for a failure inside MAAS: MAAS answers,
+// but breaks on something that it was asked for.
 const codeServerError = "maas_server_error"
 
-// failure notes that machines could not be read: of many, that is a question
-// about the site; of one, it is about that machine.
+// failure records that machines could not be read. If there are several, that
+// is a question about the site; if there is one, it is about that machine.
 func (c *cycle) failure(ctx context.Context, part []string, err error) {
 	if len(part) > 1 {
 		c.trouble(ctx, "machines by id", err)
@@ -348,7 +349,8 @@ func (c *cycle) failure(ctx context.Context, part []string, err error) {
 	c.hitch(ctx, "machine "+part[0], err)
 }
 
-// tried lets the sweep go on with other machines than those that failed.
+// tried records an attempt to read, so that the sweep goes on with other
+// machines than those that failed.
 func (c *cycle) tried(ctx context.Context, machines []string) error {
 	if c.run.DryRun || len(machines) == 0 {
 		return nil
@@ -362,8 +364,8 @@ func (c *cycle) tried(ctx context.Context, machines []string) error {
 	return c.inChange(ctx, func(ctx context.Context, tx change) error { return binding.Tried(ctx, tx.tx, nodes, c.now()) })
 }
 
-// seek asks for machines by themselves that were missing in answers. Those that
-// are too many to be asked for count as missing: a breaker goes by them.
+// seek asks one by one for machines that answers lacked. Those above the limit
+// are counted as missing, and the breaker adds them to its count.
 func (c *cycle) seek(ctx context.Context, lost []string) error {
 	ask := lost[:min(len(lost), max(maxDirect-c.direct, 0))]
 	c.direct += len(ask)
@@ -432,7 +434,7 @@ func texts(nodes []id.Node) []string {
 	return out
 }
 
-// standing are the types that are not read anew in every cycle.
+// standing lists the types that only the sweep reads again.
 func standing() []string {
 	out := []string{}
 	for _, r := range Rules {

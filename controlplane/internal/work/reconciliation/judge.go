@@ -13,16 +13,16 @@ import (
 	"gpuaas/controlplane/internal/work/reconciliation/internal/reconciliationdb"
 )
 
-// sighting is a node beside its machine, with what was known of both.
+// sighting is a node with its machine, and what was known of both before.
 type sighting struct {
 	Subject
 	was     binding.Binding
 	present []Finding
 }
 
-// judge goes by machines that MAAS showed, and by such that it said it does not
-// have: of each, all rules are asked, and what they say is compared with what was
-// found before.
+// judge applies all rules to the machines that MAAS showed and to those that
+// MAAS said it does not have. It compares the verdicts with the earlier
+// findings.
 func (c *cycle) judge(ctx context.Context, machines []Machine, absent []string) error {
 	sightings, err := c.sightings(ctx, machines, absent)
 	if err != nil {
@@ -51,7 +51,7 @@ func (c *cycle) judge(ctx context.Context, machines []Machine, absent []string) 
 		}
 		if err := c.write(ctx, g); err != nil && ours(ctx, err) {
 			return err
-		} else if err != nil { // what MAAS says of it cannot be kept
+		} else if err != nil { // what MAAS says of it cannot be stored
 			c.hitch(ctx, "node "+g.Hostname, err)
 			if err := c.tried(ctx, []string{g.SystemID}); err != nil {
 				return err
@@ -61,8 +61,8 @@ func (c *cycle) judge(ctx context.Context, machines []Machine, absent []string) 
 	return c.touch(ctx, quiet)
 }
 
-// owned says whether an operation works on the node: only that knows what its
-// machine is meant to be.
+// owned says whether an operation works on the node. Then only that operation
+// knows what state the machine should have.
 func owned(s Subject) bool {
 	switch s.Status {
 	case node.BootstrapIssued, node.Enrolling, node.Draining, node.Removing:
@@ -72,8 +72,8 @@ func owned(s Subject) bool {
 	return s.HeldBy != ""
 }
 
-// sightings puts nodes beside their machines. Machines that are no nodes, and
-// those that were looked at already, are left out.
+// sightings joins nodes with their machines. It leaves out machines that are no
+// nodes and those that this run has looked at.
 func (c *cycle) sightings(ctx context.Context, machines []Machine, absent []string) ([]sighting, error) {
 	shown := map[string]*Machine{}
 	var ids []string
@@ -106,8 +106,8 @@ func (c *cycle) sightings(ctx context.Context, machines []Machine, absent []stri
 		g.Machine, g.Absent = shown[g.SystemID], gone[g.SystemID]
 		if g.Absent {
 			if twin, by, err := c.twin(ctx, g.was); err != nil {
-				// Absent or recreated: that makes a difference to what is advised. So it was
-				// not looked at.
+				// Whether it is absent or recreated decides the advice, so the
+				// machine counts as not looked at until that is known.
 				c.hitch(ctx, "machine "+g.SystemID+" under another id", err)
 				delete(c.done, g.SystemID)
 				if err := errors.Join(c.suspectLater(ctx, []string{g.SystemID}), c.tried(ctx, []string{g.SystemID})); err != nil {
@@ -127,8 +127,8 @@ func (c *cycle) sightings(ctx context.Context, machines []Machine, absent []stri
 	return out, nil
 }
 
-// twin is the same server under another id. One that another node has is not
-// that of this one.
+// twin looks for the same server under another id. A machine that is bound to
+// another node is not a twin.
 func (c *cycle) twin(ctx context.Context, b binding.Binding) (*Machine, string, error) {
 	var macs []string
 	if b.PXEMAC != "" {
@@ -148,7 +148,7 @@ func (c *cycle) twin(ctx context.Context, b binding.Binding) (*Machine, string, 
 	return m, by, nil
 }
 
-// known reads what the inventory has about machines.
+// known reads what the inventory knows about machines.
 func (c *cycle) known(ctx context.Context, ids []string) ([]sighting, error) {
 	bindings, err := binding.ByMachines(ctx, c.db, c.run.Site, ids)
 	if err != nil {
@@ -209,7 +209,7 @@ func others(nodes []id.Node, self id.Node) []id.Node {
 	return slices.DeleteFunc(slices.Clone(nodes), func(n id.Node) bool { return n == self })
 }
 
-// changed says whether MAAS shows the machine in another way than before.
+// changed says whether MAAS shows the machine differently than before.
 func (g sighting) changed() bool {
 	if g.Absent {
 		return g.was.Status != absentStatus
@@ -225,10 +225,10 @@ func sorted(s []string) []string {
 	return slices.Compact(out)
 }
 
-// absentStatus is how a machine is remembered that MAAS does not have.
+// absentStatus is the stored status of a machine that MAAS does not have.
 const absentStatus = "absent"
 
-// changes are what a look makes of the findings about a node.
+// changes is what a look changes in the findings about a node.
 type changes struct {
 	opened   []Judged
 	advanced []advance
@@ -243,8 +243,8 @@ type advance struct {
 
 func (c changes) none() bool { return len(c.opened)+len(c.advanced)+len(c.closed) == 0 }
 
-// diff compares what rules say with what was found before. A finding that is
-// believed already and looks the same is not touched.
+// diff compares the verdicts of the rules with the earlier findings. A believed
+// finding that looks the same is not touched.
 func (c *cycle) diff(g sighting, judged []Judged) changes {
 	var out changes
 	held := map[Type]bool{}

@@ -9,11 +9,11 @@ import (
 	"gpuaas/controlplane/internal/work/job"
 )
 
-// maxProofs is how many parked jobs a run looks into: each costs reads of its
+// maxProofs limits how many parked jobs a run examines: each costs reads of its
 // machine.
 const maxProofs = 10
 
-// under reads the jobs at the site once.
+// under reads the jobs at the site, once per run.
 func (c *cycle) under(ctx context.Context) error {
 	if c.working != nil {
 		return nil
@@ -37,8 +37,8 @@ type at struct {
 	family Jobs
 }
 
-// leave leaves a node to the job that works on it, and tells that when its
-// machine is gone or failed: nothing that a job does makes it so.
+// leave leaves a node to the job that works on it. If the machine is gone or
+// failed, it tells the job: no job brings its machine into such a state.
 func (c *cycle) leave(ctx context.Context, g sighting) error {
 	s := g.Subject
 	s.Status, s.HeldBy = node.Active, ""
@@ -67,8 +67,8 @@ func (c *cycle) leave(ctx context.Context, g sighting) error {
 	return nil
 }
 
-// jobs leads parked jobs to their goal that others have reached for them. What
-// one of them fails with says nothing about the rest.
+// jobs ends parked jobs whose goal somebody else has reached for them. If one
+// fails, the others still get their turn.
 func (c *cycle) jobs(ctx context.Context) error {
 	if c.run.DryRun || c.settings.DryRun || !c.heard || c.run.Trigger == BySuspicion {
 		return nil

@@ -10,13 +10,13 @@ import (
 	"gpuaas/controlplane/internal/fleet/node"
 )
 
-// Overview is how all sites stand.
+// Overview is the state of reconciliation at all sites.
 type Overview struct {
 	Totals Totals         `json:"totals"`
 	Sites  []SiteOverview `json:"sites" nullable:"false"`
 }
 
-// Totals are counts over all sites. A node is one of ok, drifted or
+// Totals are counts over all sites. Each node counts as ok, drifted or
 // unreconciled.
 type Totals struct {
 	Nodes        int64 `json:"nodes" doc:"Nodes that have a machine of MAAS."`
@@ -26,20 +26,20 @@ type Totals struct {
 	StaleSites   int64 `json:"stale_sites" doc:"Active sites whose MAAS has not told all that was asked for long."`
 }
 
-// SiteState is how reconciliation of a site stands.
+// SiteState is the state of reconciliation at a site.
 type SiteState string
 
 // The states of a site.
 const (
 	SiteOK          SiteState = "ok"
-	SiteStale       SiteState = "stale"          // MAAS has not told all that was asked for long
+	SiteStale       SiteState = "stale"          // for long, MAAS has not answered all questions
 	SitePaused      SiteState = "paused"         // the site is disabled
 	SiteBreakerOpen SiteState = "breaker_open"   // an operator must decide
 	SiteUnheard     SiteState = "no_information" // the last cycle learned nothing
 	SiteNever       SiteState = "never"          // there was no cycle yet
 )
 
-// SiteOverview is how one site stands.
+// SiteOverview is the state of reconciliation at one site.
 type SiteOverview struct {
 	SiteID         id.Site          `json:"site_id"`
 	Name           string           `json:"name" example:"dc1"`
@@ -58,7 +58,7 @@ type SiteOverview struct {
 	Remedy         string           `json:"remedy,omitempty" doc:"What an operator does best now; absent when there is nothing to do." example:"gpuaas drift --site dc1"`
 }
 
-// FindingCounts are how many findings there are, by severity.
+// FindingCounts counts findings by severity.
 type FindingCounts struct {
 	Critical int64 `json:"critical"`
 	Warning  int64 `json:"warning"`
@@ -79,36 +79,36 @@ func (c *FindingCounts) add(s Severity, n int64) {
 	}
 }
 
-// BreakerOverview is the circuit breaker of a site that is open: too many nodes
-// would have been quarantined, and none is until somebody decides.
+// BreakerOverview is the open circuit breaker of a site: too many nodes would
+// have been quarantined, so none is until an operator decides.
 type BreakerOverview struct {
 	Since       time.Time     `json:"since"`
 	Nodes       []BreakerNode `json:"nodes" nullable:"false" doc:"The nodes that would have been quarantined."`
 	ConfirmedAt *time.Time    `json:"confirmed_at,omitempty" doc:"When an operator said that they are to be; absent: nobody did."`
 }
 
-// BreakerNode is a node that would have been quarantined.
+// BreakerNode is a node that the breaker keeps from being quarantined.
 type BreakerNode struct {
 	NodeID   id.Node `json:"node_id"`
 	Hostname string  `json:"hostname"`
 }
 
-// RunError is why something was not learned, or not done.
+// RunError says why something was not learned or not done.
 type RunError struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 	Remedy  string `json:"remedy,omitempty"`
 }
 
-// staleAfter is how many periods without information make a site stale, and
-// unreadAfter how many sweeps without a look a node unreconciled.
+// A site is stale after staleAfter periods without information. A node is
+// unreconciled after unreadAfter sweeps without a look.
 const (
 	staleAfter  = 3
 	unreadAfter = 2
 )
 
-// judge says how the site stands, and what to do about that. A site that is new
-// has as long to be heard of as one that was.
+// judge decides the state of the site and what the operator should do. A new
+// site gets as much time until its first information as others between two.
 func (o *SiteOverview) judge(active bool, created time.Time, outcome Outcome, every time.Duration, now time.Time) {
 	heard := created
 	if o.LastInformedAt != nil {
@@ -137,7 +137,7 @@ func (o *SiteOverview) remedy() string {
 	case SitePaused:
 		return "gpuaas site enable " + o.Name
 	case SiteBreakerOpen:
-		return "gpuaas reconcile status --site " + o.Name // lists the nodes, and both decisions
+		return "gpuaas reconcile status --site " + o.Name // lists the nodes and both decisions
 	case SiteStale, SiteUnheard:
 		return "gpuaas site doctor " + o.Name
 	case SiteNever:
@@ -150,7 +150,7 @@ func (o *SiteOverview) remedy() string {
 	return ""
 }
 
-// FindingShown is a finding with what names it to people.
+// FindingShown is a finding with the names that people know.
 type FindingShown struct {
 	Finding
 	SiteName string
@@ -162,7 +162,7 @@ type Advice struct {
 	What    string `json:"what" doc:"What that is good for, or what to do."`
 }
 
-// Advised is what an operator does best now, the best first.
+// Advised returns what the operator should do now, the best first.
 func (f FindingShown) Advised() []Advice {
 	out := []Advice{}
 	rule, known := RuleOf(f.Type)
@@ -175,7 +175,7 @@ func (f FindingShown) Advised() []Advice {
 	return out
 }
 
-// adviceOf takes a command from what is said about it.
+// adviceOf separates the command from the text about it.
 func adviceOf(text string) Advice {
 	if command, what, both := strings.Cut(text, ": "); both && strings.HasPrefix(command, "gpuaas ") {
 		return Advice{Command: command, What: what}
@@ -186,14 +186,14 @@ func adviceOf(text string) Advice {
 	return Advice{What: text}
 }
 
-// Placeholders of advice are words of their own.
+// The placeholders of advice, as whole words.
 var (
 	nodeWord = regexp.MustCompile(`\bNODE\b`)
 	siteWord = regexp.MustCompile(`\bSITE\b`)
 )
 
-// fillIn puts names where advice has NODE and SITE. Where there is no name, the
-// placeholder stays.
+// fillIn replaces NODE and SITE in advice. Without a name, the placeholder
+// stays.
 func fillIn(advice, hostname, site string) string {
 	if hostname != "" {
 		advice = nodeWord.ReplaceAllLiteralString(advice, hostname)
@@ -204,7 +204,7 @@ func fillIn(advice, hostname, site string) string {
 	return strings.TrimSpace(advice)
 }
 
-// Drift is a node beside what is not as it should be about it.
+// Drift is a node with the findings about it.
 type Drift struct {
 	Node        id.Node
 	Hostname    string
@@ -219,13 +219,13 @@ type Drift struct {
 	Power       string
 	ReadAt      *time.Time // nil: never
 	Drifted     bool
-	Findings    []FindingShown // that are not over, the worst first
-	History     []FindingShown // that are, the newest first; of a single node only
-	worst       int32          // where it stands in a listing
+	Findings    []FindingShown // not over, the worst first
+	History     []FindingShown // over, the newest first; filled for a single node only
+	worst       int32          // its rank in a listing
 }
 
-// Advised is what an operator does best now: what the worst finding needs first,
-// each once.
+// Advised returns what the operator should do now: the advice of the worst
+// finding first, each piece once.
 func (d Drift) Advised() []Advice {
 	out := []Advice{}
 	for _, f := range d.Findings {
@@ -238,20 +238,20 @@ func (d Drift) Advised() []Advice {
 	return out
 }
 
-// DriftFilter narrows the listing of nodes that drift. A node counts when one of
-// its findings is as the filter wants.
+// DriftFilter filters the listing of nodes that drift. A node is listed if at
+// least one of its findings matches.
 type DriftFilter struct {
-	Site     id.Site // zero: all
+	Site     id.Site // zero: all sites
 	Severity Severity
 	Type     Type
-	Repeated bool // only findings that came back again and again
+	Repeated bool // only findings that keep coming back
 }
 
-// repeatedFrom is the occurrence within a month that makes a finding a repeated
+// repeatedFrom is how many occurrences within a month make a finding a repeated
 // one.
 const repeatedFrom = 3
 
-// DriftPosition is where a listing of nodes that drift goes on.
+// DriftPosition is where the next page of nodes that drift begins.
 type DriftPosition struct {
 	Worst    int32   `json:"w"`
 	Hostname string  `json:"h"`
@@ -260,28 +260,28 @@ type DriftPosition struct {
 
 // FindingFilter narrows the listing of findings.
 type FindingFilter struct {
-	Site     id.Site // zero: all
-	Node     id.Node // zero: all, those that are not about nodes included
+	Site     id.Site // zero: all sites
+	Node     id.Node // zero: all findings, also those about no node
 	Type     Type
 	Severity Severity
-	Status   string // of the lifecycle, or present: not over
+	Status   string // a status of the lifecycle, or present for all that are not over
 	Since    time.Time
 }
 
-// FindingPosition is where a listing of findings goes on.
+// FindingPosition is where the next page of findings begins.
 type FindingPosition struct {
 	At time.Time  `json:"a"`
 	ID id.Finding `json:"i"`
 }
 
-// RunShown is a run with what names it to people.
+// RunShown is a run with the names that people know.
 type RunShown struct {
 	Run
 	SiteName string
-	Hostname string // of the node of a resolution
+	Hostname string // the node of a resolution
 }
 
-// RunPosition is where a listing of runs goes on.
+// RunPosition is where the next page of runs begins.
 type RunPosition struct {
 	At time.Time            `json:"a"`
 	ID id.ReconciliationRun `json:"i"`
@@ -289,6 +289,6 @@ type RunPosition struct {
 
 // RunFilter narrows the listing of runs.
 type RunFilter struct {
-	Site    id.Site // zero: all
+	Site    id.Site // zero: all sites
 	Trigger Trigger
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Page is the page about findings, made of the rules that make them.
+// Page generates the page about findings from the rules.
 func Page() string {
 	var page strings.Builder
 	say := func(format string, args ...any) { fmt.Fprintf(&page, format+"\n", args...) }
@@ -61,7 +61,7 @@ func byItself(a Action) string {
 	return actionShort[a]
 }
 
-// believed says after how many looks a finding counts.
+// believed says after how many looks a finding is believed.
 func believed(r Rule) string {
 	if r.Looks > 1 {
 		return fmt.Sprintf("after %d looks", r.Looks)
@@ -83,7 +83,7 @@ func (d Rule) runbook() string {
 	return fmt.Sprintf("[%s](runbooks/%s.md)", strings.ReplaceAll(d.Runbook, "-", " "), d.Runbook)
 }
 
-// advised is advice with its command, if it is one, written as such.
+// advised formats a piece of advice; a command in it becomes code.
 func advised(text string) string {
 	a := adviceOf(text)
 	switch {

@@ -11,8 +11,9 @@ import (
 	"gpuaas/controlplane/internal/work/reconciliation/internal/reconciliationdb"
 )
 
-// Resolve does what an operator decided about a node and its machine. What needs
-// a look at MAAS is recorded as a run, which a workflow carries out.
+// Resolve carries out what an operator decided about a node and its machine. If
+// the decision needs a look at MAAS, Resolve records a run and a workflow
+// carries it out.
 func (s *Service) Resolve(ctx context.Context, n id.Node, r Resolution, reason string) (Run, error) {
 	if reason = strings.TrimSpace(reason); reason == "" {
 		return Run{}, reasonMissing()
@@ -56,7 +57,8 @@ func (s *Service) Resolve(ctx context.Context, n id.Node, r Resolution, reason s
 		WithRemedy("one of %v", Resolutions)
 }
 
-// resolveAtOnce writes a run that has ended already.
+// resolveAtOnce does the work in one transaction and records a run that has
+// already ended.
 func (s *Service) resolveAtOnce(ctx context.Context, run Run, do func(ctx context.Context, c change) error) (Run, error) {
 	left := run.Report.Left
 	if left == nil {

@@ -12,11 +12,12 @@ import (
 	"gpuaas/controlplane/internal/work/reconciliation/internal/reconciliationdb"
 )
 
-// resolve carries a decision out that needs a look: it goes by what MAAS and the
-// agent show now, and refuses what they do not prove. What is refused changed
-// nothing; what was done is never said to be refused.
+// resolve carries out a decision that needs a look. It goes by what MAAS and
+// the agent show now, and refuses what they do not prove. A refused resolution
+// has changed nothing, and one that was carried out is never reported as
+// refused.
 func (c *cycle) resolve(ctx context.Context) error {
-	if c.run.Outcome != Informed { // an earlier attempt has not done it
+	if c.run.Outcome != Informed { // no earlier attempt has carried it out
 		err := c.decided(ctx)
 		if f, ok := fault.As(err); ok && f.Kind != fault.Unavailable {
 			c.run.Outcome, c.run.ErrorCode, c.run.ErrorMessage, c.run.ErrorRemedy = Refused, f.Code, f.Message, f.Remedy
@@ -29,7 +30,7 @@ func (c *cycle) resolve(ctx context.Context) error {
 	return c.afterwards(ctx)
 }
 
-// decided does what was decided, if MAAS answers.
+// decided carries out the decision if MAAS answers.
 func (c *cycle) decided(ctx context.Context) error {
 	if c.region == nil {
 		return nil
@@ -43,13 +44,13 @@ func (c *cycle) decided(ctx context.Context) error {
 		return c.adopt(ctx, g)
 	case ReturnToService:
 		return c.bringBack(ctx, g)
-	case Acknowledge, QuarantineNode, Reimage: // are done when they are asked for
+	case Acknowledge, QuarantineNode, Reimage: // Resolve did these when they were requested
 	}
 	return nil
 }
 
-// afterwards writes how the node looks now. It is done whatever MAAS says to
-// that: what is not seen now, the next cycle sees.
+// afterwards records how the node looks now. If MAAS does not answer, the
+// resolution still counts as done; the next cycle looks again.
 func (c *cycle) afterwards(ctx context.Context) error {
 	defer func() { c.troubles, c.run.Report.Unanswered = nil, 0 }()
 	if c.region == nil {
@@ -67,7 +68,8 @@ func (c *cycle) afterwards(ctx context.Context) error {
 	return err
 }
 
-// lookAt reads the machine of the node directly; false: MAAS did not say.
+// lookAt reads the machine of the node directly. It returns false if MAAS did
+// not answer.
 func (c *cycle) lookAt(ctx context.Context) (sighting, bool, error) {
 	b, err := binding.OfNode(ctx, c.db, c.run.Node)
 	if fault.KindOf(err) == fault.NotFound {
@@ -78,7 +80,7 @@ func (c *cycle) lookAt(ctx context.Context) (sighting, bool, error) {
 	}
 	c.bound[b.SystemID] = b.Node
 	m, exists, err := c.region.Direct(ctx, b.SystemID)
-	if err == nil && !exists { // believed when it is said twice
+	if err == nil && !exists { // absence is believed only after a second answer
 		m, exists, err = c.region.Direct(ctx, b.SystemID)
 	}
 	if err != nil {
@@ -101,15 +103,15 @@ func (c *cycle) lookAt(ctx context.Context) (sighting, bool, error) {
 	if len(list) == 1 {
 		return list[0], true, nil
 	}
-	if len(c.troubles) > before { // whether it is there under another id
+	if len(c.troubles) > before { // unknown: is it there under another id?
 		return sighting{}, false, nil
 	}
 	return sighting{}, false, notBound(b.Node)
 }
 
-// carryOut does what was decided about a node that is still as it was when it
-// was looked at, and notes in the same transaction that it is done: the next
-// attempt of one that died would take it for a reason to refuse.
+// carryOut carries out the decision if the node has not changed since the look,
+// and marks it as done in the same transaction. Without the mark, a second
+// attempt after a crash would see its own effect and refuse.
 func (c *cycle) carryOut(ctx context.Context, g sighting, do func(ctx context.Context, tx change, g sighting) error) error {
 	report, err := encode(c.run.Report)
 	if err != nil {
@@ -131,8 +133,9 @@ func (c *cycle) carryOut(ctx context.Context, g sighting, do func(ctx context.Co
 	return err
 }
 
-// lockSeen locks a node that was looked at. One that an operation took since, or
-// that is another machine now, is refused: what was seen proves nothing about it.
+// lockSeen locks a node that was looked at. It refuses if an operation has
+// taken the node since, or if the node is bound to another machine now: the
+// look proves nothing about that.
 func lockSeen(ctx context.Context, tx change, g sighting) (sighting, error) {
 	n, err := node.Lock(ctx, tx.tx, g.Node)
 	if err != nil {
@@ -156,7 +159,7 @@ func lockSeen(ctx context.Context, tx change, g sighting) (sighting, error) {
 	return g, nil
 }
 
-// bringBack returns a node to service that is proven healthy: MAAS shows its
+// bringBack returns a node to service once it is proven healthy: MAAS shows its
 // machine as it should be, and its agent answers.
 func (c *cycle) bringBack(ctx context.Context, g sighting) error {
 	return c.carryOut(ctx, g, func(ctx context.Context, tx change, g sighting) error {
@@ -181,8 +184,8 @@ func (c *cycle) bringBack(ctx context.Context, g sighting) error {
 	})
 }
 
-// adopt accepts what is observed, where what runs there proves to be the node:
-// all that can be adopted, or nothing.
+// adopt accepts what is observed if that is proven to be the node. It adopts
+// everything that can be adopted, or nothing.
 func (c *cycle) adopt(ctx context.Context, g sighting) error {
 	return c.carryOut(ctx, g, func(ctx context.Context, tx change, g sighting) error {
 		adopted := false
@@ -226,8 +229,8 @@ func (c *cycle) adoptOne(ctx context.Context, tx change, g sighting, j Judged) e
 	}
 }
 
-// provenTwin refuses a machine that need not be the server of the node: the agent
-// proves that the server runs, and not which machine of MAAS it is.
+// provenTwin refuses a machine that may not be the server of the node: the
+// agent proves that the server runs, but not which machine of MAAS it is.
 func provenTwin(ctx context.Context, tx change, g sighting) error {
 	anew := "gpuaas decommission start " + g.Hostname + " --mode full_decommission --reason …"
 	if g.Twin.State != Installed {

@@ -2,7 +2,7 @@ package reconciliation
 
 import "fmt"
 
-// TypeAbsent is a finding: MAAS does not have the machine any more.
+// TypeAbsent says: MAAS no longer has the machine.
 const TypeAbsent Type = "absent"
 
 var ruleAbsent = Rule{
@@ -18,8 +18,8 @@ var ruleAbsent = Rule{
 	Runbook: "machine-missing-in-maas",
 }
 
-// Absence is believed only of a machine that was asked for by its own id: one
-// that a listing lacks is not absent.
+// Only a machine that was asked for by its own id counts as absent. One that a
+// listing lacks does not.
 func whenAbsent(s Subject) (Verdict, bool) {
 	if !s.judgedByMachine() || !s.Absent || s.Machine != nil || s.Twin != nil {
 		return Verdict{}, false

@@ -6,8 +6,8 @@ import (
 	"gpuaas/controlplane/internal/fleet/node"
 )
 
-// TypeAgentSilent is a finding: the machine is fine as far as MAAS can tell, but
-// its agent does not poll.
+// TypeAgentSilent says: the machine is fine as far as MAAS can tell, but its
+// agent does not poll.
 const TypeAgentSilent Type = "agent_silent"
 
 var ruleAgentSilent = Rule{

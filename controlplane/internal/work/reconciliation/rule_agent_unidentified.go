@@ -2,8 +2,8 @@ package reconciliation
 
 import "fmt"
 
-// TypeAgentUnidentified is a finding: the agent does not say which machine it
-// runs on, so that nothing can be compared when it enrols again.
+// TypeAgentUnidentified says: the agent does not say which machine it runs on,
+// so nothing can be compared when it enrols again.
 const TypeAgentUnidentified Type = "agent_unidentified"
 
 var ruleAgentUnidentified = Rule{

@@ -1,7 +1,7 @@
 package reconciliation
 
-// TypeBreakerOpen is a finding about a site: so many of its nodes would be
-// quarantined that what MAAS says is more likely to be wrong than they are.
+// TypeBreakerOpen is about a site: so many of its nodes would be quarantined
+// that MAAS is more likely to be wrong than the nodes.
 const TypeBreakerOpen Type = "breaker_open"
 
 var ruleBreakerOpen = Rule{

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// TypeDeployedElsewhere is a finding: the machine is deployed, but not with what
-// the node was.
+// TypeDeployedElsewhere says: the machine is deployed, but with another
+// installation than the node's.
 const TypeDeployedElsewhere Type = "deployed_elsewhere"
 
 var ruleDeployedElsewhere = Rule{

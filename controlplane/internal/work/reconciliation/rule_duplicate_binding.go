@@ -2,7 +2,7 @@ package reconciliation
 
 import "fmt"
 
-// TypeDuplicateBinding is a finding: one machine is taken for several nodes.
+// TypeDuplicateBinding says: several nodes are bound to one machine.
 const TypeDuplicateBinding Type = "duplicate_binding"
 
 var ruleDuplicateBinding = Rule{

@@ -1,6 +1,6 @@
 package reconciliation
 
-// TypeHardwareFailed is a finding: MAAS has given the machine up.
+// TypeHardwareFailed says: MAAS has given up on the machine.
 const TypeHardwareFailed Type = "hardware_failed"
 
 var ruleHardwareFailed = Rule{

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// TypeHostnameDrift is a finding: the machine has another name in MAAS than the
-// node.
+// TypeHostnameDrift says: MAAS has another name for the machine than the
+// inventory has for the node.
 const TypeHostnameDrift Type = "hostname_drift"
 
 var ruleHostnameDrift = Rule{
@@ -32,7 +32,7 @@ func whenHostnameDrift(s Subject) (Verdict, bool) {
 	}, true
 }
 
-// sameName compares names without their domains, which MAAS keeps apart.
+// sameName compares names without their domains: MAAS keeps domains apart.
 func sameName(a, b string) bool { return strings.EqualFold(shortName(a), shortName(b)) }
 
 func shortName(host string) string {

@@ -8,8 +8,8 @@ import (
 	"gpuaas/controlplane/internal/fleet/site"
 )
 
-// TypeHWSyncStale is a finding: the machine does not report its hardware to MAAS
-// as it should.
+// TypeHWSyncStale says: the machine does not report its hardware to MAAS as it
+// should.
 const TypeHWSyncStale Type = "hw_sync_stale"
 
 var ruleHWSyncStale = Rule{
@@ -25,7 +25,7 @@ var ruleHWSyncStale = Rule{
 	Runbook: "machine-settings-drifted",
 }
 
-// defaultSyncInterval is that of MAAS itself.
+// defaultSyncInterval is MAAS's own default.
 const defaultSyncInterval = 15 * time.Minute
 
 func whenHWSyncStale(s Subject) (Verdict, bool) {
@@ -38,8 +38,9 @@ func whenHWSyncStale(s Subject) (Verdict, bool) {
 	case !s.Machine.SyncEnabled:
 		v.Observed, v.Message = "sync disabled", fmt.Sprintf("hardware sync of %s is disabled in MAAS", s.Hostname)
 		v.Withheld = "MAAS enables it only when a machine is deployed: reimage the node"
-	case s.Machine.LastSync != nil && s.SyncAge != nil && *s.SyncAge > interval+interval/2: // what MAAS itself calls unhealthy
-		// Not how long ago: what is observed must be the same at each look.
+	case s.Machine.LastSync != nil && s.SyncAge != nil && *s.SyncAge > interval+interval/2: // MAAS's own limit
+		// The time of the report, not its age: two looks must observe the same
+		// text.
 		at := s.Machine.LastSync.UTC().Format(time.RFC3339)
 		v.Observed, v.Message = "last sync at "+at, fmt.Sprintf("the hardware of %s was last synced at %s by the clock of MAAS, which is too long ago", s.Hostname, at)
 	case s.Machine.LastSync == nil && s.Now.Sub(s.BoundAt) > 2*interval:
@@ -51,8 +52,8 @@ func whenHWSyncStale(s Subject) (Verdict, bool) {
 	return v, true
 }
 
-// syncInterval is how often the machine reports: what MAAS was told when it was
-// deployed, else what the profile says.
+// syncInterval is how often the machine should report: what MAAS was told at
+// deployment, otherwise what the profile says.
 func (s Subject) syncInterval() time.Duration {
 	if s.Machine.SyncInterval > 0 {
 		return s.Machine.SyncInterval
@@ -63,7 +64,7 @@ func (s Subject) syncInterval() time.Duration {
 	return defaultSyncInterval
 }
 
-// reseedWithheld says why a new token could not help.
+// reseedWithheld says why a new token would not help.
 func (s Subject) reseedWithheld() string {
 	switch {
 	case s.reinstalled():

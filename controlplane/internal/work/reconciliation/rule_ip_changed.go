@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// TypeIPChanged is a finding: the machine has not the address that the node is
-// reached by.
+// TypeIPChanged says: the machine no longer has the address by which the node
+// is reached.
 const TypeIPChanged Type = "ip_changed"
 
 var ruleIPChanged = Rule{
@@ -50,8 +50,9 @@ func whenIPChanged(s Subject) (Verdict, bool) {
 	return v, true
 }
 
-// nextHost is the address to reach the node by from now on. Each preference
-// counts only if it leaves exactly one: a guess among several is none.
+// nextHost chooses the address by which the node is reached from now on. A
+// preference counts only if it leaves exactly one address; nextHost never
+// guesses.
 func (s Subject) nextHost(host netip.Addr, has []netip.Addr) (netip.Addr, bool) {
 	apart := s.roceAddresses()
 	candidates := slices.DeleteFunc(slices.Clone(has), func(a netip.Addr) bool {
@@ -75,7 +76,7 @@ func (s Subject) nextHost(host netip.Addr, has []netip.Addr) (netip.Addr, bool) 
 	return netip.Addr{}, false
 }
 
-// roceAddresses are those that nobody reaches the node by.
+// roceAddresses lists the addresses by which nobody reaches the node.
 func (s Subject) roceAddresses() []netip.Addr {
 	var out []netip.Addr
 	for _, row := range s.RoCE {
@@ -86,7 +87,8 @@ func (s Subject) roceAddresses() []netip.Addr {
 	return out
 }
 
-// neighbours says whether two addresses are of one network, by the usual sizes.
+// neighbours says whether two addresses lie in one network, by the usual prefix
+// lengths.
 func neighbours(a, b netip.Addr) bool {
 	bits := 64
 	if a.Is4() {
@@ -96,8 +98,8 @@ func neighbours(a, b netip.Addr) bool {
 	return err == nil && p.Contains(b)
 }
 
-// parsed are the addresses among texts, each once, in a fixed order: MAAS has
-// none.
+// parsed returns the addresses among texts, each once and sorted: MAAS returns
+// them in no fixed order.
 func parsed(texts []string) []netip.Addr {
 	var out []netip.Addr
 	for _, t := range texts {

@@ -1,7 +1,6 @@
 package reconciliation
 
-// TypeNoInformation is a finding about a site: nobody can say how its machines
-// are.
+// TypeNoInformation is about a site: MAAS does not say how its machines are.
 const TypeNoInformation Type = "no_information"
 
 var ruleNoInformation = Rule{

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// TypePoweredOff is a finding: the machine is off.
+// TypePoweredOff says: the machine is off.
 const TypePoweredOff Type = "powered_off"
 
-// heardLately is how fresh a word of the agent must be to stand against what the
-// BMC of its machine says, which MAAS may have asked minutes ago.
+// heardLately is how recent a call of the agent must be to outweigh the power
+// state that MAAS shows: MAAS may have asked the BMC minutes ago.
 const heardLately = time.Minute
 
 var rulePoweredOff = Rule{

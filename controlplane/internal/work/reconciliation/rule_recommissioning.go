@@ -1,6 +1,6 @@
 package reconciliation
 
-// TypeRecommissioning is a finding: MAAS works on the machine of a node.
+// TypeRecommissioning says: MAAS works on the machine of a node.
 const TypeRecommissioning Type = "recommissioning"
 
 var ruleRecommissioning = Rule{

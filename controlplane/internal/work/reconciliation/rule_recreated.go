@@ -2,7 +2,7 @@ package reconciliation
 
 import "fmt"
 
-// TypeRecreated is a finding: the server is another machine in MAAS now.
+// TypeRecreated says: MAAS now has the server as another machine.
 const TypeRecreated Type = "recreated"
 
 var ruleRecreated = Rule{

@@ -1,6 +1,6 @@
 package reconciliation
 
-// TypeRedeploying is a finding: somebody installs the machine of a node anew.
+// TypeRedeploying says: somebody reinstalls the machine of a node.
 const TypeRedeploying Type = "redeploying"
 
 var ruleRedeploying = Rule{

@@ -1,6 +1,6 @@
 package reconciliation
 
-// TypeReleased is a finding: MAAS has taken the machine from under the node.
+// TypeReleased says: MAAS has released the machine although the node uses it.
 const TypeReleased Type = "released"
 
 var ruleReleased = Rule{

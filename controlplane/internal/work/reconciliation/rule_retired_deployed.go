@@ -6,8 +6,8 @@ import (
 	"gpuaas/controlplane/internal/fleet/node"
 )
 
-// TypeRetiredDeployed is a finding: a node is out of service, but its machine
-// still runs.
+// TypeRetiredDeployed says: a node is out of service, but its machine still
+// runs.
 const TypeRetiredDeployed Type = "retired_deployed"
 
 var ruleRetiredDeployed = Rule{
@@ -35,7 +35,8 @@ func whenRetiredDeployed(s Subject) (Verdict, bool) {
 }
 
 // releaseWithheld says why the machine of a retired node must not be released.
-// Somebody may use it for something else since, which a release would destroy.
+// Somebody may use it for something else by now, and a release would destroy
+// that.
 func (s Subject) releaseWithheld() string {
 	switch {
 	case len(s.Others) > 0:

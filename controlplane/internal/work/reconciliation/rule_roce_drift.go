@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// TypeRoCEDrift is a finding: an interface for RoCE lacks its address.
+// TypeRoCEDrift says: a RoCE interface lacks its address.
 const TypeRoCEDrift Type = "roce_drift"
 
 var ruleRoCEDrift = Rule{
@@ -32,7 +32,7 @@ func whenRoCEDrift(s Subject) (Verdict, bool) {
 	for _, row := range s.RoCE {
 		prefix, err := netip.ParsePrefix(row.IPv4CIDR)
 		if err != nil {
-			continue // an assignment that is no address asks for nothing
+			continue // an assignment without an address demands nothing
 		}
 		has := s.Machine.addressesOf(row.Interface)
 		if slices.Contains(has, prefix.Addr()) {
@@ -52,8 +52,8 @@ func whenRoCEDrift(s Subject) (Verdict, bool) {
 	}, true
 }
 
-// addressesOf are those that MAAS has configured on an interface; none, too, of
-// one that does not exist.
+// addressesOf lists the addresses that MAAS has configured on an interface. An
+// interface that does not exist has none.
 func (m Machine) addressesOf(name string) []netip.Addr {
 	var out []netip.Addr
 	for _, l := range m.Links {
@@ -67,7 +67,7 @@ func (m Machine) addressesOf(name string) []netip.Addr {
 	return out
 }
 
-// written are addresses as people write them.
+// written formats addresses for people.
 func written(addresses []netip.Addr) []string {
 	out := make([]string, len(addresses))
 	for i, a := range addresses {

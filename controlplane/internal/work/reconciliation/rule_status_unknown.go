@@ -1,7 +1,6 @@
 package reconciliation
 
-// TypeStatusUnknown is a finding: MAAS uses a word that this release does not
-// know.
+// TypeStatusUnknown says: MAAS uses a status that this release does not know.
 const TypeStatusUnknown Type = "status_unknown"
 
 var ruleStatusUnknown = Rule{

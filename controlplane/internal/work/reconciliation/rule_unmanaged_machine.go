@@ -1,7 +1,6 @@
 package reconciliation
 
-// TypeUnmanagedMachine is a finding about a site: a machine of MAAS that is no
-// node.
+// TypeUnmanagedMachine is about a site: MAAS has a machine that is no node.
 const TypeUnmanagedMachine Type = "unmanaged_machine"
 
 var ruleUnmanagedMachine = Rule{

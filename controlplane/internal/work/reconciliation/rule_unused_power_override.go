@@ -1,7 +1,7 @@
 package reconciliation
 
-// TypeUnusedPowerOverride is a finding about a site: credentials of a BMC that
-// no machine goes by.
+// TypeUnusedPowerOverride is about a site: it has BMC credentials that no
+// machine uses.
 const TypeUnusedPowerOverride Type = "unused_power_override"
 
 var ruleUnusedPowerOverride = Rule{

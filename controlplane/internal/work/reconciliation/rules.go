@@ -7,19 +7,19 @@ import (
 	"gpuaas/controlplane/internal/fleet/node"
 )
 
-// Rules are all kinds of findings, in the order in which people read them. At
-// most one of those that judge the state of a machine holds at a time.
+// Rules are all kinds of findings, in the order in which people read them. Of
+// the rules that judge the state of a machine, at most one holds at a time.
 var Rules = []Rule{
 	// What the state of the machine means to the node.
 	ruleReleased, ruleRedeploying, ruleDeployedElsewhere, ruleHardwareFailed, ruleAbsent, ruleRecreated,
 	ruleRecommissioning, ruleStatusUnknown, rulePoweredOff, ruleAgentSilent, ruleRetiredDeployed,
-	// What else of the machine is not as it should be.
+	// Other things about the machine that are not as they should be.
 	ruleDuplicateBinding, ruleHWSyncStale, ruleRoCEDrift, ruleHostnameDrift, ruleIPChanged, ruleAgentUnidentified,
-	// What is not about a node and its machine.
+	// Findings that are not about a node and its machine.
 	ruleBreakerOpen, ruleNoInformation, ruleUnusedPowerOverride, ruleUnmanagedMachine,
 }
 
-// RuleOf finds the rule of a type; a type of a newer release has none.
+// RuleOf finds the rule of a type. A type of a newer release has none.
 func RuleOf(t Type) (Rule, bool) {
 	i := slices.IndexFunc(Rules, func(r Rule) bool { return r.Type == t })
 	if i < 0 {
@@ -28,14 +28,14 @@ func RuleOf(t Type) (Rule, bool) {
 	return Rules[i], true
 }
 
-// Judged is a rule that holds for a subject, and what it says.
+// Judged is a rule that holds for a subject, with its verdict.
 type Judged struct {
 	Rule    Rule
 	Verdict Verdict
 }
 
-// Judge says everything that is not as it should be about a subject. It must
-// have been seen: of one that was not, nothing is known, and nothing holds.
+// Judge returns every rule that holds for a subject. For a subject that was not
+// seen nothing is known, so no rule holds.
 func Judge(s Subject) []Judged {
 	var out []Judged
 	for _, r := range Rules {
@@ -49,23 +49,24 @@ func Judge(s Subject) []Judged {
 	return out
 }
 
-// judgedByMachine says whether the node is one whose machine must be there and
-// deployed. A quarantined one belongs to them: its findings stay until they heal.
+// judgedByMachine says whether the machine of the node must exist and be
+// deployed. That includes quarantined nodes: their findings stay until they
+// heal.
 func (s Subject) judgedByMachine() bool { return s.InService() || s.Status == node.Quarantined }
 
-// shows says whether the machine was seen, in one of these states.
+// shows says whether the machine was seen in one of these states.
 func (s Subject) shows(states ...State) bool {
 	return s.Machine != nil && slices.Contains(states, s.Machine.State)
 }
 
-// reinstalled says whether the machine runs another installation than the one
-// that the node is known by. Where either is not known, nothing says so.
+// reinstalled says whether the machine runs another installation than the
+// node's. If either is unknown, it says no.
 func (s Subject) reinstalled() bool {
 	return s.shows(Installed) && s.Installation != 0 && s.Machine.Installation != 0 && s.Installation != s.Machine.Installation
 }
 
-// inState is the predicate of the rules that hold for as long as the machine of
-// a node in service, or quarantined, is in one of these states.
+// inState makes the predicate of a rule that holds while a node is in service
+// or quarantined and its machine is in one of these states.
 func inState(message string, states ...State) func(Subject) (Verdict, bool) {
 	return func(s Subject) (Verdict, bool) {
 		if !s.judgedByMachine() || !s.shows(states...) {
@@ -77,7 +78,7 @@ func inState(message string, states ...State) func(Subject) (Verdict, bool) {
 	}
 }
 
-// seen are the facts about the machine that every finding about it carries.
+// seen returns the facts that every finding about the machine carries.
 func (s Subject) seen() map[string]any {
 	if s.Machine == nil {
 		return map[string]any{"maas_system_id": s.SystemID, "node_status": s.Status}
@@ -97,7 +98,7 @@ func (s Subject) with(facts map[string]any) map[string]any {
 }
 
 const (
-	statusDeployed = "Deployed" // as MAAS calls it
+	statusDeployed = "Deployed" // MAAS's own word
 	absence        = "absent"
 	powerOff       = "off"
 )

@@ -13,20 +13,20 @@ type Trigger string
 const (
 	BySchedule   Trigger = "schedule"
 	ByOperator   Trigger = "operator"
-	BySuspicion  Trigger = "suspicion"  // an agent fell silent, or says that it is elsewhere
-	ByResolution Trigger = "resolution" // an operator settles a drift, and that needs a look
+	BySuspicion  Trigger = "suspicion"  // an agent fell silent, or reports another machine
+	ByResolution Trigger = "resolution" // an operator settles a drift, which needs a look
 )
 
 // Outcome is how a run ended.
 type Outcome string
 
-// The outcomes. Only what was answered in full counts as informed.
+// The outcomes. A run is Informed only if MAAS answered every question.
 const (
-	Informed Outcome = "informed"       // MAAS answered all that was asked
-	Partly   Outcome = "partly"         // some of it; the rest is no information
-	Unheard  Outcome = "no_information" // MAAS said nothing of use; nothing was changed
+	Informed Outcome = "informed"       // MAAS answered every question
+	Partly   Outcome = "partly"         // MAAS answered some; the rest is no information
+	Unheard  Outcome = "no_information" // MAAS answered nothing of use; nothing was changed
 	Tripped  Outcome = "breaker_open"   // too many nodes would have been quarantined; nothing was touched
-	Refused  Outcome = "refused"        // a resolution was not possible; the error says why
+	Refused  Outcome = "refused"        // the resolution was not possible; the error says why
 	Skipped  Outcome = "skipped"        // the site is disabled or gone
 )
 
@@ -37,12 +37,12 @@ type Run struct {
 	Trigger       Trigger
 	Full          bool
 	DryRun        bool
-	Node          id.Node    // of a resolution
-	Resolution    Resolution // likewise
+	Node          id.Node    // the node of a resolution
+	Resolution    Resolution // set for a resolution only
 	Reason        string
 	RequestedBy   string
 	CorrelationID string
-	Outcome       Outcome // empty: it has not ended
+	Outcome       Outcome // empty: the run has not ended
 	ErrorCode     string
 	ErrorMessage  string
 	ErrorRemedy   string
@@ -65,11 +65,12 @@ type Report struct {
 	Closed    int `json:"findings_closed"`
 	Acted     int `json:"actions_taken"`
 	Written   int `json:"rows_written" doc:"Rows of the database that were changed for nodes and findings."`
-	// Intended are actions that were taken, or would have been.
+	// Intended lists the actions that were taken, or would have been in a dry
+	// run.
 	Intended      []Intended `json:"intended_actions" nullable:"false" doc:"The first hundred of them."`
 	IntendedTotal int        `json:"intended_total" doc:"How many there are."`
 	Left          []LeftTo   `json:"left_to_jobs" nullable:"false" doc:"The first hundred of them."`
-	// Settled are jobs that were led to their goal because it was proven reached.
+	// Settled lists the jobs that ended because their goal was proven reached.
 	Settled    []LeftTo `json:"jobs_reconciled" nullable:"false"`
 	Missing    int      `json:"machines_missing" doc:"Machines of nodes that were asked for by id and not answered, and about which nothing more is known."`
 	Unanswered int      `json:"questions_unanswered" doc:"Questions about the whole site that MAAS did not answer."`
@@ -86,7 +87,7 @@ type Intended struct {
 	Withheld string  `json:"withheld,omitempty" doc:"Why it was not done."`
 }
 
-// LeftTo is what was seen about a node that a job works on.
+// LeftTo is what a run saw of a node that a job works on.
 type LeftTo struct {
 	Job      string  `json:"job" doc:"Such as onboarding <id>."`
 	Node     id.Node `json:"node_id"`
@@ -94,16 +95,16 @@ type LeftTo struct {
 	Seen     string  `json:"seen"`
 }
 
-// Resolution is what an operator decides about a drifted node.
+// Resolution is what an operator decides about a node that drifts.
 type Resolution string
 
 // The resolutions.
 const (
-	Acknowledge     Resolution = "acknowledge"       // somebody knows; nothing changes
-	AdoptObserved   Resolution = "adopt_observed"    // what is there is right
-	QuarantineNode  Resolution = "quarantine"        // out of scheduling, by an operator
-	ReturnToService Resolution = "return_to_service" // after a look that proves it healthy
-	Reimage         Resolution = "reimage"           // release and deploy anew, as a decommission job
+	Acknowledge     Resolution = "acknowledge"       // somebody knows of it; nothing changes
+	AdoptObserved   Resolution = "adopt_observed"    // accept what is there as right
+	QuarantineNode  Resolution = "quarantine"        // an operator takes it out of scheduling
+	ReturnToService Resolution = "return_to_service" // after a look that proves the node healthy
+	Reimage         Resolution = "reimage"           // a decommission job releases and redeploys it
 )
 
 // Resolutions lists them.

@@ -18,22 +18,22 @@ import (
 	"gpuaas/controlplane/internal/work/reconciliation/internal/reconciliationdb"
 )
 
-// Jobs are those of one family, such as onboardings.
+// Jobs is one family of jobs, for example onboardings.
 type Jobs interface {
 	// Under lists the jobs at a site that have not ended.
 	Under(ctx context.Context, at id.Site) ([]job.Working, error)
-	// Notice tells a job what was seen of its machine.
+	// Notice tells a job what reconciliation saw of its machine.
 	Notice(ctx context.Context, w job.Working, seen string, details map[string]any) error
-	// Reconcile ends a parked job whose goal is proven to be reached.
+	// Reconcile ends a parked job if its goal is proven reached.
 	Reconcile(ctx context.Context, w job.Working) (reached bool, err error)
 }
 
-// Tasks gives nodes something to do; agenttask.Commands does.
+// Tasks queues tasks for nodes. agenttask.Commands implements it.
 type Tasks interface {
 	Enqueue(ctx context.Context, tx pgx.Tx, r agenttask.Request) (agenttask.Task, error)
 }
 
-// Schedules keeps the schedules of Temporal; durable.Client does.
+// Schedules keeps schedules in Temporal. durable.Client implements it.
 type Schedules interface {
 	KeepSchedules(ctx context.Context, prefix string, want []durable.Schedule) error
 }
@@ -41,12 +41,12 @@ type Schedules interface {
 // Settings tune reconciliation. Zero values mean the defaults.
 type Settings struct {
 	Every          time.Duration // between two cycles of a site; 5 min
-	SweepWithin    time.Duration // all machines of a site are read; 1 h
-	LookAgainAfter time.Duration // the second look at what one look showed; 20 s
+	SweepWithin    time.Duration // time to read all machines of a site; 1 h
+	LookAgainAfter time.Duration // between first and second look; 20 s
 	KeepRuns       time.Duration // 7 d
-	UnusedAfter    time.Duration // how long a setting may be without use; 24 h
-	// More nodes than this are not quarantined within the time of a sweep, by
-	// itself: the larger of a share of the site and a number.
+	UnusedAfter    time.Duration // how long a setting may stay unused; 24 h
+	// Limits of the quarantines within the time of a sweep, unless an operator
+	// confirms more. The larger of the share and the number counts.
 	MaxQuarantinePercent int // 5
 	MaxQuarantineNodes   int // 3
 	DryRun               bool
@@ -72,10 +72,11 @@ type Config struct {
 	Tasks     Tasks
 	Jobs      []Jobs
 	Schedules Schedules // nil: nothing is scheduled
-	// Reimage asks for a node to be released and deployed anew, and names the job.
+	// Reimage asks for a node to be released and redeployed. It returns the
+	// job.
 	Reimage  func(ctx context.Context, n id.Node, reason string) (job string, err error)
 	Settings Settings
-	Clock    func() time.Time // nil: the clock of the machine
+	Clock    func() time.Time // nil: the clock of this machine
 	Logger   *slog.Logger     // nil: nothing is logged
 }
 
@@ -104,5 +105,5 @@ func New(cfg Config) *Service {
 	return s
 }
 
-// principal is who acts when reconciliation does.
+// principal is the actor in the audit log when reconciliation acts by itself.
 const principal = "reconciliation"

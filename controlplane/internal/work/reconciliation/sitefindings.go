@@ -11,7 +11,7 @@ import (
 	"gpuaas/controlplane/internal/work/reconciliation/internal/reconciliationdb"
 )
 
-// siteFindings looks over what is not about a node and its machine.
+// siteFindings keeps the findings that are not about a node and its machine.
 func (c *cycle) siteFindings(ctx context.Context) error {
 	if c.run.DryRun || c.run.Trigger == BySuspicion {
 		return nil
@@ -30,7 +30,7 @@ func (c *cycle) siteFindings(ctx context.Context) error {
 	return c.unusedOverrides(ctx)
 }
 
-// orphans closes what was found about nodes that are not of this site any more.
+// orphans closes findings about nodes that no longer belong to the site.
 func (c *cycle) orphans(ctx context.Context) error {
 	rows, err := c.reads.OrphanFindings(ctx, c.run.Site)
 	if err != nil {
@@ -47,7 +47,7 @@ func (c *cycle) orphans(ctx context.Context) error {
 	return nil
 }
 
-// unusedOverrides reports BMC credentials that nothing has a use for.
+// unusedOverrides reports BMC credentials that no node and no job uses.
 func (c *cycle) unusedOverrides(ctx context.Context) error {
 	rows, err := c.reads.UnusedOverrides(ctx, reconciliationdb.UnusedOverridesParams{SiteID: c.run.Site, MadeBefore: c.now().Add(-c.settings.UnusedAfter)})
 	if err != nil {
@@ -63,7 +63,7 @@ func (c *cycle) unusedOverrides(ctx context.Context) error {
 	return c.standing(ctx, TypeUnusedPowerOverride, wanted, "something uses it, or it is gone", func(Finding) bool { return true })
 }
 
-// unmanaged remembers machines that are no nodes, and on which no job works.
+// unmanaged remembers machines that are no nodes and on which no job works.
 func (c *cycle) unmanaged(ctx context.Context, machines []Machine) error {
 	if c.run.DryRun {
 		return nil
@@ -87,8 +87,8 @@ func (c *cycle) unmanaged(ctx context.Context, machines []Machine) error {
 	})
 }
 
-// forgetUnmanaged closes what was found about machines that MAAS does not have
-// any more: it is asked for them, because a listing without them proves nothing.
+// forgetUnmanaged closes findings about machines that MAAS no longer has. It
+// asks MAAS for each of them: a listing that lacks one proves nothing.
 func (c *cycle) forgetUnmanaged(ctx context.Context) error {
 	if c.region == nil {
 		return nil
@@ -133,8 +133,8 @@ func (c *cycle) forgetUnmanaged(ctx context.Context) error {
 	return nil
 }
 
-// standing makes the findings of a type about a site those that are wanted. One
-// that is not wanted closes if it is over.
+// standing opens the wanted findings of a type at a site. It closes the others
+// if over says that they no longer hold.
 func (c *cycle) standing(ctx context.Context, t Type, wanted []Finding, because string, over func(Finding) bool) error {
 	rows, err := c.reads.PresentOfSite(ctx, c.run.Site)
 	if err != nil {
@@ -172,12 +172,11 @@ func (c *cycle) standing(ctx context.Context, t Type, wanted []Finding, because 
 	})
 }
 
-// unheardAfter is for how many cycles MAAS may say nothing before that is a
-// finding.
+// unheardAfter is after how many silent cycles of MAAS a finding opens.
 const unheardAfter = 3
 
-// hearing opens and closes the finding that the MAAS of a site says nothing, in
-// the transaction that ends a run.
+// hearing opens or closes the finding that MAAS does not answer, in the
+// transaction that ends a run.
 func (c *cycle) hearing(ctx context.Context, tx change, outcome Outcome) error {
 	rows, err := tx.PresentOfSite(ctx, c.run.Site)
 	if err != nil {
@@ -211,8 +210,8 @@ func (c *cycle) hearing(ctx context.Context, tx change, outcome Outcome) error {
 	return nil
 }
 
-// returnHealed returns nodes to service that this run saw heal, where the policy
-// says so and reconciliation itself had taken them out.
+// returnHealed returns nodes to service that this run saw heal, if the policy
+// allows it and reconciliation itself took them out.
 func (c *cycle) returnHealed(ctx context.Context) error {
 	for _, n := range c.healed {
 		if !c.policyOf[n].ReturnHealedNodes || c.settings.DryRun || c.trip {

@@ -15,7 +15,7 @@ const (
 	Closed    Status = "closed"
 )
 
-// Event is what moves a finding.
+// Event moves a finding from one state to another.
 type Event string
 
 // The events of a finding.
@@ -26,8 +26,8 @@ const (
 	Resolve Event = "resolve"
 )
 
-// Lifecycle is the lifecycle of a finding. An action changes something at most
-// once, because only a confirmed finding acts, and it never becomes that again.
+// Lifecycle is the lifecycle of a finding. Only a confirmed finding acts, and
+// no finding becomes confirmed twice, so an action happens at most once.
 var Lifecycle = lifecycle.Table[Status, Event]{
 	Noun: "finding", Title: "Finding lifecycle", Initial: []Status{Open, Confirmed},
 	States: []lifecycle.State[Status]{

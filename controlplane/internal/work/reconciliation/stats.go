@@ -12,7 +12,7 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 )
 
-// gauges are what ObserveStats exports.
+// gauges are the metrics that ObserveStats exports.
 type gauges struct {
 	findings, drifted, unreconciled, stale, breakers metric.Int64ObservableGauge
 	unheard                                          metric.Float64ObservableGauge
@@ -39,7 +39,8 @@ func makeGauges(meter metric.Meter) (g gauges, err error) {
 	return g, nil
 }
 
-// ObserveStats exports how sites stand, read when it is collected.
+// ObserveStats exports the state of the sites. It reads them at each
+// collection.
 func (s *Service) ObserveStats() error {
 	meter := otel.Meter("gpuaas/reconciliation")
 	g, err := makeGauges(meter)
@@ -79,8 +80,8 @@ func (s *Service) observe(ctx context.Context, o metric.Observer, g gauges) erro
 	return s.observeFindings(ctx, o, g)
 }
 
-// observeFindings exports a type that nothing is found of as zero, so that an
-// alert about it ends.
+// observeFindings exports zero for a type without findings, so that an alert
+// about it ends.
 func (s *Service) observeFindings(ctx context.Context, o metric.Observer, g gauges) error {
 	rows, err := s.reads.ShowPresent(ctx, nil)
 	if err != nil {

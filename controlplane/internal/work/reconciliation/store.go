@@ -61,7 +61,6 @@ func (s *Service) RunOf(ctx context.Context, run id.ReconciliationRun) (Run, err
 	return runFrom(row)
 }
 
-// change is the transaction of a command.
 type change struct {
 	tx pgx.Tx
 	*reconciliationdb.Queries
@@ -73,7 +72,7 @@ func (s *Service) inChange(ctx context.Context, fn func(ctx context.Context, c c
 	})
 }
 
-// encode is details as rows have them: a JSON object.
+// encode turns details into a JSON object for a row.
 func encode(details any) (json.RawMessage, error) {
 	b, err := json.Marshal(details)
 	if err != nil {

@@ -16,10 +16,10 @@ import (
 	"gpuaas/controlplane/internal/work/reconciliation/internal/reconciliationdb"
 )
 
-// pastShown is how many findings that are over are shown with a node.
+// pastShown limits how many past findings are shown with a node.
 const pastShown = 50
 
-// Status says how all sites stand.
+// Status returns the state of reconciliation at all sites.
 func (s *Service) Status(ctx context.Context) (Overview, error) {
 	sites, err := s.sites(ctx, id.Site{})
 	if err != nil {
@@ -38,7 +38,7 @@ func (s *Service) Status(ctx context.Context) (Overview, error) {
 	return out, nil
 }
 
-// statusOf says how one site stands.
+// statusOf returns the state of one site.
 func (s *Service) statusOf(ctx context.Context, at id.Site) (SiteOverview, error) {
 	sites, err := s.sites(ctx, at)
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *Service) statusOf(ctx context.Context, at id.Site) (SiteOverview, error
 	return sites[0], nil
 }
 
-// sites reads how sites stand: one, or all if it is zero.
+// sites reads the state of one site, or of all sites if at is zero.
 func (s *Service) sites(ctx context.Context, at id.Site) ([]SiteOverview, error) {
 	now, one := s.now(), optional(at)
 	rows, err := s.reads.ShowSites(ctx, one)
@@ -96,7 +96,7 @@ func (s *Service) sites(ctx context.Context, at id.Site) ([]SiteOverview, error)
 	return out, nil
 }
 
-// openBreaker is the circuit breaker of a site, which is open.
+// openBreaker describes the open circuit breaker of a site.
 func (s *Service) openBreaker(ctx context.Context, r reconciliationdb.ShowSitesRow) (*BreakerOverview, error) {
 	names, err := s.reads.ShowNames(ctx, r.TrippedNodes)
 	if err != nil {
@@ -137,8 +137,8 @@ func (s *Service) Drifted(ctx context.Context, f DriftFilter, page postgres.Slic
 	return out, nil
 }
 
-// DriftOf reads a node that has a machine of MAAS, whether it drifts or not, with
-// what was found about it in the past.
+// DriftOf reads a node that is bound to a machine, whether it drifts or not,
+// with its past findings.
 func (s *Service) DriftOf(ctx context.Context, n id.Node) (Drift, error) {
 	r, err := s.reads.ShowBound(ctx, n)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -211,7 +211,7 @@ func (s *Service) Runs(ctx context.Context, f RunFilter, page postgres.Slice[Run
 	return out, nil
 }
 
-// shownRun reads a run with what names it.
+// shownRun reads a run with the names that people know.
 func (s *Service) shownRun(ctx context.Context, of id.ReconciliationRun) (RunShown, error) {
 	r, err := s.reads.ShowRun(ctx, of)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -228,7 +228,7 @@ func runShownFrom(r reconciliationdb.ShowRunRow) (RunShown, error) {
 	return RunShown{Run: run, SiteName: r.SiteName, Hostname: r.Hostname}, err
 }
 
-// shownFrom is a finding by the name that its node has now.
+// shownFrom returns a finding with the present name of its node.
 func shownFrom(r reconciliationdb.ShowFindingRow) FindingShown {
 	f := FindingShown{Finding: findingFrom(r.ReconciliationFinding), SiteName: r.SiteName}
 	f.Hostname = r.ShownHostname
@@ -243,7 +243,7 @@ func driftFrom(r reconciliationdb.ShowBoundRow) Drift {
 	}
 }
 
-// optional is an id for a filter; a zero one filters nothing.
+// optional turns an id into a filter. A zero id filters nothing.
 func optional[noun any](u id.Of[noun]) *string {
 	if u.IsZero() {
 		return nil
@@ -252,7 +252,7 @@ func optional[noun any](u id.Of[noun]) *string {
 	return &text
 }
 
-// wanted is a word for a filter; an empty one filters nothing.
+// wanted turns a word into a filter. An empty word filters nothing.
 func wanted[word ~string](w word) *string {
 	if w == "" {
 		return nil

@@ -10,24 +10,24 @@ import (
 	"gpuaas/controlplane/internal/engine/durable"
 )
 
-// WorkflowType is the name that the histories have.
+// WorkflowType is the name in workflow histories.
 const WorkflowType = "MaasSiteReconcilerWorkflow"
 
 const queue = durable.TaskQueue
 
-// Input says which site to look at; a run of the schedule has no id yet.
+// Input says which site to look at. A scheduled run has no id yet.
 type Input struct {
 	Site id.Site              `json:"site_id"`
 	Run  id.ReconciliationRun `json:"run_id,omitzero"`
 }
 
-// Looked is what the first look of a run asks for.
+// Looked is the result of the first look of a run.
 type Looked struct {
 	Again time.Duration `json:"look_again_after"` // zero: the run is over
 }
 
-// Workflow is one run. A look that MAAS does not answer is a result; what goes
-// wrong on our side is repeated until it works.
+// Workflow carries out one run. If MAAS does not answer, that is a result. A
+// failure on our side is repeated until it works.
 func Workflow(ctx workflow.Context, in Input) error {
 	if in.Run.IsZero() {
 		made := workflow.SideEffect(ctx, func(workflow.Context) any { return id.New[id.ReconciliationRun]() })
@@ -50,8 +50,8 @@ func Workflow(ctx workflow.Context, in Input) error {
 	})
 }
 
-// insist repeats a look for as long as it takes: only another one could replace
-// it, and the schedule starts none while this one is under way.
+// insist repeats a look until it works: the schedule starts no other run while
+// this one is under way.
 func insist(ctx workflow.Context, look func(workflow.Context) error) error {
 	return durable.Insist(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{}), func(ctx workflow.Context) error {
 		return look(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
