@@ -28,24 +28,25 @@ func (s *Service) Register(api *httpapi.API) {
 }
 
 // Path names a node in the path. It is exported because the framework reads
-// embedded parameters only then.
+// embedded parameters only from exported types.
 type Path struct {
 	NodeID id.Node `path:"node_id" doc:"Id of the node."`
 }
 
-// stored is JSON that is passed on as it is kept: a page of a thousand nodes is
-// not decoded only to be encoded again. The parameter says what it is.
+// stored is JSON that the API passes on as the database keeps it, so that a
+// page of a thousand nodes is not decoded and encoded again. T is the type that
+// the schema shows.
 type stored[T any] struct{ json.RawMessage }
 
-// MarshalJSON passes the stored form on.
+// MarshalJSON returns the stored bytes.
 func (v stored[T]) MarshalJSON() ([]byte, error) { return v.RawMessage, nil }
 
-// Schema says what the form is.
+// Schema returns the schema of T.
 func (stored[T]) Schema(r huma.Registry) *huma.Schema {
 	return r.Schema(reflect.TypeFor[T](), true, "")
 }
 
-// Facts are what the scheduler goes by.
+// Facts are what the scheduler uses to choose nodes.
 type Facts map[string]string
 
 // View is a node as the API shows it.
@@ -80,7 +81,7 @@ type View struct {
 	UpdatedAt       time.Time     `json:"updated_at"`
 }
 
-// RootView is who had root on a node.
+// RootView says who had root on a node.
 type RootView struct {
 	At          time.Time  `json:"at" doc:"When somebody last had it, or was last let in with it."`
 	Cause       RootCause  `json:"cause" enum:"sudo,root_shell,privileged_container,physical_console,found" doc:"How; found: a validation found what only root leaves."`
@@ -100,7 +101,7 @@ func (n Node) showRoot() *RootView {
 	return v
 }
 
-// AgentView is the agent of a node: which it is, and which it should be.
+// AgentView is the agent that a node runs and the one it should run.
 type AgentView struct {
 	Drift                     Drift      `json:"drift_state" enum:"in_sync,version_drift,config_drift,certificate_only_repair_needed,unknown" doc:"Whether the agent is what it should be; config_drift: it does not use the newest verifiers of tasks."`
 	Channel                   Channel    `json:"agent_channel" enum:"stable,candidate,pinned"`

@@ -20,7 +20,7 @@ type TaintBody struct {
 	Reason string    `json:"reason" minLength:"1" maxLength:"500" doc:"What is known about it; it is part of the history." example:"a technician was at the console, ticket 4711"`
 }
 
-// registerActions adds what is done to a node at once, without an operation.
+// registerActions adds the actions that are done at once, without an operation.
 func (s *Service) registerActions(api *httpapi.API) {
 	for _, a := range []struct {
 		id, path, summary, note string

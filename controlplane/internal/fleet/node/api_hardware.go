@@ -10,7 +10,7 @@ import (
 	"gpuaas/controlplane/internal/engine/httpapi"
 )
 
-// HardwareView is which machine a node is.
+// HardwareView says which machine a node is.
 type HardwareView struct {
 	Known           HardwareFacts  `json:"known" doc:"What is known of the machine that the node is. Whoever enrols as the node must not contradict it."`
 	Origin          Origin         `json:"origin,omitempty" enum:"maas,enrolment,report,accepted" doc:"Who said so: MAAS, the machine itself when it first enrolled or first reported, or an operator who accepted it; absent: nobody did yet."`
@@ -25,8 +25,8 @@ type HardwareView struct {
 	IdentityVoid    string         `json:"identity_void,omitempty" doc:"Why nobody is the node any more: somebody else came with its token while it was being enrolled. A new token ends it."`
 }
 
-// HardwareFacts is what firmware and interfaces say of a machine. What is not
-// known is left out.
+// HardwareFacts is what firmware and interfaces say of a machine. Unknown facts
+// are left out.
 type HardwareFacts struct {
 	UUID          string   `json:"uuid,omitempty" doc:"Of the system, by SMBIOS."`
 	SystemSerial  string   `json:"system_serial,omitempty"`
@@ -35,7 +35,7 @@ type HardwareFacts struct {
 	MACs          []string `json:"macs" nullable:"false"`
 }
 
-// AcceptHardwareBody says why another machine is the node from now on.
+// AcceptHardwareBody says why the node is another machine from now on.
 type AcceptHardwareBody struct {
 	Reason string `json:"reason" minLength:"1" maxLength:"500" doc:"Why; it is part of the history." example:"mainboard replaced, ticket 4711"`
 }

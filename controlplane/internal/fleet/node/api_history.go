@@ -46,7 +46,7 @@ func showHistory(entries []HistoryEntry) []HistoryView {
 	return out
 }
 
-// HistoryInput asks for the history of a node.
+// HistoryInput selects a page of the history of a node.
 type HistoryInput struct {
 	Path
 	httpapi.Page
@@ -91,7 +91,7 @@ func (s *Service) historyPage(ctx context.Context, in *HistoryInput) (HistoryBod
 	return body, nil
 }
 
-// showAt judges the agent by the time that is asked about, not by today.
+// showAt judges the agent as of the time that was asked for, not as of today.
 func (s *Service) showAt(n Node, at time.Time) KnownView {
 	v := s.showKnown(n)
 	v.Agent.Drift = n.Drift(at)

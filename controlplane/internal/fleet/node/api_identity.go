@@ -9,7 +9,7 @@ import (
 	"gpuaas/controlplane/internal/engine/httpapi"
 )
 
-// BootstrapMode is how a bootstrap is written down.
+// BootstrapMode is the form in which a bootstrap is handed out.
 type BootstrapMode string
 
 // The modes.
@@ -18,7 +18,8 @@ const (
 	CloudInit BootstrapMode = "cloud_init"
 )
 
-// BootstrapView is what makes a machine part of the fleet. It holds a token.
+// BootstrapView is a bootstrap for a machine that shall become a node. It holds
+// a token.
 type BootstrapView struct {
 	Command       string    `json:"command,omitempty" doc:"Run it on the machine as root. It is shown this once."`
 	Token         string    `json:"token" doc:"What both hold, for those who write a bootstrap of their own. It is shown this once."`
@@ -27,13 +28,13 @@ type BootstrapView struct {
 	CAFingerprint string    `json:"ca_fingerprint" doc:"SHA-256 of the CA of the control plane, which the bootstrap pins."`
 }
 
-// BootstrapBody is what a bootstrap is asked to be.
+// BootstrapBody says which bootstrap the caller wants.
 type BootstrapBody struct {
 	Mode    BootstrapMode `json:"mode,omitempty" enum:"shell,cloud_init" default:"shell" doc:"How it is written down: as a command, or as user data for the first boot."`
 	Purpose Purpose       `json:"purpose,omitempty" enum:"bootstrap,recovery" default:"bootstrap" doc:"recovery: a new certificate for a node that had enrolled; tasks that were meant for it before are void."`
 }
 
-// RevokeBody says why an identity is taken back.
+// RevokeBody says why an identity is revoked.
 type RevokeBody struct {
 	Reason string `json:"reason" minLength:"1" maxLength:"500" doc:"Why; it is part of the history." example:"the disk left the data centre"`
 }

@@ -14,7 +14,7 @@ import (
 	"gpuaas/controlplane/internal/engine/postgres"
 )
 
-// NewBody is what a node is made of.
+// NewBody describes a node to add.
 type NewBody struct {
 	Hostname       string        `json:"hostname,omitempty" maxLength:"253" doc:"Its name, once in a region; may be left out when host is a name." example:"c07u31"`
 	Host           string        `json:"host,omitempty" maxLength:"253" doc:"Where it is reached; its hostname by default." example:"10.20.0.31"`
@@ -27,19 +27,20 @@ type NewBody struct {
 	BootstrapMode  BootstrapMode `json:"bootstrap_mode,omitempty" enum:"shell,cloud_init" default:"shell" doc:"How the bootstrap is written down: as a command, or as user data for the first boot."`
 }
 
-// NewView is a node just made, with what makes it part of the fleet.
+// NewView is a node that was just added, with its bootstrap.
 type NewView struct {
 	Node      View          `json:"node"`
 	Bootstrap BootstrapView `json:"bootstrap"`
 }
 
-// Created is the answer that carries a new node with its entity tag.
+// Created is the response for a new node, with its entity tag.
 type Created struct {
 	ETag string `header:"ETag" doc:"Names this version; send it as If-Match with an update."`
 	Body NewView
 }
 
-// ChangeBody is the change of a node; what is left out stays.
+// ChangeBody is the change of a node. Fields that are left out stay as they
+// are.
 type ChangeBody struct {
 	Host                *string   `json:"host,omitempty" maxLength:"253" doc:"Where it is reached."`
 	Port                *int32    `json:"port,omitempty" minimum:"1" maximum:"65535" doc:"Port of its SSH server."`
@@ -52,8 +53,8 @@ type ChangeBody struct {
 	DesiredDeliveryMode *Delivery `json:"desired_delivery_mode,omitempty" enum:"reimage,manual_install,rebootstrap" doc:"How another agent comes to it."`
 }
 
-// KnownView is one node with what was found on its machine from within and from
-// outside.
+// KnownView is one node with what its agent found on the machine and what was
+// seen of the machine from outside.
 type KnownView struct {
 	View
 	Inspection *stored[agentwire.Capabilities] `json:"inspection,omitempty" doc:"What the agent found on the machine; absent until it has enrolled."`
@@ -78,7 +79,7 @@ func (s *Service) showDetail(n Node, entries []HistoryEntry) DetailView {
 	return DetailView{KnownView: s.showKnown(n), History: showHistory(entries)}
 }
 
-// ListInput is what a listing of nodes is narrowed and sorted by.
+// ListInput filters and sorts a listing of nodes.
 type ListInput struct {
 	httpapi.LargePage
 	Sort           Sort     `query:"sort" enum:"hostname,status,status_changed_at,last_agent_contact_at,sku,region_code,created_at" doc:"What to sort by; without it, in the order of creation. Nodes never heard of come before all others. What status, status_changed_at and last_agent_contact_at say can change between two pages: a node that moved so may be on both or on neither, so that only the other orders make a complete inventory."`
@@ -96,14 +97,16 @@ type ListInput struct {
 	Narrowed
 }
 
-// Narrowed is what nodes are narrowed by as the summary of the fleet counts them.
+// Narrowed holds the filters that the listing shares with the summary of the
+// fleet.
 type Narrowed struct {
 	Agent   AgentState `query:"agent" enum:"current,drift,unknown_build" doc:"Only nodes whose agent is what it should be, or is not, or of which nobody can tell what it was built of, or that have none yet; each node is one of these, but those that are retired, being removed or deleted: they have no agent to speak of, and are left out."`
 	Held    string     `query:"held" enum:"true,false" doc:"Only nodes that an operator or an operation keeps out of scheduling, or only others."`
 	Tainted string     `query:"tainted" enum:"true,false" doc:"Only nodes not proven clean since a tenant had access or they were found unclean, or only others."`
 }
 
-// Wanted is the answer to a question that need not be asked: nil when it was not.
+// Wanted turns the text of an optional yes-or-no filter into a value. It
+// returns nil if the caller did not send the filter.
 func Wanted(answer string) *bool {
 	if answer == "" {
 		return nil
@@ -134,8 +137,8 @@ func (in ListInput) filter() (Filter, error) {
 	return f, rejected(bad)
 }
 
-// statusesOf reads states that are repeated or divided by commas. However many
-// there are, each counts once: a caller can send very many.
+// statusesOf reads states that are repeated or separated by commas. Each counts
+// once, because a caller can send very many.
 func statusesOf(words []string) (statuses []Status, known bool) {
 	for _, word := range words {
 		for part := range strings.SplitSeq(word, ",") {
@@ -219,8 +222,8 @@ func (s *Service) registerChanges(api *httpapi.API) {
 	})
 }
 
-// createBootstrapped renders first: a node whose bootstrap cannot be shown is
-// not made.
+// createBootstrapped renders the bootstrap first. If that fails, no node is
+// created.
 func (s *Service) createBootstrapped(ctx context.Context, b NewBody) (*Created, error) {
 	token := s.newToken(Bootstrap, s.settings.BootstrapTTL)
 	bootstrap, err := s.render(ctx, token, b.BootstrapMode)

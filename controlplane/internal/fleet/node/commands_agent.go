@@ -15,7 +15,7 @@ import (
 	"gpuaas/controlplane/internal/fleet/node/internal/nodedb"
 )
 
-// Report notes what an agent says about itself and its machine, if it is new.
+// Report stores what an agent says about itself and its machine, if it is new.
 func (s *Service) Report(ctx context.Context, node id.Node, r agentwire.Report) error {
 	seen, err := inspectionOf(r.Capabilities)
 	if err != nil {
@@ -56,11 +56,12 @@ func (s *Service) Report(ctx context.Context, node id.Node, r agentwire.Report) 
 	})
 }
 
-// maxInspection bounds what is kept about one machine, in every entry of its
-// history that is about it: several times what the largest machines report.
+// maxInspection bounds what the node and each history entry about it keep of
+// one machine: several times what the largest machines report.
 const maxInspection = 64 << 10
 
-// checkSaid refuses what an agent must not make the control plane keep.
+// checkSaid refuses content that an agent must not make the control plane
+// store.
 func checkSaid(b agentwire.Build, seen inspection) error {
 	var fields []fault.Field
 	refuse := func(field, message string) {
@@ -80,13 +81,15 @@ func checkSaid(b agentwire.Build, seen inspection) error {
 	return rejected(fields)
 }
 
-// hasNUL finds the one character that JSON can carry and the database cannot.
+// hasNUL finds NUL, the one character that JSON can carry and the database
+// cannot.
 func hasNUL(document json.RawMessage) bool {
 	return strings.Contains(strings.ReplaceAll(string(document), `\\`, ""), `\u0000`)
 }
 
-// said compares a report with what is known. The database keeps JSON in a form
-// of its own, so what it holds is read and written again first.
+// said says whether a report differs from what is stored. The database
+// normalises JSON, so said decodes and encodes the stored JSON before it
+// compares.
 func (s *Service) said(ctx context.Context, node id.Node, r agentwire.Report, seen inspection) (bool, error) {
 	n, err := s.Detail(ctx, node)
 	if err != nil {
@@ -104,8 +107,9 @@ func (s *Service) said(ctx context.Context, node id.Node, r agentwire.Report, se
 	return bytes.Equal(again.found, seen.found), err
 }
 
-// AcceptedVerifiers notes the version of the verifiers that an agent says it
-// uses, if it is new. Compare it with Identity.VerifierVersion first.
+// AcceptedVerifiers stores the version of the verifiers that an agent says it
+// uses, if it is new. Callers compare it with Identity.VerifierVersion first,
+// to save the write.
 func (s *Service) AcceptedVerifiers(ctx context.Context, node id.Node, version int64) error {
 	if err := s.reads.SetVerifiers(ctx, nodedb.SetVerifiersParams{ID: node, VerifierVersion: version}); err != nil {
 		return fmt.Errorf("note verifiers of node: %w", err)
@@ -114,8 +118,8 @@ func (s *Service) AcceptedVerifiers(ctx context.Context, node id.Node, version i
 }
 
 // VerifiersBehind counts the nodes whose agents have not accepted a version of
-// the verifiers, and names some. A node that never enrolled is none of them: it
-// gets the newest verifiers with its certificate.
+// the verifiers, and names some. It does not count nodes that never enrolled:
+// they get the newest verifiers with their certificate.
 func (s *Service) VerifiersBehind(ctx context.Context, version int64) (count int, sample []id.Node, err error) {
 	const most = 20
 	rows, err := s.reads.VerifiersBehind(ctx, nodedb.VerifiersBehindParams{VerifierVersion: version, Limit: most})
@@ -129,9 +133,9 @@ func (s *Service) VerifiersBehind(ctx context.Context, version int64) (count int
 	return count, sample, nil
 }
 
-// NoteTrust notes what an agent verifies the control plane with and what it
-// last refused to trust. A refusal that is new goes into the history and the
-// audit log: somebody may have answered in place of the control plane.
+// NoteTrust stores with what an agent verifies the control plane, and what it
+// last refused to trust. A new refusal goes into the history and the audit log,
+// because somebody may have answered in place of the control plane.
 func (s *Service) NoteTrust(ctx context.Context, i Identity, bundle, refused string) error {
 	return s.inChange(asAgent(ctx, i.Node), func(ctx context.Context, c change) error {
 		row, err := c.SetTrust(ctx, nodedb.SetTrustParams{ID: i.Node, TrustBundle: bundle, TrustRefused: refused})
@@ -149,7 +153,8 @@ func (s *Service) NoteTrust(ctx context.Context, i Identity, bundle, refused str
 }
 
 // BundleBehind counts the nodes that have an agent, and those of them that do
-// not verify the control plane with the bundle of a fingerprint; it names some.
+// not yet verify the control plane with the bundle of this fingerprint. It
+// names some of the latter.
 func (s *Service) BundleBehind(ctx context.Context, fingerprint string) (nodes, behind int, sample []id.Node, err error) {
 	const most = 20
 	all, err := s.reads.Enrolled(ctx)

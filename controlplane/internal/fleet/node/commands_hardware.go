@@ -20,27 +20,26 @@ import (
 	"gpuaas/controlplane/internal/fleet/node/internal/nodedb"
 )
 
-// Origin is who said which machine a node is.
+// Origin says who told the control plane which machine a node is.
 type Origin string
 
 // The origins.
 const (
 	FromMAAS      Origin = "maas"
 	FromEnrolment Origin = "enrolment" // the machine itself, when it first enrolled
-	FromReport    Origin = "report"    // the machine itself, once its agent was new enough
+	FromReport    Origin = "report"    // the machine itself, after its agent was updated
 	FromOperator  Origin = "accepted"
 )
 
-// Machine is which machine a node is, as far as that is known. The zero value:
-// nothing is.
+// Machine says which machine a node is. In the zero value nothing is known.
 type Machine struct {
 	Known           agentwire.Hardware
 	Origin          Origin
 	LearnedAt       time.Time
-	Addresses       []string // that MAAS gave it
+	Addresses       []string // the addresses that MAAS gave it
 	AddressRequired bool
 	EnrolledFrom    string
-	Refused         *agentwire.Hardware // who was refused last
+	Refused         *agentwire.Hardware // the machine that was refused last
 	RefusedWhy      string
 	RefusedAt       *time.Time
 }
@@ -72,8 +71,9 @@ func (s *Service) MachineOf(ctx context.Context, node id.Node) (Machine, error) 
 	return machineFrom(s.reads.Hardware(ctx, node))
 }
 
-// Expect notes what MAAS knows of the machine that will enrol as a node. What an
-// operator has accepted stays: MAAS may not have looked since.
+// Expect stores what MAAS knows of the machine that will enrol as a node. It
+// does not overwrite what an operator has accepted: MAAS may not have looked at
+// the machine since.
 func Expect(ctx context.Context, tx pgx.Tx, node id.Node, known agentwire.Hardware, addressRequired bool) error {
 	c := changeIn(tx)
 	if _, err := c.lock(ctx, node); err != nil {
@@ -94,8 +94,8 @@ func Expect(ctx context.Context, tx pgx.Tx, node id.Node, known agentwire.Hardwa
 	return nil
 }
 
-// ExpectFrom notes the addresses that MAAS gave the machine of a node. Of a node
-// of which nothing else is known it keeps nothing.
+// ExpectFrom stores the addresses that MAAS gave the machine of a node. If
+// nothing else is known of the node's machine, it stores nothing.
 func (s *Service) ExpectFrom(ctx context.Context, node id.Node, addresses []string) error {
 	if err := s.reads.SetAddresses(ctx, nodedb.SetAddressesParams{NodeID: node, Addresses: addresses}); err != nil {
 		return fmt.Errorf("note addresses of machine: %w", err)
@@ -114,13 +114,13 @@ func (c change) setHardware(ctx context.Context, node id.Node, known agentwire.H
 	return nil
 }
 
-// refuses says why a machine may not enrol as a node; nil: nothing is known that
-// speaks against it. The refusal names the field and not what is known of it;
-// why is for operators.
+// refuses says why a machine may not enrol as a node. It returns nil if nothing
+// that is known contradicts the machine. The refusal names the field but not
+// its known value; why is for operators.
 func (m Machine) refuses(said *agentwire.Hardware, from string) (refusal error, why string) { //nolint:revive,staticcheck // the refusal is what it is about
 	if said == nil {
 		if !identifies(m.Known) {
-			return nil, "" // an agent of an earlier release; a finding says so
+			return nil, "" // an agent of an earlier release; reconciliation reports a finding about it
 		}
 		return fault.New(fault.Forbidden, agentwire.CodeHardwareMissing, "the agent does not say which machine it runs on, and for this node that is known").
 			WithRemedy("install the agent that this control plane publishes: run the bootstrap command of the node"), "its agent does not say which machine it runs on"
@@ -142,8 +142,8 @@ func (m Machine) refuses(said *agentwire.Hardware, from string) (refusal error, 
 	return nil, ""
 }
 
-// strange reports whether a machine enrols from another address than is known. It
-// is only noted: a load balancer may stand in between.
+// strange reports whether a machine enrols from an address that is not known
+// for it. That is only recorded, because a load balancer may stand in between.
 func (m Machine) strange(n Node, from string) bool {
 	at, err := netip.ParseAddr(from)
 	if err != nil {
@@ -155,15 +155,15 @@ func (m Machine) strange(n Node, from string) bool {
 	return strays(n.Host, []netip.Addr{at.Unmap()})
 }
 
-// claim is a machine that wants to be a node.
+// claim is a machine that wants to enrol as a node.
 type claim struct {
 	token nodedb.NodeToken
 	said  *agentwire.Hardware
 	from  string
 }
 
-// refuseMachine keeps who was refused, and sees to it that the token, which a
-// machine has shown that should not have it, works for nobody any more.
+// refuseMachine stores which machine was refused. It also revokes the token,
+// because a machine that should not have it has shown it.
 func (s *Service) refuseMachine(ctx context.Context, c change, n Node, k claim, why string) error {
 	var raw json.RawMessage
 	if k.said != nil {
@@ -185,13 +185,13 @@ func (s *Service) refuseMachine(ctx context.Context, c change, n Node, k claim, 
 	return c.conflict(ctx, n, "hardware:"+k.from, cause)
 }
 
-// joining reports whether the node is on its way into the fleet: nobody is known
-// to be it yet.
+// joining reports whether the node is on its way into the fleet, so that no
+// machine is established as the node yet.
 func (n Node) joining() bool { return n.Status == BootstrapIssued || n.Status == Enrolling }
 
-// void takes everything back by which anybody could be a node that is being
-// enrolled: of two that want to be it, nobody can tell which one it is. Whoever
-// awaits the node is woken to say so.
+// void revokes everything by which a machine could become a node that is still
+// enrolling: two machines claim to be it, and nobody can tell which one is. It
+// wakes the workflow that awaits the node.
 func (s *Service) void(ctx context.Context, c change, n Node, what, cause string) error {
 	if _, err := c.disown(ctx, n.ID, cause); err != nil {
 		return err
@@ -212,8 +212,8 @@ func (s *Service) void(ctx context.Context, c change, n Node, what, cause string
 	return outbox.SignalWorkflow(ctx, c.tx, outbox.WorkflowSignal{WorkflowID: n.AwaitedBy, Name: EnrolledSignal})
 }
 
-// tookBack tells the PKI of what void took back. It is refused already; so that
-// the PKI is away is no reason to answer anything else.
+// tookBack asks the PKI to revoke the certificates that void revoked. The
+// control plane refuses them already, so a failure of the PKI is only logged.
 func (s *Service) tookBack(ctx context.Context, node id.Node) {
 	serials, err := s.reads.RevokedSerials(ctx, node)
 	if err == nil {
@@ -224,7 +224,7 @@ func (s *Service) tookBack(ctx context.Context, node id.Node) {
 	}
 }
 
-// learn adds what a machine that was let in says about itself.
+// learn stores what a machine that was admitted says about itself.
 func (c change) learn(ctx context.Context, node id.Node, before Machine, said *agentwire.Hardware, by Origin) error {
 	if said == nil || !identifies(*said) {
 		return nil
@@ -248,9 +248,9 @@ func equalHardware(a, b agentwire.Hardware) (bool, error) {
 	return string(x) == string(y), err
 }
 
-// doubtHardware tells when the agent of a node reports another machine than the
-// node is known to be. It keeps its identity, which was given to it: a part may
-// have been replaced.
+// doubtHardware raises an alarm when the agent of a node reports another
+// machine than the node is known to be. The node keeps its identity, because
+// somebody may have replaced a part.
 func (s *Service) doubtHardware(ctx context.Context, c change, n Node, said *agentwire.Hardware) error {
 	if said == nil {
 		return nil
@@ -274,9 +274,9 @@ func (s *Service) doubtHardware(ctx context.Context, c change, n Node, said *age
 	return c.conflict(ctx, n, "report:"+fieldsOf(wrong), "the agent reports another machine than the node is: "+why)
 }
 
-// AcceptHardware makes the machine that was refused last the one that the node
-// is, such as after its mainboard was replaced. It gives nobody an identity: the
-// machine enrols with a new token.
+// AcceptHardware makes the machine that was refused last the machine of the
+// node, for example after its mainboard was replaced. It hands out no identity:
+// the machine enrols with a new token.
 func (s *Service) AcceptHardware(ctx context.Context, node id.Node, reason string) (Machine, error) {
 	var after Machine
 	err := s.inChange(ctx, func(ctx context.Context, c change) error {

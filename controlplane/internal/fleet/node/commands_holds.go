@@ -12,9 +12,9 @@ import (
 	"gpuaas/controlplane/internal/fleet/node/internal/nodedb"
 )
 
-// Hold keeps a node out of scheduling on behalf of an operation, whatever its
-// state; by names the operation. To hold what one holds already changes
-// nothing.
+// Hold keeps a node out of scheduling on behalf of an operation, whatever the
+// state of the node; by names the operation. If the operation holds the node
+// already, nothing changes.
 func Hold(ctx context.Context, tx pgx.Tx, node id.Node, by, cause string) (Node, error) {
 	if by == "" {
 		return Node{}, errors.New("hold node: nobody is named who does")
@@ -34,10 +34,10 @@ func Hold(ctx context.Context, tx pgx.Tx, node id.Node, by, cause string) (Node,
 	return c.rehold(ctx, n, entry{event: "hold", cause: cause, metadata: map[string]any{"held_by": by}})
 }
 
-// Unhold lets go of a node that an operation holds; one that it does not hold
-// stays as it is. A node that could be scheduled then must be proven clean:
-// an active one is refused, and one that is offline keeps a reason instead,
-// because it becomes active without being asked.
+// Unhold ends the hold of an operation. If the operation does not hold the
+// node, nothing changes. A node that could be scheduled afterwards must be
+// proven clean: Unhold refuses an active one, and gives an offline one a hold
+// reason instead, because that becomes active by itself.
 func Unhold(ctx context.Context, tx pgx.Tx, node id.Node, by, cause string) (Node, error) {
 	c := changeIn(tx)
 	before, err := c.lock(ctx, node)
@@ -55,7 +55,7 @@ func Unhold(ctx context.Context, tx pgx.Tx, node id.Node, by, cause string) (Nod
 	return c.rehold(ctx, after, entry{event: "unhold", cause: cause, metadata: map[string]any{"held_by": by}})
 }
 
-// rehold writes what holds a node and what follows from it.
+// rehold writes the holds of a node, and whether it is schedulable with them.
 func (c change) rehold(ctx context.Context, n Node, e entry) (Node, error) {
 	after, err := c.setHolds(ctx, n)
 	if err != nil {
@@ -72,7 +72,7 @@ func (c change) setHolds(ctx context.Context, n Node) (Node, error) {
 	return nodeFrom(row), nil
 }
 
-// noted records a change that is none of the state.
+// noted records a change that does not change the state.
 func (c change) noted(ctx context.Context, n Node, e entry) error {
 	e.kind, e.action, e.tell = KindUpdated, "node."+e.event, eventwire.NodeUpdated
 	return c.record(ctx, n, e)

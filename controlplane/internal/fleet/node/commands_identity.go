@@ -15,11 +15,11 @@ import (
 	"gpuaas/controlplane/internal/fleet/node/internal/nodedb"
 )
 
-// RecordCertificate notes a certificate before it is handed out: one that was
-// not noted is refused. askedWith is the serial of the certificate that it
-// renews; empty: it was got by a token. A renewed one lives beside the one
-// before it, because the agent may not have it yet; one that was got by a token
-// replaces all.
+// RecordCertificate stores a certificate before it is handed out: the gateway
+// refuses certificates that are not stored. askedWith is the serial of the
+// certificate that it renews, or empty if a token was used. A renewed
+// certificate is valid beside the old one, because the agent may not have
+// received it yet. One that was obtained with a token replaces all others.
 func (s *Service) RecordCertificate(ctx context.Context, node id.Node, cert Cert, askedWith string) error {
 	return s.inChange(asAgent(ctx, node), func(ctx context.Context, c change) error {
 		n, err := c.lock(ctx, node)
@@ -52,9 +52,9 @@ func (s *Service) RecordCertificate(ctx context.Context, node id.Node, cert Cert
 	})
 }
 
-// mayHave looks again, now that the node is locked: while the certificate was
-// being made, somebody may have revoked the identity that it was asked with. That
-// the node has got another one since does not help whoever asked.
+// mayHave checks again now that the node is locked: somebody may have revoked
+// the identity that asked, while the certificate was being made. A new identity
+// that the node got meanwhile does not help the one that asked.
 func (c change) mayHave(ctx context.Context, n Node, cert Cert, askedWith string) error {
 	if n.Status.fenced() || n.Status == BootstrapIssued {
 		return nodeFenced(n.Status)
@@ -79,10 +79,9 @@ func (c change) mayHave(ctx context.Context, n Node, cert Cert, askedWith string
 	return nil
 }
 
-// RevokeIdentity takes all certificates and tokens of a node back. It holds
-// from its commit on, because serials are looked up with every call, and with it
-// end the sessions that the node holds; the PKI is told afterwards, and told
-// again when the command is repeated.
+// RevokeIdentity revokes all certificates and tokens of a node and ends its
+// sessions. It takes effect with the commit, because every call looks up the
+// serial. The PKI is told afterwards; repeating the command tells it again.
 func (s *Service) RevokeIdentity(ctx context.Context, node id.Node, reason string) error {
 	var serials []string
 	err := s.inChange(ctx, func(ctx context.Context, c change) error {
@@ -110,8 +109,8 @@ func (s *Service) RevokeIdentity(ctx context.Context, node id.Node, reason strin
 	return s.takeBack(ctx, serials)
 }
 
-// takeBack tells the PKI of revoked certificates. One that it does not know any
-// more needs no taking back, and one that fails does not spare the others.
+// takeBack asks the PKI to revoke certificates. It counts a certificate that
+// the PKI no longer knows as revoked, and goes on after a failure.
 func (s *Service) takeBack(ctx context.Context, serials []string) error {
 	var left []string
 	var failures []error
@@ -143,8 +142,8 @@ func (c change) disown(ctx context.Context, node id.Node, reason string) (Node, 
 	return nodeFrom(row), nil
 }
 
-// Authorize lets the caller of the node-facing listener in or says why not.
-// It is asked with every call, and costs one query when nothing is new.
+// Authorize admits the caller of the node-facing listener or says why not. The
+// gateway asks it with every call; it costs one query if nothing is new.
 func (s *Service) Authorize(ctx context.Context, p Presented) (Identity, error) {
 	if p.Session == "" {
 		return Identity{}, fault.New(fault.Invalid, "agent_session_missing", "an agent must name its session with every call").
@@ -166,8 +165,8 @@ func (s *Service) Authorize(ctx context.Context, p Presented) (Identity, error) 
 	return who, nil
 }
 
-// known finds whose certificate was presented, and refuses one that is revoked
-// or belongs to a node that must not call.
+// known finds the node that the presented certificate belongs to. It refuses a
+// revoked certificate and a node that must not call.
 func (s *Service) known(ctx context.Context, p Presented) (Identity, nodedb.PresentedRow, error) {
 	row, err := s.reads.Presented(ctx, nodedb.PresentedParams{Serial: strings.ToLower(p.Serial), NodeID: p.Node})
 	if errors.Is(err, pgx.ErrNoRows) || err == nil && row.Revoked {
@@ -201,15 +200,16 @@ func (s *Service) refuseInstance(ctx context.Context, p Presented) error {
 	return identityInUse("another machine has this identity: this one did not enrol as the node")
 }
 
-// quietSeconds is how long the process that keeps a disputed identity must be silent
-// before another gets it: longer than a poll is held.
+// quietSeconds is how long the process that keeps a disputed identity must be
+// silent before another one gets it: longer than a poll is held.
 const quietSeconds = 120
 
-// takeSession decides about a session that is not the present one. A new one
-// displaces it: the agent was started again. When the displaced one comes
-// back, two are alive: the first keeps the identity, the later is refused.
-// While that is not settled, a new one has to wait until the present one is
-// silent, or else the refused one would get in by starting again.
+// takeSession decides about a session that is not the present one. A new
+// session displaces the present one, because agents restart. If a displaced
+// session calls again, two processes are alive: the first keeps the identity
+// and the later one is refused. Until that is settled, a new session has to
+// wait until the present one is silent. Otherwise the refused process could get
+// in by starting again.
 func (s *Service) takeSession(ctx context.Context, p Presented) error {
 	var refusal error
 	err := s.inChange(ctx, func(ctx context.Context, c change) error {
@@ -249,7 +249,8 @@ func (s *Service) takeSession(ctx context.Context, p Presented) error {
 	return refusal
 }
 
-// disputed holds a node that two claim to be, and tells somebody.
+// disputed holds a node that two machines or processes claim to be, and raises
+// an alarm.
 func (c change) disputed(ctx context.Context, n Node, what, cause string) error {
 	if n.HoldReason == "" {
 		n.HoldReason = cause
@@ -261,8 +262,8 @@ func (c change) disputed(ctx context.Context, n Node, what, cause string) error 
 	return c.conflict(ctx, n, what, cause)
 }
 
-// conflict tells of a conflict about an identity, once an hour at most: the
-// one who is refused goes on trying.
+// conflict announces a conflict about an identity, at most once an hour,
+// because the refused one goes on trying.
 func (c change) conflict(ctx context.Context, n Node, what, cause string) error {
 	told, err := c.RecentConflict(ctx, nodedb.RecentConflictParams{NodeID: n.ID, Event: what})
 	if err != nil {

@@ -18,10 +18,10 @@ import (
 	"gpuaas/controlplane/internal/fleet/sku"
 )
 
-// NewNode is what a node is made of.
+// NewNode describes a node to add.
 type NewNode struct {
-	ID          id.Node // zero: a new one
-	Hostname    string  // empty: taken from Host, when that is a name
+	ID          id.Node // zero: a new id
+	Hostname    string  // empty: taken from Host if that is a name
 	Host        string  // where it is reached; empty: the hostname
 	Port        int32   // 0: 22
 	SSHUsername string
@@ -29,7 +29,7 @@ type NewNode struct {
 	GPUsTotal   *int32 // nil: as many as the SKU says
 	RegionCode  string
 	Mode        Mode   // empty: manual
-	AwaitedBy   string // workflow to be told of the first poll; empty: none
+	AwaitedBy   string // workflow to signal at the first poll; empty: none
 }
 
 var (
@@ -40,7 +40,7 @@ var (
 	versionForm  = regexp.MustCompile(`^[A-Za-z0-9._+-]{0,64}$`)
 )
 
-// checked fills in what was left out and refuses what can never be right.
+// checked fills in defaults and refuses what can never be right.
 func (n NewNode) checked() (NewNode, error) {
 	if n.Hostname == "" {
 		if _, err := netip.ParseAddr(n.Host); err != nil {
@@ -72,7 +72,7 @@ func (n NewNode) checked() (NewNode, error) {
 	return n, rejected(fields)
 }
 
-// Create makes a node that is onboarded by hand, with the token for its
+// Create adds a node that is onboarded by hand, and returns the token for its
 // bootstrap.
 func (s *Service) Create(ctx context.Context, n NewNode) (Node, Token, error) {
 	n.Mode = Manual
@@ -94,9 +94,9 @@ func (s *Service) create(ctx context.Context, n NewNode, token Token) (Node, err
 	return made, err
 }
 
-// CreateInTx adds a node to the inventory within the transaction of a command.
-// A node that is onboarded by hand waits for its bootstrap; one that a
-// workflow onboards is enrolling from the start.
+// CreateInTx adds a node within the caller's transaction. A node that is
+// onboarded by hand waits for its bootstrap; a node that a workflow onboards is
+// enrolling from the start.
 func CreateInTx(ctx context.Context, tx pgx.Tx, n NewNode) (Node, error) {
 	n, err := n.checked()
 	if err != nil {
@@ -141,9 +141,10 @@ func CreateInTx(ctx context.Context, tx pgx.Tx, n NewNode) (Node, error) {
 	})
 }
 
-// born records a new node. A machine that left the inventory without being
-// proven clean comes back so: another id makes nothing clean. It is looked for
-// after the node was added, when nobody else can give up its name any more.
+// born records a new node. If its machine left the inventory earlier without
+// being proven clean, the new node is tainted too: a new id makes nothing
+// clean. born looks for the machine after the node was added, because from then
+// on nobody else can give up its name.
 func (c change) born(ctx context.Context, made Node, e entry) (Node, error) {
 	former, err := c.Former(ctx, made.ID)
 	if err != nil {
@@ -151,7 +152,7 @@ func (c change) born(ctx context.Context, made Node, e entry) (Node, error) {
 	}
 	for _, f := range former {
 		root := Root{At: f.RootAt, EndedAt: f.RootEndedAt, Risk: f.RootRisk}
-		stands := root.Stands() || root.Accepted() // for that node, not for this one
+		stands := root.Stands() || root.Accepted() // that risk was accepted for the former node only
 		if was := (Node{TaintedAt: f.TaintedAt, CleanAt: f.CleanAt}); !was.Tainted() && !stands {
 			continue
 		}
@@ -169,7 +170,7 @@ func (c change) born(ctx context.Context, made Node, e entry) (Node, error) {
 	return made, c.record(ctx, made, e)
 }
 
-// Change is what to change of a node; nil stays as it is.
+// Change describes the change of a node. Nil fields stay as they are.
 type Change struct {
 	Host                *string
 	Port                *int32
@@ -182,9 +183,9 @@ type Change struct {
 	DesiredDeliveryMode *Delivery
 }
 
-// applied refuses what can never be right. Whether an active node is
-// schedulable and whether a reason holds it is one question, so that one says
-// the other.
+// applied returns the changed node, or refuses what can never be right. An
+// active node is schedulable exactly if no reason holds it, so setting one of
+// the two sets the other.
 func (ch Change) applied(n Node) (Node, error) {
 	before := n
 	var fields []fault.Field
@@ -235,9 +236,9 @@ func set[T any](to, from *T) {
 	}
 }
 
-// Update changes facts of a node that is still at a version; its state is
-// none of them. Taking away the reason that holds it ends a conflict about
-// its identity, too.
+// Update changes the facts of a node, but never its state. It fails if the node
+// is no longer at this version. Removing the hold reason also ends a conflict
+// about the node's identity.
 func (s *Service) Update(ctx context.Context, node id.Node, version int64, ch Change) (Node, error) {
 	var after Node
 	err := s.inChange(ctx, func(ctx context.Context, c change) error {
@@ -282,7 +283,7 @@ func (s *Service) Update(ctx context.Context, node id.Node, version int64, ch Ch
 // Node reads one node.
 func (s *Service) Node(ctx context.Context, node id.Node) (Node, error) { return Get(ctx, s.db, node) }
 
-// Detail reads one node together with what was found on it, and how it was last
+// Detail reads one node with what was found on its machine and how it was last
 // seen from outside.
 func (s *Service) Detail(ctx context.Context, node id.Node) (Node, error) {
 	n, err := s.Node(ctx, node)
@@ -298,7 +299,7 @@ func (s *Service) Detail(ctx context.Context, node id.Node) (Node, error) {
 	return n, err
 }
 
-// optional is nil for a value that was not given.
+// optional returns nil for an empty value.
 func optional[T ~string](v T) *string {
 	if v == "" {
 		return nil

@@ -15,13 +15,13 @@ import (
 	"gpuaas/controlplane/internal/fleet/node/internal/nodedb"
 )
 
-// EnrolledSignal is the name of the signal by which a workflow that awaits a
-// node hears of the first poll of its agent. It carries nothing.
+// EnrolledSignal is the signal that tells a waiting workflow of the first poll
+// of the agent. It has no payload.
 const EnrolledSignal = "node_enrolled"
 
-// Await makes a workflow the one that is told of the first poll. A poll that was
-// noted before is forgotten: the next one counts, which an agent that is there
-// already makes within a minute.
+// Await registers the workflow that is signalled at the first poll. An earlier
+// poll does not count: an agent that is running already polls again within a
+// minute.
 func Await(ctx context.Context, tx pgx.Tx, node id.Node, workflowID string) error {
 	c := changeIn(tx)
 	before, err := c.lock(ctx, node)
@@ -41,11 +41,11 @@ func Await(ctx context.Context, tx pgx.Tx, node id.Node, workflowID string) erro
 	})
 }
 
-// Polled notes the first poll of an agent with its identity, and tells the
-// workflow that awaits it. For a node that is onboarded by hand that completes
-// its enrolment: a bootstrap that succeeds while polling fails would be none. A
-// workflow completes the enrolment of the nodes that it awaits. Nothing is
-// written when nothing changes.
+// Polled records the first poll of an agent with its identity, and signals the
+// workflow that awaits it. For a node that is onboarded by hand, the first poll
+// completes the enrolment: a bootstrap without a working poll is worth nothing.
+// For other nodes the waiting workflow completes it. If nothing changes, Polled
+// writes nothing.
 func (s *Service) Polled(ctx context.Context, who Identity) error {
 	if who.Polled && (who.Status != Enrolling || who.OnboardingMode != Manual) {
 		return nil
@@ -84,9 +84,9 @@ func (c change) tellFirstPoll(ctx context.Context, n Node) error {
 	return outbox.SignalWorkflow(ctx, c.tx, outbox.WorkflowSignal{WorkflowID: n.AwaitedBy, Name: EnrolledSignal})
 }
 
-// ExtendToken makes the newest bootstrap token that nobody has used live for ttl
-// from now on, even if it has expired: the machine that it was made for has it
-// already. It tells until when, and whether there was one.
+// ExtendToken makes the newest unused bootstrap token valid for ttl from now
+// on, even if it has expired, because the machine it was made for has it
+// already. It returns the new expiry, and whether there was such a token.
 func (s *Service) ExtendToken(ctx context.Context, node id.Node, ttl time.Duration) (expires time.Time, extended bool, err error) {
 	if ttl < MinTokenTTL || ttl > MaxTokenTTL {
 		return time.Time{}, false, badTTL(ttl)
@@ -113,10 +113,10 @@ func (s *Service) ExtendToken(ctx context.Context, node id.Node, ttl time.Durati
 	return expires, extended && err == nil, err
 }
 
-// Abandon takes a node that never got into service out of the inventory, with
-// its tokens and certificates. Its name is free again; its id never is. The PKI
-// is not told: a certificate of a node that is deleted is refused at every call,
-// and expires within a day.
+// Abandon removes a node that never got into service from the inventory, with
+// its tokens and certificates. Its name becomes free, its id never does. The
+// PKI is not told: every call refuses certificates of a deleted node, and they
+// expire within a day.
 func Abandon(ctx context.Context, tx pgx.Tx, node id.Node, cause string) (Node, error) {
 	c := changeIn(tx)
 	n, err := c.lock(ctx, node)
@@ -126,7 +126,7 @@ func Abandon(ctx context.Context, tx pgx.Tx, node id.Node, cause string) (Node, 
 	return c.leave(ctx, n, Abandoned, cause)
 }
 
-// SetHost changes where a node is reached.
+// SetHost changes the address by which a node is reached.
 func SetHost(ctx context.Context, tx pgx.Tx, node id.Node, host, cause string) error {
 	if !hostForm.MatchString(host) {
 		return fault.New(fault.Invalid, "node_host_invalid", "a node is reached by a host name or an address, not %.64q", host)

@@ -10,11 +10,12 @@ import (
 	"gpuaas/controlplane/internal/fleet/node/internal/nodedb"
 )
 
-// Reimaged makes a node that is being drained enrol anew under the same id, and
-// the workflow the one that is told of its first poll. The identity that it had
-// is gone with its disks: certificates, tokens, and the machine it was bound to.
-// The PKI is not told: the serials are refused at every call, and expire within
-// a day. For the workflow that did it already, nothing happens.
+// Reimaged sends a draining node back to enrolment under the same id, and
+// registers the workflow that is signalled at its first poll. It revokes the
+// old identity, which is gone with the disks: certificates, tokens and the
+// fingerprint of the machine. The PKI is not told: every call refuses the old
+// serials, and they expire within a day. If the same workflow did this already,
+// nothing happens.
 func Reimaged(ctx context.Context, tx pgx.Tx, node id.Node, workflowID, cause string) (Node, error) {
 	c := changeIn(tx)
 	n, err := c.lock(ctx, node)
@@ -38,8 +39,8 @@ func Reimaged(ctx context.Context, tx pgx.Tx, node id.Node, workflowID, cause st
 }
 
 // Removed takes a node whose removal is done out of the inventory, with its
-// tokens and certificates. Its name is free again; its id never is. A node that
-// is out of it already stays so.
+// tokens and certificates. Its name becomes free, its id never does. A node
+// that has left already stays as it is.
 func Removed(ctx context.Context, tx pgx.Tx, node id.Node, cause string) (Node, error) {
 	c := changeIn(tx)
 	n, err := c.lock(ctx, node)
@@ -49,7 +50,8 @@ func Removed(ctx context.Context, tx pgx.Tx, node id.Node, cause string) (Node, 
 	return c.leave(ctx, n, Uninstalled, cause)
 }
 
-// leave ends a node together with everything that it could come back by.
+// leave moves a node out of the inventory and revokes everything with which it
+// could come back.
 func (c change) leave(ctx context.Context, n Node, event Event, cause string) (Node, error) {
 	if _, err := Lifecycle.Next(n.Status, event); err != nil {
 		return Node{}, err

@@ -7,18 +7,18 @@ import (
 )
 
 // Quarantine blocks a node from scheduling until somebody returns it to
-// service. A node that is quarantined already stays so.
+// service. For a quarantined node it does nothing.
 func (s *Service) Quarantine(ctx context.Context, node id.Node, reason string) (Node, error) {
 	return s.act(ctx, node, Quarantine, Quarantined, reason)
 }
 
-// ReturnToService ends a quarantine. A node that is active already stays so.
+// ReturnToService ends a quarantine. For an active node it does nothing.
 func (s *Service) ReturnToService(ctx context.Context, node id.Node, reason string) (Node, error) {
 	return s.act(ctx, node, ReturnToService, Active, reason)
 }
 
-// act is an action of an operator that is done at once, without an operation
-// that would own the node meanwhile.
+// act carries out an operator's action at once, without an operation that owns
+// the node meanwhile.
 func (s *Service) act(ctx context.Context, node id.Node, event Event, there Status, reason string) (Node, error) {
 	err := s.inChange(ctx, func(ctx context.Context, c change) error {
 		before, err := c.lock(ctx, node)

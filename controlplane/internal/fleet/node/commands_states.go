@@ -11,14 +11,14 @@ import (
 	"gpuaas/controlplane/internal/fleet/node/internal/nodedb"
 )
 
-// Move is the one function that changes the state of a node. It runs in the
-// transaction of whoever owns the edge; cause says why, for people.
+// Move is the only function that changes the state of a node. It runs in the
+// transaction of the caller that owns the edge; cause tells people why.
 //
-// A node that leaves active stops being schedulable, and one that becomes
-// active is schedulable unless a reason or an operation holds it. One that is
-// not proven clean does not get there: to return or reactivate it is refused,
-// and where it arrives by what has happened already, a reason holds it. A
-// reimaged node is another machine to all tasks that were meant for it.
+// A node that leaves active stops being schedulable. A node that becomes active
+// is schedulable unless a reason or an operation holds it. If the node is not
+// proven clean, Move refuses to return or reactivate it; where events that
+// already happened make it active, Move gives it a hold reason instead.
+// Reimaging raises the generation, so tasks for the old installation are void.
 func Move(ctx context.Context, tx pgx.Tx, node id.Node, event Event, cause string) (Node, error) {
 	c := changeIn(tx)
 	before, err := c.lock(ctx, node)
@@ -28,7 +28,7 @@ func Move(ctx context.Context, tx pgx.Tx, node id.Node, event Event, cause strin
 	return c.move(ctx, before, event, cause)
 }
 
-// move is Move for a node that is locked already.
+// move is Move for a node that is already locked.
 func (c change) move(ctx context.Context, before Node, event Event, cause string) (Node, error) {
 	next, err := before.moved(event)
 	if err != nil {
@@ -40,7 +40,7 @@ func (c change) move(ctx context.Context, before Node, event Event, cause string
 	if err != nil {
 		return Node{}, fmt.Errorf("move node to %s: %w", next.Status, err)
 	}
-	if next.Status == Deleted { // or the sweep would look at it for ever
+	if next.Status == Deleted { // otherwise the sweep would look at it for ever
 		if err := c.DeleteContact(ctx, before.ID); err != nil {
 			return Node{}, fmt.Errorf("forget contact of node: %w", err)
 		}
@@ -53,7 +53,7 @@ func (c change) move(ctx context.Context, before Node, event Event, cause string
 	})
 }
 
-// moved is the node as an event leaves it.
+// moved returns the node after an event.
 func (n Node) moved(event Event) (Node, error) {
 	next := n
 	var err error

@@ -10,17 +10,17 @@ import (
 	"gpuaas/controlplane/internal/fleet/node/internal/nodedb"
 )
 
-// sweepBatch bounds a transaction of the sweep.
+// sweepBatch limits how many nodes one transaction of the sweep changes.
 const sweepBatch = 200
 
-// Sweep makes nodes offline that were silent for too long, and active again
-// that were heard of. Only one process sweeps at a time, and only rows that
-// change are written.
+// Sweep marks nodes offline that were silent for too long, and active again
+// when they were heard. Only one process sweeps at a time, and it writes only
+// rows that change.
 //
-// Silence counts only while somebody has listened for all of it. A node that
-// went offline once comes back at its first contact; one that flaps has to be
-// in contact for longer each time: 1 min after the second loss within an
-// hour, then 2, 4, 8, and never more than 10.
+// Silence counts only if a listener was up for all of it. After its first loss
+// a node comes back at its next contact. A node that flaps must stay in contact
+// longer each time: 1 min after the second loss within an hour, then 2, 4, 8,
+// and at most 10.
 func (s *Service) Sweep(ctx context.Context) (changed int, err error) {
 	ctx = auth.With(ctx, auth.System("node-sweep"))
 	for _, pass := range []func(context.Context, change) (int, error){s.sweepLost, s.sweepReturned} {

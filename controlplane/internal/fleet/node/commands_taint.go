@@ -13,14 +13,14 @@ import (
 	"gpuaas/controlplane/internal/fleet/node/internal/nodedb"
 )
 
-// Taint notes that a tenant got access to a node, or that it was found unclean.
-// A node that is in service stays there. What somebody had before stays noted.
+// Taint records that a tenant got access to a node, or that it was found
+// unclean. A node in service stays in service. Earlier records stay.
 func Taint(ctx context.Context, tx pgx.Tx, node id.Node, cause string) error {
 	return changeIn(tx).taint(ctx, node, "", entry{event: "taint", cause: cause})
 }
 
-// TaintRoot notes that somebody had root on a node, as Taint does. It is never
-// taken back by less than an installation made after it.
+// TaintRoot records that somebody had root on a node, in addition to Taint.
+// Only a later installation, proven clean, or an accepted risk ends it.
 func TaintRoot(ctx context.Context, tx pgx.Tx, node id.Node, by RootCause, cause string) error {
 	return changeIn(tx).taint(ctx, node, by, entry{event: "taint_root", cause: cause, metadata: map[string]any{"root_cause": by}})
 }
@@ -39,7 +39,7 @@ func (c change) taint(ctx context.Context, node id.Node, by RootCause, e entry) 
 	return c.noted(ctx, nodeFrom(row), e)
 }
 
-// RecordRoot notes what an operator knows: that somebody had root on a node by a
+// RecordRoot records what an operator knows: somebody had root on a node by a
 // way that the control plane did not open.
 func (s *Service) RecordRoot(ctx context.Context, node id.Node, by RootCause, reason string) (Node, error) {
 	err := s.inChange(ctx, func(ctx context.Context, c change) error {
@@ -58,10 +58,10 @@ func (s *Service) RecordRoot(ctx context.Context, node id.Node, by RootCause, re
 	return s.Node(ctx, node)
 }
 
-// Installed notes that the installation which a node is about to enter service
-// with was made by an operation of ours. It must be called while the node still
-// enrols: that began when the machine was given away to be installed, so that
-// nothing of the installation is older.
+// Installed records that one of our operations made the installation with which
+// the node is about to enter service. Call it while the node is enrolling: it
+// began to enrol when the machine was handed over for installation, so nothing
+// in the installation is older than that.
 func Installed(ctx context.Context, tx pgx.Tx, node id.Node, by string) error {
 	c := changeIn(tx)
 	n, err := c.lock(ctx, node)
@@ -75,11 +75,11 @@ func Installed(ctx context.Context, tx pgx.Tx, node id.Node, by string) error {
 	return c.noted(ctx, nodeFrom(row), entry{event: "installed", cause: by + " installed it"})
 }
 
-// NoteClean notes a validation that found nothing. at is when it looked, by the
-// clock of the database and rather too early than too late: a tenant that got
-// access after that is not covered. What an installation says of itself that
-// somebody had root on is refused, and so is what was said before a later one
-// was made.
+// NoteClean records a validation that found nothing. at is when the validation
+// looked, by the clock of the database; when in doubt it must be too early,
+// because access that a tenant gets later is not covered. NoteClean refuses the
+// word of an installation that somebody had root on, and a validation that
+// looked before a later installation was made.
 func NoteClean(ctx context.Context, tx pgx.Tx, node id.Node, at time.Time, cause string) (Node, error) {
 	c := changeIn(tx)
 	before, err := c.lock(ctx, node)
@@ -89,7 +89,7 @@ func NoteClean(ctx context.Context, tx pgx.Tx, node id.Node, at time.Time, cause
 	if err := before.Incredible(); err != nil {
 		return Node{}, err
 	}
-	at = at.Truncate(time.Microsecond) // as the database keeps it
+	at = at.Truncate(time.Microsecond) // the precision of the database
 	if before.Root.Stands() && !at.After(*before.Installation.MadeAt) {
 		return Node{}, fault.New(fault.Conflict, CodeRoot, "node %s was looked at before the installation was made that it runs on, and somebody had root on the one before", before.Hostname).
 			WithRemedy("validate it once more")
@@ -113,10 +113,9 @@ func NoteClean(ctx context.Context, tx pgx.Tx, node id.Node, at time.Time, cause
 	return after, c.noted(ctx, after, e)
 }
 
-// AcceptRoot ends what stands against the installation of a node that nothing of
-// ours can make anew, because somebody accepts the risk in words. seen is when
-// root was last had as far as they knew: what came after that, they did not
-// accept.
+// AcceptRoot ends a root taint because somebody accepts the risk in words. It
+// is for nodes that no operation of ours can reinstall. seen is the last root
+// access they knew of: if there was a later one, AcceptRoot refuses.
 func AcceptRoot(ctx context.Context, tx pgx.Tx, node id.Node, seen time.Time, risk, cause string) (Node, error) {
 	c := changeIn(tx)
 	n, err := c.lock(ctx, node)

@@ -11,9 +11,9 @@ import (
 	"gpuaas/controlplane/internal/fleet/node/internal/nodedb"
 )
 
-// TakeOver holds a node that another operation holds, which has ended and left
-// it so; that it has is the caller's to know. A node that it does not hold is
-// held as Hold does.
+// TakeOver passes a hold from one operation to another. The caller must know
+// that the first operation has ended. If the first one does not hold the node,
+// TakeOver works like Hold.
 func TakeOver(ctx context.Context, tx pgx.Tx, node id.Node, from, by, cause string) (Node, error) {
 	c := changeIn(tx)
 	n, err := c.lock(ctx, node)
@@ -30,18 +30,18 @@ func TakeOver(ctx context.Context, tx pgx.Tx, node id.Node, from, by, cause stri
 	return c.rehold(ctx, n, entry{event: "take_over", cause: cause, metadata: map[string]any{"held_by": by, "held_before_by": from}})
 }
 
-// Quarantining is why a node was quarantined.
+// Quarantining says why a node was quarantined.
 type Quarantining struct {
 	Cause    string
 	By       string // the actor
-	ByPerson bool   // somebody asked for it, and nothing of the control plane found it necessary
+	ByPerson bool   // a person asked for it; the control plane did not find it necessary
 }
 
-// historyPage is how much of a history is looked through at a time.
+// historyPage is how many history entries are read at a time.
 const historyPage = 100
 
-// LastQuarantined says why a node was last quarantined; the zero value: it never
-// was.
+// LastQuarantined says why a node was last quarantined. The zero value means
+// that it never was.
 func LastQuarantined(ctx context.Context, tx pgx.Tx, node id.Node) (Quarantining, error) {
 	q, page := nodedb.New(tx), nodedb.ListEventsParams{NodeID: node, PageSize: historyPage}
 	for {

@@ -22,8 +22,8 @@ func (s *Service) newToken(purpose Purpose, ttl time.Duration) Token {
 	return Token{Plain: mint(), Purpose: purpose, ExpiresAt: s.now().Add(ttl).UTC().Truncate(time.Microsecond)}
 }
 
-// IssueToken makes a token for a node. Older tokens of the same purpose that
-// nobody has used stop working. A ttl of 0 means the usual one.
+// IssueToken makes a token for a node. Older unused tokens of the same purpose
+// stop working. A ttl of 0 means the default.
 func (s *Service) IssueToken(ctx context.Context, node id.Node, purpose Purpose, ttl time.Duration) (redact.Secret, time.Time, error) {
 	if ttl == 0 {
 		ttl = s.settings.BootstrapTTL
@@ -50,7 +50,7 @@ func (s *Service) issueToken(ctx context.Context, node id.Node, token Token) err
 	})
 }
 
-// issue stores a token for a node that is locked, or new.
+// issue stores a token for a node that is locked or new.
 func (c change) issue(ctx context.Context, n Node, token Token) (Node, error) {
 	if err := c.RevokeUnusedTokens(ctx, nodedb.RevokeUnusedTokensParams{NodeID: n.ID, Purpose: string(token.Purpose)}); err != nil {
 		return Node{}, fmt.Errorf("revoke older tokens: %w", err)
@@ -73,8 +73,8 @@ func (c change) issue(ctx context.Context, n Node, token Token) (Node, error) {
 	})
 }
 
-// TokenGrant tells what a token is good for without using it up: for the
-// downloads that come before enrolment.
+// TokenGrant says what a token allows without consuming it. The downloads
+// before enrolment need that.
 func (s *Service) TokenGrant(ctx context.Context, token redact.Secret) (Grant, error) {
 	row, err := s.token(ctx, token)
 	if err != nil {
@@ -117,12 +117,12 @@ type enrolment struct {
 	from                    string // source address
 }
 
-// BeginEnrolment uses up a token for a key that was made on the node, and
-// binds the node to the machine that it is on. The same key may do it again,
-// so that an answer that was lost does no harm; another key is refused, and
-// somebody is told, and so is another machine than the node is known to be. While
-// the node is on its way into the fleet, either voids its identity. A node that
-// had an agent before is taken over: tasks that were meant for it before are void.
+// BeginEnrolment consumes a token for a key that was made on the node, and
+// binds the node to the machine it runs on. The same key may repeat the call,
+// so a lost answer does no harm. Another key, or another machine than the node
+// is known to be, is refused and raises an alarm; while the node is still
+// joining, it also voids the node's identity. If the node had an agent before,
+// the new one takes over and earlier tasks are void.
 func (s *Service) BeginEnrolment(
 	ctx context.Context, token redact.Secret, keyFingerprint, instance, hostname string, build agentwire.Build, caps agentwire.Capabilities,
 	hardware *agentwire.Hardware,
@@ -164,8 +164,8 @@ func (s *Service) BeginEnrolment(
 	return n, nil
 }
 
-// admit decides about an enrolment. A refusal is kept, too: it is no failure of
-// the transaction.
+// admit decides about an enrolment. A refusal is not an error: the transaction
+// commits and keeps the record of it.
 func (s *Service) admit(ctx context.Context, c change, node id.Node, e enrolment) (n Node, refusal, err error) {
 	if n, err = c.lock(ctx, node); err != nil {
 		return n, nil, err
@@ -183,7 +183,7 @@ func (s *Service) admit(ctx context.Context, c change, node id.Node, e enrolment
 	}
 	refusal, why := m.refuses(e.hardware, e.from)
 	if refusal != nil && why == "" {
-		return n, refusal, nil // not now
+		return n, refusal, nil // the machine may try again later
 	}
 	if refusal != nil {
 		return n, refusal, s.refuseMachine(ctx, c, n, claim{token: t, said: e.hardware, from: e.from}, why)
@@ -208,10 +208,11 @@ func (s *Service) refuseEnrolment(n Node, t nodedb.NodeToken, key string) error 
 	return nil
 }
 
-// noteForeignKey alerts when a token that was used comes back with another
-// key: either it was stolen, or it was pasted into two machines. Which of the two
-// is the node, nobody can tell: one that is on its way into the fleet is nobody
-// then, and one that is in it is held as long as the token would have worked.
+// noteForeignKey raises an alarm when a consumed token is presented with
+// another key: it was stolen, or somebody pasted it into two machines. Nobody
+// can tell which machine is the node. If the node is still joining, its
+// identity is voided; if it is in the fleet, it is held while the token is
+// within its life.
 func (s *Service) noteForeignKey(ctx context.Context, c change, n Node, t nodedb.NodeToken, key string) error {
 	if t.ConsumedAt == nil || t.ConsumedByKey == key {
 		return nil
@@ -269,7 +270,7 @@ func (c change) enrol(ctx context.Context, n Node, m Machine, e enrolment) (Node
 	})
 }
 
-// asAgent makes the agent of a node the actor of what it causes.
+// asAgent makes the agent of a node the actor of what follows.
 func asAgent(ctx context.Context, node id.Node) context.Context {
 	return auth.With(ctx, &auth.Principal{Kind: auth.KindSystem, ID: "node:" + node.String(), Name: "agent"})
 }

@@ -8,14 +8,13 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 )
 
-// Lock reads a node within a transaction: until that ends, nobody else changes it.
+// Lock reads a node and locks it until the transaction ends.
 func Lock(ctx context.Context, tx pgx.Tx, node id.Node) (Node, error) {
 	return changeIn(tx).lock(ctx, node)
 }
 
-// KeepOut gives a node that is not proven clean a reason to be kept out of
-// scheduling, which a clean validation takes away. One that has a reason
-// already keeps that.
+// KeepOut gives a node that is not proven clean a hold reason. A clean
+// validation removes it. If the node has a reason already, that one stays.
 func KeepOut(ctx context.Context, tx pgx.Tx, node id.Node, cause string) (Node, error) {
 	c := changeIn(tx)
 	n, err := c.lock(ctx, node)
@@ -25,11 +24,11 @@ func KeepOut(ctx context.Context, tx pgx.Tx, node id.Node, cause string) (Node, 
 	return c.rehold(ctx, n.keptOut(), entry{event: "keep_out", cause: cause})
 }
 
-// LetIn notes that a tenant is about to get access to a node, and refuses that
-// while an operation holds it: whoever got in behind the cleaning would be
-// covered by a proof that is none.
+// LetIn records that a tenant is about to get access to a node. It refuses
+// while an operation holds the node: otherwise a tenant could get in behind the
+// cleaning, and the proof would be false.
 //
-// by says how they get root; empty: they do not.
+// by says how they get root. It is empty if they do not get root.
 func LetIn(ctx context.Context, tx pgx.Tx, node id.Node, by RootCause, cause string) error {
 	n, err := Lock(ctx, tx, node)
 	if err != nil {

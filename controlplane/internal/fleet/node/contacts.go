@@ -12,31 +12,32 @@ import (
 	"gpuaas/controlplane/internal/fleet/node/internal/nodedb"
 )
 
-// Contacts gathers in memory which agents were heard of, and writes that down
-// for all of them at once.
+// Contacts collects in memory which agents called, and writes that for all of
+// them at once.
 type Contacts struct {
 	service *Service
 	mu      sync.Mutex
-	heard   map[id.Node]time.Time // with the monotonic clock, so that ages are true
+	heard   map[id.Node]time.Time // with the monotonic clock, so that ages are right
 }
 
 func newContacts(s *Service) *Contacts {
 	return &Contacts{service: s, heard: map[id.Node]time.Time{}}
 }
 
-// Contacts is where calls of agents are noted.
+// Contacts returns the collector of agents' calls.
 func (s *Service) Contacts() *Contacts { return s.contacts }
 
-// Note says that the agent of a node was heard of just now. It costs no
-// write; call it when a poll begins and when it ends.
+// Note records in memory that the agent of a node called just now. Call it when
+// a poll begins and when it ends.
 func (c *Contacts) Note(node id.Node) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.heard[node] = time.Now()
 }
 
-// Run flushes until the context ends. It also says that somebody listens, as
-// long as Config.Listening says so: run it exactly where agents come to.
+// Run flushes until the context ends. Each flush also records that somebody
+// listens, while Config.Listening says so. Run it only in processes that serve
+// agents.
 func (c *Contacts) Run(ctx context.Context) {
 	tick := time.NewTicker(c.service.settings.FlushEvery)
 	defer tick.Stop()
@@ -53,7 +54,7 @@ func (c *Contacts) Run(ctx context.Context) {
 	}
 }
 
-// last writes what was heard until the end, so that a restart loses nothing.
+// last flushes once more at the end, so that a restart loses nothing.
 func (c *Contacts) last(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, c.service.settings.FlushEvery)
 	defer cancel()
@@ -62,8 +63,9 @@ func (c *Contacts) last(ctx context.Context) {
 	}
 }
 
-// Flush writes down, in one statement, who was heard of since the last time,
-// and that somebody listened, if somebody did. What cannot be written is kept.
+// Flush writes in one statement which agents called since the last flush, and
+// that somebody listened. If the write fails, the calls are kept for the next
+// one.
 func (c *Contacts) Flush(ctx context.Context) error {
 	listening := c.service.listening()
 	c.mu.Lock()

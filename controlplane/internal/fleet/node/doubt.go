@@ -15,15 +15,15 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 )
 
-// Doubt has the machine of a node looked at soon, because of something that
-// changed it. It is part of the transaction in which that is noted.
+// Doubt asks for an early look at the machine of a node, because of a change.
+// Call it in the transaction that records the change.
 func (s *Service) Doubt(ctx context.Context, tx pgx.Tx, n id.Node, reason string) error {
 	return s.onDoubt(ctx, tx, n, reason)
 }
 
-// doubtReport raises a doubt when an agent has begun to report addresses none of
-// which is the one that its node is reached by. It must come before the report
-// is kept.
+// doubtReport raises a doubt when the addresses that an agent reports no longer
+// include the one by which the node is reached. Call it before the report is
+// stored.
 func (s *Service) doubtReport(ctx context.Context, c change, n Node, reported []string) error {
 	addresses := reachable(reported)
 	if !strays(n.Host, addresses) {
@@ -40,13 +40,13 @@ func (s *Service) doubtReport(ctx context.Context, c change, n Node, reported []
 		}
 	}
 	if slices.Equal(reachable(known.Addresses), addresses) {
-		return nil // somebody was told when it began
+		return nil // the doubt was raised when this began
 	}
 	return s.onDoubt(ctx, c.tx, n.ID, fmt.Sprintf("its agent reports the addresses %s, and it is reached by %s", listed(addresses), n.Host))
 }
 
-// reachable are the addresses of a report by which others may reach a machine,
-// in order.
+// reachable returns the addresses of a report by which others may reach the
+// machine, sorted.
 func reachable(reported []string) []netip.Addr {
 	var out []netip.Addr
 	for _, text := range reported {
@@ -58,8 +58,8 @@ func reachable(reported []string) []netip.Addr {
 	return slices.Compact(out)
 }
 
-// strays reports whether a machine has addresses, but not the one that its node
-// is reached by. Of a node that is reached by a name that cannot be said.
+// strays reports whether a machine has addresses, but not the one by which its
+// node is reached. If the node is reached by a name, it reports false.
 func strays(host string, addresses []netip.Addr) bool {
 	at, err := netip.ParseAddr(host)
 	return err == nil && len(addresses) > 0 && !slices.Contains(addresses, at.Unmap())

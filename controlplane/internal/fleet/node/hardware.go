@@ -10,16 +10,16 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
-// Mismatch is a field in which a machine is not the one that a node is known to
-// be. What is known is for operators alone: whoever was refused would only have
-// to repeat it.
+// Mismatch is a field in which a machine differs from the one that the node is
+// known to be. Only operators see the known value: a refused machine could
+// otherwise repeat it.
 type Mismatch struct {
 	Field string `json:"field"`
 	Known string `json:"known"`
-	Said  string `json:"said"` // empty: it says nothing about it
+	Said  string `json:"said"` // empty: the machine says nothing about it
 }
 
-// The fields of hardware, as people read them.
+// Names of the hardware fields, for people.
 const (
 	FieldUUID          = "system UUID"
 	FieldSystemSerial  = "system serial"
@@ -28,15 +28,15 @@ const (
 	FieldMACs          = "MAC addresses"
 )
 
-// CompareHardware says in what a machine that makes a claim is not the known one;
-// nothing: nothing speaks against it.
+// CompareHardware says in which fields a machine differs from the known one. An
+// empty result means that nothing contradicts it.
 //
-// It takes a contradiction: what either side does not know, or what a vendor has
-// filled in for all its machines, says nothing. But silence must not be a way in:
-// where something is known that only firmware says, some of that must agree, and
-// otherwise one of the MAC addresses, which everybody on the network can read.
-// The serial of a chassis, which several machines share, can contradict but not
-// agree.
+// A field that either side does not know says nothing, and neither does a
+// filler value that a vendor gives all its machines. But silence must not be a
+// way in. If something is known that only firmware says, at least one such
+// field must agree; otherwise one MAC address must agree, which everybody on
+// the network can read. The serial of a chassis can contradict but not agree,
+// because several machines share it.
 func CompareHardware(known, said agentwire.Hardware) []Mismatch {
 	var wrong []Mismatch
 	agreed, asked := false, ""
@@ -44,7 +44,7 @@ func CompareHardware(known, said agentwire.Hardware) []Mismatch {
 		name        string
 		known, said string
 		same        func(a, b string) bool
-		own         bool // of one machine
+		own         bool // belongs to one machine only
 	}{
 		{FieldUUID, usableUUID(known.UUID), usableUUID(said.UUID), sameUUID, true},
 		{FieldSystemSerial, usableSerial(known.SystemSerial), usableSerial(said.SystemSerial), strings.EqualFold, true},
@@ -76,9 +76,9 @@ func CompareHardware(known, said agentwire.Hardware) []Mismatch {
 	return wrong
 }
 
-// LearnHardware adds what a machine that was let in says to what is known of it.
-// What is known stays; only MAC addresses become more, because MAAS lists the
-// interfaces of the day it looked.
+// LearnHardware adds what an admitted machine says to what is known of it.
+// Known values stay; only MAC addresses are added, because MAAS lists the
+// interfaces of the day on which it looked.
 func LearnHardware(known, said agentwire.Hardware) agentwire.Hardware {
 	pick := func(usable func(string) string, known, said string) string {
 		if k := usable(known); k != "" {
@@ -98,25 +98,27 @@ func LearnHardware(known, said agentwire.Hardware) agentwire.Hardware {
 	}
 }
 
-// What is kept of a claim: more than any machine has.
+// Limits of what is kept of a claim: more than any machine has.
 const (
 	maxMACs   = 256
 	maxSerial = 128
 )
 
-// identifies says whether anything in it tells one machine from another.
+// identifies says whether h tells this machine from others.
 func identifies(h agentwire.Hardware) bool {
 	return usableUUID(h.UUID) != "" || usableSerial(h.SystemSerial) != "" || usableSerial(h.BoardSerial) != "" || len(usableMACs(h.MACs)) > 0
 }
 
-// fillerUUIDs are those that vendors leave in the firmware of all their machines.
+// fillerUUIDs are UUIDs that vendors leave in the firmware of all their
+// machines.
 var fillerUUIDs = []string{
 	"03000200-0400-0500-0006-000700080009", "00020003-0004-0005-0006-000700080009",
 	"12345678-1234-5678-90ab-cddeefaabbcc", "78563412-3412-7856-90ab-cddeefaabbcc",
 	"01234567-8910-1112-1314-151617181920", "fefefefe-fefe-fefe-fefe-fefefefefefe",
 }
 
-// usableUUID is a UUID in its usual form; empty: it is none, or none of its own.
+// usableUUID returns a UUID in its usual form. It returns an empty text if s is
+// no UUID or a filler.
 func usableUUID(s string) string {
 	raw, err := hex.DecodeString(strings.Trim(strings.ReplaceAll(strings.TrimSpace(s), "-", ""), "{}"))
 	if err != nil || len(raw) != 16 || oneByte(raw) {
@@ -133,8 +135,8 @@ func oneByte(raw []byte) bool {
 	return !slices.ContainsFunc(raw, func(b byte) bool { return b != raw[0] })
 }
 
-// sameUUID takes both orders of bytes: firmware before SMBIOS 2.6 wrote the first
-// three fields the other way round, and readers differ in whether they mend it.
+// sameUUID accepts both byte orders: firmware before SMBIOS 2.6 swapped the
+// bytes of the first three fields, and only some readers correct that.
 func sameUUID(a, b string) bool { return a == b || a == swapped(b) }
 
 func swapped(u string) string {
@@ -148,8 +150,8 @@ func swapped(u string) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", raw[:4], raw[4:6], raw[6:8], raw[8:10], raw[10:])
 }
 
-// fillerSerials are what vendors write where they write no serial, in small
-// letters and without anything but letters and digits.
+// fillerSerials are what vendors write instead of a serial, in lower case and
+// with letters and digits only.
 var fillerSerials = []string{
 	"none", "null", "unknown", "invalid", "empty", "oem", "tobefilledbyoem", "filledbyoem", "default", "defaultstring", "notspecified", "notsettable",
 	"notapplicable", "notavailable", "notpresent", "notprovided", "na", "nil", "no", "serial", "serialnumber", "systemserialnumber", "systemserialno",
@@ -157,8 +159,8 @@ var fillerSerials = []string{
 	"0123456789", "123456789", "1234567890", "12345678", "1234567", "123456", "12345", "1234", "abcdefghij", "ffffffff", "empty1", "xxxx",
 }
 
-// usableSerial is a serial without what readers differ in; empty: it is none, or
-// what a vendor writes instead of one.
+// usableSerial returns a serial without the characters in which readers differ.
+// It returns an empty text if s is no serial or a filler.
 func usableSerial(s string) string {
 	s = strings.Join(strings.Fields(strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
@@ -178,8 +180,8 @@ func usableSerial(s string) string {
 	return strings.ToUpper(s)
 }
 
-// usableMACs are the addresses of Ethernet in a list, in order and once each.
-// Longer ones, as those of InfiniBand, change with the driver.
+// usableMACs returns the Ethernet addresses of a list, sorted and each once. It
+// drops longer ones, such as those of InfiniBand: they change with the driver.
 func usableMACs(list []string) []string {
 	var out []string
 	for _, s := range list {
@@ -193,7 +195,7 @@ func usableMACs(list []string) []string {
 	return slices.Compact(out)
 }
 
-// someOf shows a list without filling the page.
+// someOf shows the beginning of a list.
 func someOf(list []string) string {
 	const most = 8
 	if len(list) <= most {
@@ -211,7 +213,7 @@ func fieldsOf(wrong []Mismatch) string {
 	return strings.Join(names, ", ")
 }
 
-// told is what operators read about mismatches.
+// told describes mismatches for operators.
 func told(wrong []Mismatch) string {
 	parts := make([]string, len(wrong))
 	for i, m := range wrong {

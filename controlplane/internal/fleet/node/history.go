@@ -22,18 +22,18 @@ type HistoryEntry struct {
 	OccurredAt    time.Time
 	Kind          Kind
 	Event         string
-	From, To      Status // empty when the state did not change
+	From, To      Status // empty if the state did not change
 	Cause         string
 	ActorKind     auth.Kind
 	ActorID       string
 	CorrelationID string
 }
 
-// Source is what sort of thing caused a change.
+// Source is the kind of actor that caused a change.
 type Source string
 
-// The sources: somebody, a job, a disagreement that reconciliation found, the
-// agent of the node, or the control plane by itself.
+// The sources: a person, a job, a finding of reconciliation, the agent of the
+// node, or the control plane by itself.
 const (
 	ByOperator Source = "operator"
 	ByWorkflow Source = "workflow"
@@ -42,7 +42,7 @@ const (
 	BySystem   Source = "system"
 )
 
-// Source tells what caused the change, from who made it.
+// Source derives from the actor what kind of actor caused the change.
 func (e HistoryEntry) Source() Source {
 	if e.ActorKind == auth.KindUser || e.ActorKind == auth.KindServiceAccount {
 		return ByOperator
@@ -60,8 +60,8 @@ func (e HistoryEntry) Source() Source {
 	return BySystem
 }
 
-// History lists changes of a node, newest first: older than a sequence number
-// (0: from the newest), and not after a time (nil: until now).
+// History lists changes of a node, newest first. It lists those before a
+// sequence number (0: all) and until a time (nil: now).
 func (s *Service) History(ctx context.Context, node id.Node, before int64, until *time.Time, limit int32) ([]HistoryEntry, error) {
 	p := nodedb.ListEventsParams{NodeID: node, Until: until, PageSize: limit}
 	if before > 0 {

@@ -13,46 +13,46 @@ import (
 	"gpuaas/controlplane/internal/base/redact"
 )
 
-// Purpose is what a token is good for.
+// Purpose says what a token may be used for.
 type Purpose string
 
-// The purposes: to join the fleet, or to get a new certificate when the old
-// one is lost or has expired.
+// The purposes: to join the fleet, or to get a new certificate when the old one
+// is lost or has expired.
 const (
 	Bootstrap Purpose = "bootstrap"
 	Recovery  Purpose = "recovery"
 )
 
-// The life of tokens.
+// How long tokens live.
 const (
-	BootstrapTTL = 15 * time.Minute // unless said otherwise
+	BootstrapTTL = 15 * time.Minute // the default
 	MinTokenTTL  = time.Minute
 	MaxTokenTTL  = 7 * 24 * time.Hour // a machine may take long to deploy
 )
 
-// Token is a token just made, the only time it is known.
+// Token is a new token. Its text is known only here.
 type Token struct {
 	Plain     redact.Secret
 	Purpose   Purpose
 	ExpiresAt time.Time
 }
 
-// Grant is what the holder of a token that works may do.
+// Grant says what the holder of a valid token may do.
 type Grant struct {
 	Node      id.Node
 	Purpose   Purpose
 	ExpiresAt time.Time
 }
 
-// Cert is what is kept of a certificate.
+// Cert is what the database keeps of a certificate.
 type Cert struct {
 	Serial         string // lower-case hex without colons
 	KeyFingerprint string
 	NotAfter       time.Time
 }
 
-// Presented is how a caller of the node-facing listener identifies itself:
-// node and serial are proven by TLS, the others are what it says.
+// Presented is how a caller of the node-facing listener identifies itself. TLS
+// proves node and serial; the rest is what the caller says.
 type Presented struct {
 	Node     id.Node
 	Serial   string
@@ -60,30 +60,30 @@ type Presented struct {
 	Session  string // one per start of the agent
 }
 
-// Identity is a caller that was let in.
+// Identity is a caller that was admitted.
 type Identity struct {
 	Node            id.Node
-	Status          Status // removing: only the end of its node.uninstall concerns it
+	Status          Status // removing: it may only finish its node.uninstall
 	Generation      int64
 	OnboardingMode  Mode
 	VerifierVersion int64
-	TrustBundle     string // fingerprint of what it verifies the control plane with
+	TrustBundle     string // fingerprint of the bundle with which it verifies the control plane
 	TrustRefused    string // what it last refused to trust
 	Polled          bool   // it has polled with this identity before
 }
 
-// tokenPrefix tells people, and scanners that look for leaked secrets, what
-// they have found.
+// tokenPrefix tells people, and scanners for leaked secrets, what they found.
 const tokenPrefix = "gpuaas_n"
 
-// mint makes the plain text of a token: 256 random bits.
+// mint makes the text of a token: 256 random bits.
 func mint() redact.Secret {
 	var b [32]byte
 	_, _ = rand.Read(b[:]) // crypto/rand never fails: the runtime aborts instead
 	return redact.New(tokenPrefix + base64.RawURLEncoding.EncodeToString(b[:]))
 }
 
-// digest is what is stored of a token. It is random, so the hash needs no salt.
+// digest returns what is stored of a token. Tokens are random, so the hash
+// needs no salt.
 func digest(token redact.Secret) []byte {
 	sum := sha256.Sum256([]byte(token.Reveal()))
 	return sum[:]

@@ -14,7 +14,7 @@ import (
 	"gpuaas/controlplane/internal/fleet/node/internal/nodedb"
 )
 
-// Filter narrows a listing; a zero field does not narrow. Without a status,
+// Filter filters a listing. A zero field filters nothing. Without a status,
 // deleted nodes are left out.
 type Filter struct {
 	Statuses       []Status
@@ -31,11 +31,11 @@ type Filter struct {
 	Tainted        *bool
 }
 
-// Sort is what a listing is sorted by.
+// Sort is the column that a listing is sorted by.
 type Sort string
 
-// The sorts. Nodes that are equal by it, and all without one, are in the order
-// of their ids, which is that of their creation.
+// The columns. Nodes with equal values, and all nodes if no column is given,
+// are in the order of their ids, which is the order of creation.
 const (
 	Unsorted          Sort = ""
 	ByHostname        Sort = "hostname"
@@ -53,11 +53,11 @@ type Order struct {
 	Descending bool
 }
 
-// plain reports whether nodes are in the order of their ids, the oldest first.
+// plain reports whether nodes come in the order of their ids, the oldest first.
 func (o Order) plain() bool { return o == Order{} }
 
-// Position is where a listing goes on: what the node that it comes after is
-// sorted by.
+// Position is where a listing goes on: the values of the last node shown by
+// which the listing is sorted.
 type Position struct {
 	Order  Order
 	Words  string
@@ -65,10 +65,10 @@ type Position struct {
 	Node   id.Node // zero: at the beginning
 }
 
-// never stands for a time that has not come, before all others.
+// never stands for a time that is not set. It sorts before all others.
 var never = time.Unix(0, 0).UTC()
 
-// position is where a listing goes on after a node.
+// position returns where a listing goes on after a node.
 func (o Order) position(v View) Position {
 	p := Position{Order: o, Moment: never, Node: v.NodeID}
 	switch o.By {
@@ -93,7 +93,7 @@ func (o Order) position(v View) Position {
 	return p
 }
 
-// positionWire is a position as it stands in a cursor.
+// positionWire is a position in the form that a cursor carries.
 type positionWire struct {
 	By         Sort      `json:"s"`
 	Descending bool      `json:"d,omitempty"`
@@ -102,7 +102,7 @@ type positionWire struct {
 	Node       id.Node   `json:"n"`
 }
 
-// MarshalJSON writes a position as an id where that says it all.
+// MarshalJSON writes only the id of the node where that is enough.
 func (p Position) MarshalJSON() ([]byte, error) {
 	if p.Order.plain() {
 		return json.Marshal(p.Node)
@@ -110,8 +110,8 @@ func (p Position) MarshalJSON() ([]byte, error) {
 	return json.Marshal(positionWire{By: p.Order.By, Descending: p.Order.Descending, Words: p.Words, Moment: p.Moment, Node: p.Node})
 }
 
-// UnmarshalJSON reads a position of the order that was set before. One of another
-// order says nothing about where this listing goes on.
+// UnmarshalJSON reads a position for the order that is set already. It refuses
+// a position of another order.
 func (p *Position) UnmarshalJSON(b []byte) error {
 	if p.Order.plain() {
 		return json.Unmarshal(b, &p.Node)
@@ -127,8 +127,8 @@ func (p *Position) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// planned has the database plan a query for the values that it comes with. A plan
-// for all values would sort the whole fleet, also where an index has the order.
+// planned makes the database plan a query for its actual values. A generic plan
+// would sort the whole fleet even where an index has the order.
 type planned struct{ *postgres.DB }
 
 // Query runs a query.
@@ -136,7 +136,7 @@ func (p planned) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, 
 	return p.DB.Query(ctx, sql, append([]any{pgx.QueryExecModeCacheDescribe}, args...)...)
 }
 
-// Nodes lists nodes in the order of the position that the page comes after.
+// Nodes lists nodes, in the order that the position of the page names.
 func (s *Service) Nodes(ctx context.Context, f Filter, page postgres.Slice[Position]) ([]Node, error) {
 	after := page.After
 	params := nodedb.ListNodesParams{

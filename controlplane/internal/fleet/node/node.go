@@ -10,16 +10,17 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 )
 
-// Mode is how a node becomes part of the fleet.
+// Mode is how a node joins the fleet.
 type Mode string
 
-// The modes: somebody runs the bootstrap on it, or onboarding drives MAAS.
+// The modes: a person runs the bootstrap on the machine, or onboarding drives
+// MAAS.
 const (
 	Manual Mode = "manual"
 	MAAS   Mode = "maas"
 )
 
-// Channel is which releases of the agent a node takes.
+// Channel says which releases of the agent a node takes.
 type Channel string
 
 // The channels.
@@ -29,7 +30,7 @@ const (
 	Pinned    Channel = "pinned"
 )
 
-// Delivery is how another version of the agent comes to a node.
+// Delivery is how a new version of the agent reaches a node.
 type Delivery string
 
 // The deliveries.
@@ -39,10 +40,10 @@ const (
 	ByRebootstrap   Delivery = "rebootstrap"
 )
 
-// Drift says whether the agent of a node is what it should be.
+// Drift says whether the agent of a node is the one it should be.
 type Drift string
 
-// The drift states. Stale verifiers are drift of the configuration.
+// The drift states. Old verifiers count as drift of the configuration.
 const (
 	InSync                Drift = "in_sync"
 	VersionDrift          Drift = "version_drift"
@@ -51,8 +52,8 @@ const (
 	UnknownDrift          Drift = "unknown"
 )
 
-// Node is one machine of the inventory. Its JSON form is what the history
-// keeps, so fields may be added but not renamed.
+// Node is one machine of the inventory. The history stores its JSON form, so
+// fields may be added but not renamed.
 type Node struct {
 	ID                        id.Node         `json:"node_id"`
 	Status                    Status          `json:"status"`
@@ -67,12 +68,12 @@ type Node struct {
 	AccessMethod              string          `json:"access_method"`
 	Schedulable               bool            `json:"schedulable"`
 	HoldReason                string          `json:"hold_reason"`
-	HeldUnclean               bool            `json:"held_unclean,omitempty"` // HoldReason is that it is not proven clean, and no operator's
+	HeldUnclean               bool            `json:"held_unclean,omitempty"` // not proven clean: the control plane set HoldReason
 	HeldBy                    string          `json:"held_by,omitempty"`      // operation that keeps it out of scheduling
 	TaintedAt                 *time.Time      `json:"tainted_at,omitempty"`   // a tenant got access, or it was found unclean
-	CleanAt                   *time.Time      `json:"clean_at,omitempty"`     // a validation that found nothing looked then
+	CleanAt                   *time.Time      `json:"clean_at,omitempty"`     // when the last clean validation looked
 	Root                      Root            `json:"root,omitzero"`          // who had root on it
-	Installation              Installation    `json:"installation,omitzero"`  // that it runs on
+	Installation              Installation    `json:"installation,omitzero"`  // what it runs on
 	Generation                int64           `json:"generation"`
 	AgentChannel              Channel         `json:"agent_channel"`
 	DesiredAgentVersion       string          `json:"desired_agent_version"`
@@ -89,27 +90,27 @@ type Node struct {
 	CertificateNotAfter       *time.Time      `json:"certificate_not_after,omitempty"`
 	AwaitedBy                 string          `json:"awaited_by,omitempty"`    // workflow that waits for the first poll
 	FirstPollAt               *time.Time      `json:"first_poll_at,omitempty"` // with the present identity
-	IdentityVoid              string          `json:"identity_void,omitempty"` // why nobody is the node since its token was last issued
+	IdentityVoid              string          `json:"identity_void,omitempty"` // why no machine is the node
 	HardwareSaid              bool            `json:"hardware_said,omitempty"` // the agent says which machine it runs on
-	Capabilities              json.RawMessage `json:"capabilities,omitempty"`  // facts the scheduler goes by, as an object
+	Capabilities              json.RawMessage `json:"capabilities,omitempty"`  // facts for the scheduler, as an object
 	Version                   int64           `json:"version"`
 	CreatedAt                 time.Time       `json:"created_at"`
 	UpdatedAt                 time.Time       `json:"updated_at"`
 	StatusChangedAt           time.Time       `json:"status_changed_at"`
 
 	// Inspection is what was found on the machine. It is large: only reading
-	// one node brings it along, and only history about it keeps it.
+	// one node loads it, and only history entries about it keep it.
 	Inspection json.RawMessage `json:"inspection,omitempty"`
-	// Observed is how it was last seen from outside; nil when never, and wherever
-	// the inspection is not brought along.
+	// Observed is how the machine was last seen from outside. It is nil if it
+	// never was, and wherever Inspection is not loaded.
 	Observed *Observed `json:"-"`
-	// LastContactAt is when the agent was last heard of, to a few seconds; nil
-	// when never, and in what a command returns.
+	// LastContactAt is when the agent last called, to a few seconds. It is nil
+	// if it never called, and in the results of commands.
 	LastContactAt   *time.Time `json:"-"`
 	verifiersWanted int64
 }
 
-// Facts are what the scheduler goes by: gpu.vendor, fabric.type and so on.
+// Facts are what the scheduler uses: gpu.vendor, fabric.type and so on.
 func (n Node) Facts() (map[string]string, error) {
 	var facts map[string]string
 	if err := json.Unmarshal(n.Capabilities, &facts); err != nil {
@@ -118,9 +119,10 @@ func (n Node) Facts() (map[string]string, error) {
 	return facts, nil
 }
 
-// RenewsPins says whether the agent knows that the program which reports hardware
-// is pinned. Agents came to know it together with saying which machine they run on;
-// those of before refuse a task that names the digest.
+// RenewsPins says whether the agent understands that the program which reports
+// hardware is pinned. Agents learned that in the release in which they began to
+// say which machine they run on. Older ones refuse a task that names the
+// digest.
 func (n Node) RenewsPins() bool { return n.HardwareSaid }
 
 // inspection is a report about a machine in the two forms that are stored.
@@ -141,23 +143,24 @@ func inspectionOf(c agentwire.Capabilities) (inspection, error) {
 	return inspection{facts: facts, found: found}, nil
 }
 
-// Build is which agent a node has, beside which it should have.
+// Build is the agent that a node runs and the one it should run.
 type Build struct {
-	Version             string // reported; empty until it has enrolled
-	Commit              string // reported
-	Desired             string // empty: any
+	Version             string // as reported; empty before it enrolled
+	Commit              string // as reported
+	Desired             string // empty: any version
 	CertificateNotAfter *time.Time
 	Verifiers           int64
 	VerifiersWanted     int64
 }
 
-// Unknown reports whether nobody can tell what the agent was built of.
+// Unknown reports whether nobody can tell which source the agent was built
+// from.
 func (b Build) Unknown() bool {
 	return b.Version == "" || b.Version == "dev" || b.Commit == "unknown" || b.Commit == ""
 }
 
-// Drift says whether the agent is what it should be. ListNodes says the same in
-// SQL.
+// Drift says whether the agent is the one it should be. The query ListNodes
+// implements the same rule in SQL.
 func (b Build) Drift(now time.Time) Drift {
 	switch {
 	case b.Version == "":
@@ -172,21 +175,22 @@ func (b Build) Drift(now time.Time) Drift {
 	return InSync
 }
 
-// AgentState is what an operator has to know of an agent before all else.
+// AgentState is the most important thing that an operator has to know about an
+// agent.
 type AgentState string
 
-// The states of agents; the agent of every node in service is in one of them.
+// The states of agents. The agent of every node in service has one of them.
 const (
-	NoAgent           AgentState = "" // to speak of
+	NoAgent           AgentState = "" // there is no agent worth mentioning
 	AgentCurrent      AgentState = "current"
 	AgentDrift        AgentState = "drift"
-	AgentUnknownBuild AgentState = "unknown_build" // also where there is none yet
+	AgentUnknownBuild AgentState = "unknown_build" // also if there is none yet
 )
 
-// State says whether something is to be done about the agent of a node in this
-// state. Where nobody can tell what it was built of, that is said before whatever
-// else is due. About that of a node taken out of service nothing is ever due: its
-// certificate is not renewed. ListNodes says the same in SQL.
+// State says whether an operator has to do something about the agent of a node
+// in this state. An unknown build comes before everything else. For a node that
+// was taken out of service nothing is ever due: its certificate is not renewed.
+// The query ListNodes implements the same rule in SQL.
 func (b Build) State(s Status, now time.Time) AgentState {
 	switch {
 	case s == Retired, s == Removing, s == Deleted:
@@ -199,7 +203,8 @@ func (b Build) State(s Status, now time.Time) AgentState {
 	return AgentDrift
 }
 
-// Drift is computed, never stored: what is wanted changes without the node.
+// Drift is computed and never stored, because the wanted version changes
+// without the node.
 func (n Node) Drift(now time.Time) Drift {
 	return Build{
 		Version: n.ReportedAgentVersion, Commit: n.ReportedAgentCommit, Desired: n.DesiredAgentVersion,
@@ -210,7 +215,7 @@ func (n Node) Drift(now time.Time) Drift {
 // fenced reports whether the state of a node keeps its agent out.
 func (s Status) fenced() bool { return s == Retired || s == Deleted }
 
-// takesToken reports whether a node in this state may enrol by a token.
+// takesToken reports whether a node in this state may enrol with a token.
 func (s Status) takesToken(p Purpose) bool {
 	switch p {
 	case Bootstrap:

@@ -15,8 +15,8 @@ import (
 	"gpuaas/controlplane/internal/fleet/node/internal/nodedb"
 )
 
-// Observed is how the machine of a node was seen from outside. Its JSON form is
-// what the history keeps, so fields may be added but not renamed.
+// Observed is how the machine of a node was seen from outside. The history
+// stores its JSON form, so fields may be added but not renamed.
 type Observed struct {
 	Provider string    `json:"provider" doc:"Who showed it." example:"maas"`
 	Status   string    `json:"status" doc:"What the provider called its state; empty: it did not know the machine." example:"Deployed"`
@@ -27,13 +27,13 @@ type Observed struct {
 }
 
 // noted is what the history keeps of an observation. It holds nothing of the
-// node itself, so that it needs no lock, and never hides a later state.
+// node itself, so it needs no lock and never hides a later state.
 type noted struct {
 	Observed Observed `json:"observed"`
 }
 
-// Note writes to the history of a node how its machine was seen, within a
-// transaction. The node itself does not change.
+// Note writes into the history of a node how its machine was seen, within the
+// caller's transaction. The node itself does not change.
 func Note(ctx context.Context, tx pgx.Tx, node id.Node, event, cause string, seen Observed) error {
 	if seen.IPs == nil {
 		seen.IPs = []string{}
@@ -57,7 +57,7 @@ func Note(ctx context.Context, tx pgx.Tx, node id.Node, event, cause string, see
 	return nil
 }
 
-// observed reads how a node was last seen until a time (nil: until now).
+// observed reads how a node was last seen before a time (nil: now).
 func (s *Service) observed(ctx context.Context, node id.Node, until *time.Time) (*Observed, error) {
 	snapshot, err := s.reads.ObservedUntil(ctx, nodedb.ObservedUntilParams{NodeID: node, Until: until})
 	if errors.Is(err, pgx.ErrNoRows) {

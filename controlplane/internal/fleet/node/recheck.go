@@ -2,9 +2,9 @@ package node
 
 import "context"
 
-// Still says whether a caller that was let in would be known as the same now.
-// Unlike Authorize it changes nothing: it is asked long after the caller last
-// spoke, so that its session proves nothing about who is alive.
+// Still says whether a caller that was admitted would still be admitted now.
+// Unlike Authorize it changes nothing: the caller may have spoken long ago, so
+// its session does not prove which process is alive.
 func (s *Service) Still(ctx context.Context, p Presented) (Identity, error) {
 	who, row, err := s.known(ctx, p)
 	if err != nil {

@@ -3,38 +3,40 @@ package node
 import "gpuaas/controlplane/internal/base/fault"
 
 // Tainted reports whether a tenant had access to the node, or it was found
-// unclean, since it was last proven clean. ListNodes says the same in SQL.
+// unclean, since it was last proven clean. The query ListNodes implements the
+// same rule in SQL.
 func (n Node) Tainted() bool {
 	return n.TaintedAt != nil && (n.CleanAt == nil || !n.CleanAt.After(*n.TaintedAt))
 }
 
 // OnHold reports whether an operator or an operation keeps the node out of
-// scheduling, whatever its state. ListNodes says the same in SQL.
+// scheduling, whatever its state. The query ListNodes implements the same rule
+// in SQL.
 func (n Node) OnHold() bool { return n.HoldReason != "" || n.HeldBy != "" }
 
-// inService reports whether contact with the agent is all that scheduling
-// asks for.
+// inService reports whether the node would be schedulable as soon as its agent
+// is in contact.
 func (n Node) inService() bool {
 	return (n.Status == Active || n.Status == Offline) && !n.OnHold()
 }
 
-// placeable is the one rule of what is schedulable.
+// placeable decides whether a node is schedulable. No other code does.
 func (n Node) placeable() bool { return n.Status == Active && n.inService() }
 
-// unclean is the reason that holds a node which got where it would be
-// scheduled, and could not be refused that. A clean validation takes it away.
+// unclean is the hold reason of a node that became schedulable by an event that
+// could not be refused. A clean validation removes it.
 const unclean = "not proven clean since a tenant had access"
 
-// keptOut is the node with that reason. That it is this one is noted beside the
-// text: an operator may hold a node with the same words.
+// keptOut returns the node with the reason unclean. A flag beside the text
+// records it, because an operator may use the same words.
 func (n Node) keptOut() Node {
 	n.HoldReason, n.HeldUnclean = unclean, true
 	return n
 }
 
-// mayServe refuses to put a node into service that is not proven clean. One
-// that is in service stays there when a tenant gets access: that is what it is
-// for. So losing and regaining contact restores what was.
+// mayServe refuses to put a node into service that is not proven clean. A node
+// in service stays there when a tenant gets access, which is its purpose, and
+// also when it loses and regains contact.
 func mayServe(before, after Node) error {
 	if before.inService() || !after.inService() || after.Access() == NoAccess {
 		return nil
@@ -46,7 +48,7 @@ func mayServe(before, after Node) error {
 		WithRemedy("clean it and prove it: gpuaas node reset %s", after.Hostname)
 }
 
-// held says whose hold is in the way.
+// held returns the fault that names the operation which holds the node.
 func (n Node) held() error {
 	return fault.New(fault.Conflict, "node_held", "node %s is held by %s", n.Hostname, n.HeldBy).
 		WithRemedy("let that end first; how the node stands: gpuaas node show %s", n.Hostname)
@@ -60,8 +62,8 @@ func (n Node) Unheld() error {
 	return n.held()
 }
 
-// unowned refuses plain actions while an operation works on the node: only
-// that knows in which state it may leave it.
+// unowned refuses plain actions while an operation works on the node: only the
+// operation knows in which state it may leave the node.
 func (n Node) unowned() error {
 	owner := n.HeldBy
 	switch {

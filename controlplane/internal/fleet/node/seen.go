@@ -10,11 +10,12 @@ import (
 	"gpuaas/controlplane/internal/fleet/node/internal/nodedb"
 )
 
-// mostNamed is how many nodes that came, or went, are named.
+// mostNamed limits how many added or missing nodes are named.
 const mostNamed = 5
 
-// SinceSeen says how nodes differ from those that somebody saw and decided about,
-// with the names of a few of them; empty: they are the same.
+// SinceSeen says how a set of nodes differs from the one that somebody saw and
+// decided about, and names a few. It returns an empty text if they are the
+// same.
 func SinceSeen(ctx context.Context, db nodedb.DBTX, seen, now []id.Node) (string, error) {
 	var parts []string
 	for _, change := range []struct {
@@ -33,7 +34,7 @@ func SinceSeen(ctx context.Context, db nodedb.DBTX, seen, now []id.Node) (string
 	return strings.Join(parts, ", "), nil
 }
 
-// without are the nodes that are not among others, each once.
+// without returns the nodes that are not among others, each once.
 func without(nodes, others []id.Node) []id.Node {
 	known := make(map[id.Node]bool, len(others))
 	for _, n := range others {
@@ -49,7 +50,8 @@ func without(nodes, others []id.Node) []id.Node {
 	return out
 }
 
-// named are the names of the first few nodes; one that there is not goes by its id.
+// named returns the names of the first few nodes. A node that does not exist is
+// shown by its id.
 func named(ctx context.Context, db nodedb.DBTX, nodes []id.Node) (string, error) {
 	few := nodes[:min(len(nodes), mostNamed)]
 	found, err := Many(ctx, db, few)

@@ -13,18 +13,18 @@ import (
 	"gpuaas/controlplane/internal/fleet/node/internal/nodedb"
 )
 
-// PKI takes certificates back.
+// PKI revokes certificates.
 type PKI interface {
 	RevokeCertificate(ctx context.Context, serial string) error
 }
 
-// BootstrapRenderer writes down what makes a machine part of the fleet.
+// BootstrapRenderer writes the bootstrap that makes a machine a node.
 type BootstrapRenderer interface {
-	// Command is a line for the shell of the machine.
+	// Command returns a line for the shell of the machine.
 	Command(token redact.Secret) (redact.Secret, error)
-	// CloudInit is user data for its first boot.
+	// CloudInit returns user data for its first boot.
 	CloudInit(ctx context.Context, token redact.Secret) (redact.Secret, error)
-	// CAFingerprint is the SHA-256 of the CA that the command pins.
+	// CAFingerprint returns the SHA-256 of the CA that the command pins.
 	CAFingerprint() string
 }
 
@@ -41,17 +41,17 @@ type Config struct {
 	PKI       PKI
 	Settings  Settings
 	Bootstrap BootstrapRenderer
-	// Listening reports whether agents that come here are heard at all; nil: they
-	// always are. A listener that cannot answer hears nobody, and what it does
-	// not hear is not their silence.
+	// Listening reports whether agents that call here can be answered. If it is
+	// nil, they always can. While a listener cannot answer, the silence of
+	// agents does not count.
 	Listening func() bool
-	// OnRevoked ends, within the revocation, what a node holds by its identity;
-	// nil: nothing does.
+	// OnRevoked ends, in the transaction of the revocation, what a node holds
+	// by its identity. It may be nil.
 	OnRevoked func(ctx context.Context, tx pgx.Tx, node id.Node) error
-	// OnDoubt is told, within the change that shows it, why a node may not be the
-	// machine any more that it is taken for; nil: nobody is.
+	// OnDoubt is called, in the transaction of the change that shows it, with
+	// the reason why a node may no longer be the machine it was. It may be nil.
 	OnDoubt func(ctx context.Context, tx pgx.Tx, node id.Node, reason string) error
-	Clock   func() time.Time // nil: the clock of the machine
+	Clock   func() time.Time // nil: the clock of this machine
 	Logger  *slog.Logger     // nil: nothing is logged
 }
 
@@ -108,9 +108,9 @@ func (s Settings) withDefaults() Settings {
 	return s
 }
 
-// gap is the longest pause within uninterrupted contact: longer than a poll
-// is held, and never longer than what makes a node offline.
+// gap is the longest pause that still counts as uninterrupted contact: longer
+// than a poll is held, and at most the silence that makes a node offline.
 func (s Settings) gap() time.Duration { return min(s.OfflineAfter, 90*time.Second) }
 
-// deaf is how long nobody may have flushed before silence counts for nothing.
+// deaf is how long after the last flush of any process silence stops counting.
 func (s Settings) deaf() time.Duration { return 6 * s.FlushEvery }

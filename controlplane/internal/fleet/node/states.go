@@ -22,7 +22,7 @@ const (
 	Deleted         Status = "deleted"
 )
 
-// Event is what moves a node from one state to another.
+// Event moves a node from one state to another.
 type Event string
 
 // The events of a node.
@@ -44,8 +44,8 @@ const (
 	Abandoned       Event = "abandon"
 )
 
-// Lifecycle is the lifecycle of a node. Draining and removing are never on
-// their own: an operation that owns them is alive, or can be resumed.
+// Lifecycle is the lifecycle of a node. A draining or removing node always
+// belongs to an operation that is alive or can be resumed.
 var Lifecycle = lifecycle.Table[Status, Event]{
 	Noun: "node", Title: "Node lifecycle", Initial: []Status{BootstrapIssued, Enrolling},
 	States: []lifecycle.State[Status]{

@@ -12,8 +12,8 @@ import (
 	"gpuaas/controlplane/internal/fleet/node/internal/nodedb"
 )
 
-// ObserveStats exports how many nodes are in which state, read when it is
-// collected.
+// ObserveStats exports how many nodes are in each state. It reads them at each
+// collection.
 func ObserveStats(db *postgres.DB) error {
 	meter := otel.Meter("gpuaas/node")
 	nodes, err := meter.Int64ObservableGauge("gpuaas.nodes", metric.WithDescription("Nodes in a state."))
@@ -29,7 +29,7 @@ func ObserveStats(db *postgres.DB) error {
 		for _, r := range rows {
 			count[r.Status] = r.Nodes
 		}
-		for _, s := range Lifecycle.States { // a state that nobody is in is zero, not absent
+		for _, s := range Lifecycle.States { // an empty state is exported as zero, not left out
 			if s.Name != Deleted {
 				o.ObserveInt64(nodes, count[string(s.Name)], metric.WithAttributes(attribute.String("status", string(s.Name))))
 			}

@@ -35,7 +35,7 @@ func nodeFrom(r nodedb.Node) Node {
 	}
 }
 
-// read gives a missing row the meaning it has to a caller.
+// read turns a missing row into the fault that callers expect.
 func read(row nodedb.Node, err error) (Node, error) {
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Node{}, notFound()
@@ -46,7 +46,7 @@ func read(row nodedb.Node, err error) (Node, error) {
 	return nodeFrom(row), nil
 }
 
-// Get reads one node, through a pool or a transaction.
+// Get reads one node through a pool or a transaction.
 func Get(ctx context.Context, db nodedb.DBTX, node id.Node) (Node, error) {
 	row, err := nodedb.New(db).Node(ctx, node)
 	found, err := read(row.Node, err)
@@ -54,8 +54,8 @@ func Get(ctx context.Context, db nodedb.DBTX, node id.Node) (Node, error) {
 	return found, err
 }
 
-// Many reads nodes, in the order of their ids, through a pool or a transaction.
-// One that does not exist is left out.
+// Many reads nodes through a pool or a transaction, in the order of their ids.
+// It leaves out nodes that do not exist.
 func Many(ctx context.Context, db nodedb.DBTX, nodes []id.Node) ([]Node, error) {
 	ids := make([]string, len(nodes))
 	for i, n := range nodes {
@@ -73,27 +73,26 @@ func Many(ctx context.Context, db nodedb.DBTX, nodes []id.Node) ([]Node, error) 
 	return out, nil
 }
 
-// Share reads a node within a transaction: until that ends, neither its state
-// nor its generation can change.
+// Share reads a node and prevents changes of its state and generation until the
+// transaction ends.
 func Share(ctx context.Context, tx pgx.Tx, node id.Node) (Node, error) {
 	return read(nodedb.New(tx).ShareNode(ctx, node))
 }
 
-// change is the transaction of a command.
 type change struct {
 	tx pgx.Tx
 	*nodedb.Queries
 }
 
-// inChange runs a command: what it changes, its history, its audit entry and
-// its events become true together or not at all.
+// inChange runs a command. Its changes, history, audit entry and events commit
+// together or not at all.
 func (s *Service) inChange(ctx context.Context, fn func(ctx context.Context, c change) error) error {
 	return s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error { return fn(ctx, changeIn(tx)) })
 }
 
 func changeIn(tx pgx.Tx) change { return change{tx: tx, Queries: nodedb.New(tx)} }
 
-// inspected keeps what was found on a machine, and brings it along for the
+// inspected stores what was found on a machine, and adds it to the node for the
 // history.
 func (c change) inspected(ctx context.Context, n Node, i inspection) (Node, error) {
 	if err := c.SetInspection(ctx, nodedb.SetInspectionParams{NodeID: n.ID, Found: i.found}); err != nil {
@@ -107,7 +106,7 @@ func (c change) lock(ctx context.Context, node id.Node) (Node, error) {
 	return read(c.LockNode(ctx, node))
 }
 
-// Kind is what sort of change an entry of the history is about.
+// Kind says what a history entry is about.
 type Kind string
 
 // The kinds.
@@ -123,20 +122,20 @@ const (
 	KindObserved           Kind = "observed"
 )
 
-// entry is one change of a node, as it is remembered, audited and told.
+// entry is one change of a node for the history, the audit log and the events.
 type entry struct {
 	kind     Kind
-	event    string // of the lifecycle, or what tells conflicts apart
-	from     Status // the state before, when it changed
+	event    string // event of the lifecycle, or what tells conflicts apart
+	from     Status // the state before, if it changed
 	cause    string
 	action   string         // of the audit entry
 	result   audit.Result   // empty: success
 	metadata map[string]any // of the audit entry
-	tell     eventwire.Type // empty: nobody is told
+	tell     eventwire.Type // empty: no event
 }
 
 // record writes a change of a node to its history and to the audit log, and
-// tells the outside of it.
+// publishes its event.
 func (c change) record(ctx context.Context, n Node, e entry) error {
 	snapshot, err := snapshotOf(n, e.kind)
 	if err != nil {
@@ -182,8 +181,9 @@ func (c change) audit(ctx context.Context, n Node, e entry) error {
 	})
 }
 
-// snapshotOf is what the history keeps of a node. A renewed certificate changes
-// nothing of the node and comes every day for ever, so it keeps nothing.
+// snapshotOf returns the state of a node for the history. For a renewed
+// certificate it keeps nothing: that changes nothing of the node and happens
+// every day.
 func snapshotOf(n Node, kind Kind) (json.RawMessage, error) {
 	if kind == KindCertificateRenewed {
 		return json.RawMessage(`{}`), nil

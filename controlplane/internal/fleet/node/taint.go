@@ -6,40 +6,40 @@ import (
 	"gpuaas/controlplane/internal/base/fault"
 )
 
-// Access is the most that somebody had on a node.
+// Access is the most access that somebody had on a node.
 type Access string
 
-// What somebody can have had.
+// The kinds of access.
 const (
 	NoAccess   Access = ""
 	UserAccess Access = "user"
 	RootAccess Access = "root"
 )
 
-// RootCause is how somebody came to have root.
+// RootCause is the way in which somebody got root.
 type RootCause string
 
 // The causes.
 const (
-	RootBySudo      RootCause = "sudo"                 // an account that may use sudo was asked for
+	RootBySudo      RootCause = "sudo"                 // an account with sudo was requested
 	RootByShell     RootCause = "root_shell"           // a shell of root
 	RootByContainer RootCause = "privileged_container" // a container that the kernel does not confine
-	RootByConsole   RootCause = "physical_console"     // whoever stands before the machine, or has its BMC
-	RootFound       RootCause = "found"                // a validation found what only root leaves
+	RootByConsole   RootCause = "physical_console"     // somebody at the machine or with access to its BMC
+	RootFound       RootCause = "found"                // a validation found traces that only root leaves
 )
 
-// RootCauses lists those that an operator can record.
+// RootCauses lists the causes that an operator can record.
 func RootCauses() []RootCause {
 	return []RootCause{RootBySudo, RootByShell, RootByContainer, RootByConsole}
 }
 
-// Root is who had root on a node. It stands until an installation that was made
-// later is proven clean, or somebody accepts the risk in words.
+// Root says who had root on a node. It stands until a later installation is
+// proven clean, or until somebody accepts the risk in words.
 type Root struct {
-	At      *time.Time `json:"at,omitempty"` // last
+	At      *time.Time `json:"at,omitempty"` // the last time
 	Cause   RootCause  `json:"cause,omitempty"`
 	EndedAt *time.Time `json:"ended_at,omitempty"`
-	Risk    string     `json:"risk,omitempty"` // that somebody accepted; empty: it was proven away
+	Risk    string     `json:"risk,omitempty"` // the risk that somebody accepted; empty: proven gone
 }
 
 // Stands says whether what somebody with root may have left is neither proven
@@ -49,19 +49,20 @@ func (r Root) Stands() bool { return r.At != nil && (r.EndedAt == nil || !r.Ende
 // Accepted says whether somebody accepted the risk of what root may have left.
 func (r Root) Accepted() bool { return r.At != nil && !r.Stands() && r.Risk != "" }
 
-// Installation is what a node runs on, as far as an operation of ours made it.
+// Installation is what a node runs on, if an operation of ours made it.
 type Installation struct {
-	// MadeAt is when it began to be made: nothing of it is older. Nil: nobody
-	// knows, such as of a machine that was added by hand.
+	// MadeAt is when the installation began: nothing in it is older. It is nil
+	// if nobody knows, for example for a machine that was added by hand.
 	MadeAt *time.Time `json:"made_at,omitempty"`
 	By     string     `json:"by,omitempty"` // the operation
-	// Generation is the one that it enrolled with. A node of another generation
-	// was enrolled once more since, by a token that somebody carried to it: what
-	// it runs on then, nobody saw being made.
+	// Generation is the generation that the node enrolled with. If the node has
+	// another one now, somebody enrolled it again with a token, and nobody saw
+	// how its installation was made.
 	Generation int64 `json:"generation,omitempty"`
 }
 
-// Access is what somebody had on the node since it was last proven clean.
+// Access returns the most access that somebody had since the node was last
+// proven clean.
 func (n Node) Access() Access {
 	switch {
 	case n.Root.Stands():
@@ -73,18 +74,18 @@ func (n Node) Access() Access {
 }
 
 // Compromised says whether somebody had root on the very installation that the
-// node runs on. Whatever that says of itself, it says through what they may have
-// replaced: only an installation that was made later can testify.
+// node runs on. They may have replaced the programs through which it reports,
+// so only a later installation can testify.
 func (n Node) Compromised() bool {
 	made := n.Installation.MadeAt
 	return n.Root.Stands() && (made == nil || !made.After(*n.Root.At) || n.Installation.Generation != n.Generation)
 }
 
-// CodeRoot is the code of a node whose installation somebody had root on.
+// CodeRoot is the code for a node whose installation somebody had root on.
 const CodeRoot = "node_root_tainted"
 
-// Incredible refuses what a compromised installation says of itself, and says
-// what helps.
+// Incredible refuses what a compromised installation says about itself, and
+// says what helps.
 func (n Node) Incredible() error {
 	if !n.Compromised() {
 		return nil
