@@ -51,7 +51,7 @@ type View struct {
 	Steps           []StepView      `json:"steps,omitempty" doc:"What the node reported on the way; not in lists."`
 }
 
-// ErrorView is why a task did not succeed.
+// ErrorView says why a task did not succeed.
 type ErrorView struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
@@ -88,7 +88,7 @@ type NewBody struct {
 	Reason string          `json:"reason" minLength:"3" maxLength:"500" doc:"Why; it goes into the audit log."`
 }
 
-// CancelBody says why a task is to be stopped.
+// CancelBody says why a task shall stop.
 type CancelBody struct {
 	Reason string `json:"reason" minLength:"3" maxLength:"500" doc:"Why; it goes into the audit log."`
 }
@@ -103,7 +103,7 @@ type Path struct {
 	TaskID id.NodeTask `path:"task_id" doc:"Id of the task."`
 }
 
-// Narrowing is what lists of tasks can be narrowed by.
+// Narrowing holds the filters of lists of tasks.
 type Narrowing struct {
 	Status string `query:"status" enum:"queued,dispatched,succeeded,failed,expired,cancelled" doc:"Only tasks in this state."`
 	Type   string `query:"type" maxLength:"64" doc:"Only tasks of this type."`

@@ -24,17 +24,17 @@ import (
 	"gpuaas/controlplane/internal/fleet/node"
 )
 
-// Prepare completes the parameters of a task that an operator asks for, such as
-// with the digest and signature of the package that an update installs.
+// Prepare completes the parameters of a task that an operator asks for. For an
+// update it adds the digest and signature of the package, for example.
 type Prepare func(ctx context.Context, node id.Node, params json.RawMessage) (json.RawMessage, error)
 
-// Commands is how the control plane asks nodes to do things.
+// Commands lets the control plane ask nodes to do things.
 type Commands struct {
 	DB *postgres.DB
-	// Preparers completes parameters of the types it names; only what
-	// operators ask for passes through it.
+	// Preparers completes the parameters of these types. Only requests of
+	// operators pass through it.
 	Preparers map[string]Prepare
-	// Clock is time.Now unless a test says otherwise.
+	// Clock is time.Now except in tests.
 	Clock func() time.Time
 }
 
@@ -47,8 +47,8 @@ func (c Commands) now() time.Time {
 
 const aggregate = "node_task"
 
-// Enqueue adds a task to the caller's transaction. A request with the key of an
-// earlier one is that task, if it asks for the same.
+// Enqueue adds a task to the caller's transaction. If an earlier request with
+// the same key asked for the same, Enqueue returns its task.
 func (c Commands) Enqueue(ctx context.Context, tx pgx.Tx, r Request) (Task, error) {
 	if err := r.owned(ctx, tx); err != nil {
 		return Task{}, err
@@ -92,14 +92,14 @@ func (c Commands) Enqueue(ctx context.Context, tx pgx.Tx, r Request) (Task, erro
 	return t, postgres.Notify(ctx, tx, channel, r.Node.String())
 }
 
-// letsIn reports whether a task gives somebody access to its node, who may leave
-// something behind. It is noted with the task and not with its success: a task
-// whose end nobody hears of may have let somebody in all the same.
+// letsIn reports whether a task gives somebody access to its node, who may
+// leave something behind. That is recorded when the task is queued, not when it
+// succeeds: a task whose result never arrives may still have let somebody in.
 func (t Task) letsIn() bool {
 	return t.Type == agentwire.TypeProvisionUser || t.Type == agentwire.TypeTerminalOpen
 }
 
-// givesRoot is how a task that lets somebody in gives them root; empty: it does
+// givesRoot says how a task gives somebody root. It is empty if the task does
 // not. Terminals are never opened as root.
 func (t Task) givesRoot() node.RootCause {
 	var p agentwire.ProvisionUserParams
@@ -111,16 +111,16 @@ func (t Task) givesRoot() node.RootCause {
 
 func (t Task) entry() string { return fmt.Sprintf("task %s (%s) lets a tenant in", t.ID, t.Type) }
 
-// deadline is when it is too late: the node had as long as it may to come for
-// the task, and one attempt's time on top.
+// deadline is when it is too late for a task: the longest time that the node
+// may take to fetch it, plus the time of one attempt.
 func (c Commands) deadline(spec agentwire.Spec) time.Time {
 	return c.now().Add(spec.Patience + spec.Window)
 }
 
-// EnqueueForFleet gives every node that is in the fleet the same task, in one
-// statement, and says how many got one. A node that has a task with this key
-// keeps that one. There is no event per node: whatever made the fleet change
-// has its own.
+// EnqueueForFleet gives every node in the fleet the same task, in one
+// statement, and returns how many got one. A node that has a task with this key
+// keeps that one. There is no event per node; whatever caused the change
+// publishes its own.
 func (c Commands) EnqueueForFleet(ctx context.Context, tx pgx.Tx, r Request) (int, error) {
 	if err := r.owned(ctx, tx); err != nil {
 		return 0, err
@@ -148,7 +148,7 @@ func (c Commands) EnqueueForFleet(ctx context.Context, tx pgx.Tx, r Request) (in
 	return int(n), postgres.Notify(ctx, tx, channel, everyNode)
 }
 
-// Cancel stops a task. One that no node has ends here and now; otherwise its
+// Cancel stops a task. If no node has it, the task ends at once. Otherwise the
 // agent is told with its next sign of life, and reports how far it came.
 func (c Commands) Cancel(ctx context.Context, task id.NodeTask, reason string) (Task, error) {
 	var t Task
@@ -175,7 +175,7 @@ func (c Commands) Cancel(ctx context.Context, task id.NodeTask, reason string) (
 	return t, err
 }
 
-// checked says what a type is and brings its parameters into the form that is
+// checked looks up the type and brings the parameters into the form that is
 // signed.
 func checked(typ string, params any) (agentwire.Spec, json.RawMessage, error) {
 	spec, known := agentwire.Lookup(typ)
@@ -221,8 +221,9 @@ func target(ctx context.Context, q *agenttaskdb.Queries, node id.Node, typ strin
 	return row.Generation, nil
 }
 
-// repeated finds the task of an earlier request with the same key. If it has
-// not ended, whoever asks now is told when it does, unless another is already.
+// repeated finds the task of an earlier request with the same key. If the task
+// has not ended, the caller's workflow is signalled at its end, unless another
+// workflow already waits for it.
 func repeated(ctx context.Context, q *agenttaskdb.Queries, r Request, params json.RawMessage) (Task, error) {
 	row, err := q.LockByKey(ctx, agenttaskdb.LockByKeyParams{NodeID: r.Node, IdempotencyKey: r.IdempotencyKey})
 	if err != nil {
@@ -240,7 +241,8 @@ func repeated(ctx context.Context, q *agenttaskdb.Queries, r Request, params jso
 		return t, nil
 	}
 	if t.AwaitWorkflow != "" {
-		// One workflow is told. Taking the task over would leave the other waiting.
+		// Only one workflow is signalled. If this one took the task over, the
+		// other would wait for ever.
 		return Task{}, fault.New(fault.Conflict, "node_task_awaited", "task %s with key %q of node %s is awaited by workflow %s", t.ID, r.IdempotencyKey, r.Node, t.AwaitWorkflow).
 			WithRemedy("ask again when the task has ended, or use a new key for a new task")
 	}
@@ -251,7 +253,7 @@ func repeated(ctx context.Context, q *agenttaskdb.Queries, r Request, params jso
 	return t, nil
 }
 
-// everyNode is the notification that concerns all of them.
+// everyNode is the payload of a notification for all nodes.
 const everyNode = ""
 
 func record(ctx context.Context, tx pgx.Tx, action string, t Task, result audit.Result, reason string, metadata map[string]any) error {
@@ -273,7 +275,7 @@ func announce(ctx context.Context, tx pgx.Tx, event eventwire.Type, t Task) erro
 	})
 }
 
-// correlation is never empty: the agent reports under it.
+// correlation is never empty, because the agent reports under it.
 func correlation(ctx context.Context) string {
 	if c := telemetry.Correlation(ctx); c != "" {
 		return c

@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	loginsAtOnce = 200            // nodes that are asked in one look
-	askAgain     = 24 * time.Hour // an agent that could not, or is too old
+	loginsAtOnce = 200            // nodes that one call asks
+	askAgain     = 24 * time.Hour // after an agent failed, or was too old
 )
 
-// LockLogins asks every node in service, whose machine came from MAAS, to lock the
-// account that it was set up by, if it has not done so in its present life: those
-// of before machines had a login of their own share a password. It says how many
-// were asked.
+// LockLogins asks nodes in service whose machine came from MAAS to lock the
+// account with which they were set up, unless they have done so in their
+// present generation. Machines that were set up before each had a login of its
+// own share a password. LockLogins returns how many nodes it asked.
 func (c Commands) LockLogins(ctx context.Context) (asked int, err error) {
 	ctx = auth.With(ctx, auth.System("login-sweeper"))
 	var failures []error
@@ -33,7 +33,7 @@ func (c Commands) LockLogins(ctx context.Context) (asked int, err error) {
 		if err != nil {
 			return asked, errors.Join(append(failures, fmt.Errorf("list nodes with an open deploy login: %w", err))...)
 		}
-		for _, n := range rows { // one that cannot be asked keeps no other from being asked
+		for _, n := range rows { // a node that cannot be asked does not stop the others
 			if err := c.lockLogin(ctx, n); err != nil {
 				failures = append(failures, fmt.Errorf("ask node %s to lock its deploy login %q: %w", n.ID, n.DeployUser, err))
 				continue

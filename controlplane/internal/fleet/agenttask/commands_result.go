@@ -24,8 +24,8 @@ import (
 	"gpuaas/controlplane/internal/fleet/node"
 )
 
-// Result ends a task with what its node reports. The same result may come
-// again; another one for a task that has ended is a conflict.
+// Result ends a task with what its node reports. The node may send the same
+// result again; a different result for a task that has ended is a conflict.
 func (q *Queue) Result(ctx context.Context, node id.Node, task id.NodeTask, r agentwire.ResultRequest) error {
 	return q.onBehalf(ctx, node, task, func(ctx context.Context, tx pgx.Tx, t Task) error {
 		end, err := endingOf(t, r)
@@ -39,8 +39,8 @@ func (q *Queue) Result(ctx context.Context, node id.Node, task id.NodeTask, r ag
 			return err
 		}
 		if end.refused {
-			// What the node will not do is somebody's attempt, or a fault of the
-			// control plane: either way people must find it.
+			// If a node refuses a task, somebody attacked it or the control
+			// plane is at fault. People must find out either way.
 			if err := record(ctx, tx, "node_task.refuse", t, audit.Denied, end.err.Code, map[string]any{"detail": end.err.Message}); err != nil {
 				return err
 			}
@@ -52,8 +52,8 @@ func (q *Queue) Result(ctx context.Context, node id.Node, task id.NodeTask, r ag
 	})
 }
 
-// amend keeps what a task that succeeded changed of the installation of its
-// node. What a task of its type cannot have changed is refused and audited.
+// amend stores what a successful task changed of the installation of its node.
+// It refuses and audits a change that a task of this type cannot have made.
 func amend(ctx context.Context, tx pgx.Tx, t Task, a *agentwire.Amendment) error {
 	if a == nil || t.Status != Succeeded {
 		return nil
@@ -64,8 +64,8 @@ func amend(ctx context.Context, tx pgx.Tx, t Task, a *agentwire.Amendment) error
 	return node.AmendBaseline(ctx, tx, t.Node, t.ID, t.Type, a.Serial, *a)
 }
 
-// Progress renews the lease of a task and keeps the steps that its agent
-// reports. Steps that are known already are left as they are.
+// Progress renews the lease of a task and stores the steps that its agent
+// reports. Steps that are stored already stay as they are.
 func (q *Queue) Progress(ctx context.Context, node id.Node, task id.NodeTask, r agentwire.ProgressRequest) (agentwire.ProgressResponse, error) {
 	var out agentwire.ProgressResponse
 	err := q.onBehalf(ctx, node, task, func(ctx context.Context, tx pgx.Tx, t Task) error {
@@ -82,8 +82,8 @@ func (q *Queue) Progress(ctx context.Context, node id.Node, task id.NodeTask, r 
 	return out, err
 }
 
-// Bound is the task that a node works on now, for credentials that are given
-// out under its name: handed to this node, in this attempt, with a live lease.
+// Bound returns the task that a node works on now: handed to this node, in this
+// attempt, with a live lease. Credentials are given out only for such a task.
 func (q *Queue) Bound(ctx context.Context, node id.Node, task id.NodeTask, attempt int) (Task, error) {
 	var bound Task
 	err := q.onBehalf(ctx, node, task, func(_ context.Context, _ pgx.Tx, t Task) error {
@@ -99,8 +99,8 @@ func (q *Queue) Bound(ctx context.Context, node id.Node, task id.NodeTask, attem
 	return bound, err
 }
 
-// onBehalf does something to a task for its node, in one transaction. To any
-// other node the task does not exist, and that it tried is kept.
+// onBehalf does something to a task for its node, in one transaction. For any
+// other node the task does not exist, and its attempt is audited.
 func (q *Queue) onBehalf(ctx context.Context, node id.Node, task id.NodeTask, do func(context.Context, pgx.Tx, Task) error) error {
 	ctx = auth.With(ctx, auth.System("node:"+node.String()))
 	var foreign Task
@@ -132,7 +132,8 @@ func notYours(node id.Node, task id.NodeTask) error {
 	return fault.New(fault.NotFound, agentwire.CodeTaskNotYours, "node %s has no task %s", node, task)
 }
 
-// live refuses what comes too late, and what was never handed out.
+// live refuses a report that comes too late, or about a task that was never
+// handed out.
 func live(t Task, attempt int) error {
 	switch {
 	case t.Status.Ended():
@@ -143,8 +144,8 @@ func live(t Task, attempt int) error {
 	return nil
 }
 
-// finish is the one function that ends a task. The workflow that waits for it
-// and the readers of events are told by the same transaction.
+// finish is the only function that ends a task. In the same transaction it
+// signals the workflow that waits for the task and publishes the event.
 func finish(ctx context.Context, tx pgx.Tx, t Task, now time.Time, e ending) (Task, error) {
 	next, err := Lifecycle.Next(t.Status, e.event)
 	if err != nil {
@@ -163,7 +164,8 @@ func finish(ctx context.Context, tx pgx.Tx, t Task, now time.Time, e ending) (Ta
 		return t, err
 	}
 	if t.letsIn() && t.Attempt > 0 && e.err.Code != CodeSuperseded {
-		// Again, because the node may have been proven clean while it was queued.
+		// Taint the node again: it may have been proven clean while the task
+		// was queued.
 		if err := t.taints(ctx, tx); err != nil {
 			return t, err
 		}
@@ -182,10 +184,10 @@ func finish(ctx context.Context, tx pgx.Tx, t Task, now time.Time, e ending) (Ta
 	if !held || t.Class == agentwire.ClassConcurrent {
 		return t, nil
 	}
-	return t, postgres.Notify(ctx, tx, channel, t.Node.String()) // whatever waited for it to end may go on
+	return t, postgres.Notify(ctx, tx, channel, t.Node.String()) // tasks that waited for this one may start
 }
 
-// taints notes whom a task let in, and with what.
+// taints records whom a task let in, and with which rights.
 func (t Task) taints(ctx context.Context, tx pgx.Tx) error {
 	if by := t.givesRoot(); by != "" {
 		return node.TaintRoot(ctx, tx, t.Node, by, t.entry())
@@ -201,8 +203,8 @@ const (
 
 var stepStatuses = map[string]bool{"started": true, "succeeded": true, "failed": true, "skipped": true}
 
-// insertSteps keeps what can be kept: a step is a word to people, and a bad one
-// is no reason to lose the lease.
+// insertSteps stores the valid steps and drops the others. Steps are messages
+// to people; a bad one is no reason to lose the lease.
 func insertSteps(ctx context.Context, db *agenttaskdb.Queries, task id.NodeTask, r agentwire.ProgressRequest) error {
 	var keep []agentwire.Step
 	for _, s := range r.Steps {
@@ -228,7 +230,7 @@ func insertSteps(ctx context.Context, db *agenttaskdb.Queries, task id.NodeTask,
 	return nil
 }
 
-// causeOf ties what the end of a task causes to whoever asked for it.
+// causeOf makes whoever asked for a task the actor of what its end causes.
 func causeOf(ctx context.Context, t Task) context.Context {
 	ctx = telemetry.WithCorrelation(ctx, t.Correlation)
 	if trace.SpanContextFromContext(ctx).IsValid() {

@@ -17,9 +17,9 @@ import (
 
 const sweepBite = 500
 
-// Sweep takes tasks back from nodes that fell silent and ends those that can no
-// longer be carried out. It says how many it changed. Several processes may
-// sweep at once: each task is changed by one.
+// Sweep takes tasks back from nodes that fell silent, and ends tasks that can
+// no longer be carried out. It returns how many it changed. Several processes
+// may sweep at once; only one of them changes a given task.
 func (q *Queue) Sweep(ctx context.Context) (int, error) {
 	ctx = auth.With(ctx, auth.System("node-task-sweeper"))
 	changed := 0
@@ -34,7 +34,7 @@ func (q *Queue) Sweep(ctx context.Context) (int, error) {
 			did, err := q.sweepOne(ctx, task)
 			switch {
 			case err != nil:
-				failures = append(failures, err) // one task that cannot be ended must not keep the others
+				failures = append(failures, err) // a task that cannot be ended does not stop the others
 			case did:
 				changed++
 			}
@@ -51,7 +51,7 @@ func (q *Queue) sweepOne(ctx context.Context, task id.NodeTask) (changed bool, e
 		db := agenttaskdb.New(tx)
 		row, err := db.LockOverdue(ctx, task)
 		if errors.Is(err, pgx.ErrNoRows) {
-			return nil // somebody is at it
+			return nil // another transaction has the task
 		}
 		t, err := found(row.NodeTask, err, task)
 		if err != nil {
@@ -61,7 +61,7 @@ func (q *Queue) sweepOne(ctx context.Context, task id.NodeTask) (changed bool, e
 		fate := fateOf(t, row.Superseded, now)
 		ctx = causeOf(ctx, t)
 		if fate.event == "" {
-			return nil // it moved on before we had the lock
+			return nil // the task changed before we had the lock
 		}
 		changed = true
 		if fate.event == Requeue {
@@ -79,7 +79,8 @@ func (q *Queue) sweepOne(ctx context.Context, task id.NodeTask) (changed bool, e
 	return changed, err
 }
 
-// fateOf is what becomes of a task that may be overdue; no event when it is not.
+// fateOf decides what becomes of a task that may be overdue. It returns no
+// event if the task is not overdue.
 func fateOf(t Task, superseded bool, now time.Time) ending {
 	silent := t.Status == Dispatched && !now.Before(*t.LeaseExpiresAt)
 	late := !now.Before(t.DeadlineAt)

@@ -11,11 +11,11 @@ import (
 	"gpuaas/controlplane/internal/fleet/agenttask/internal/agenttaskdb"
 )
 
-// The keys of tasks that a workflow gives begin with its id and a slash.
+// A workflow begins the keys of its tasks with its id and a slash.
 
 // LiveOf lists the tasks that a workflow gave a node and that have not ended,
-// newest first. Whoever takes the work of a workflow up waits for them instead
-// of giving others.
+// newest first. Whoever resumes the work of the workflow waits for these tasks
+// instead of queueing new ones.
 func LiveOf(ctx context.Context, db agenttaskdb.DBTX, node id.Node, workflowID string) ([]Task, error) {
 	rows, err := agenttaskdb.New(db).LiveOfJob(ctx, agenttaskdb.LiveOfJobParams{NodeID: node, KeyPrefix: workflowID + "/"})
 	if err != nil {
@@ -50,8 +50,8 @@ func (c Commands) Task(ctx context.Context, task id.NodeTask) (Task, error) {
 	return found(row, err, task)
 }
 
-// TellWhenEnded makes a workflow the one that is signalled when a task ends. One
-// that has ended already is returned as it is, and signals nobody.
+// TellWhenEnded registers the workflow that is signalled when a task ends. If
+// the task has ended already, it is returned and nobody is signalled.
 func (c Commands) TellWhenEnded(ctx context.Context, task id.NodeTask, workflowID string) (Task, error) {
 	var t Task
 	err := c.DB.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -69,5 +69,5 @@ func (c Commands) TellWhenEnded(ctx context.Context, task id.NodeTask, workflowI
 	return t, err
 }
 
-// Result is how the task ended, if it has.
+// Result says how the task ended. It is empty if the task has not ended.
 func (t Task) Result() Result { return t.result() }

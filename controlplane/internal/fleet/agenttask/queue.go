@@ -26,7 +26,7 @@ type QueueConfig struct {
 	DB     *postgres.DB
 	Signer Signer
 	Logger *slog.Logger
-	// Clock is time.Now unless a test says otherwise.
+	// Clock is time.Now except in tests.
 	Clock func() time.Time
 }
 
@@ -34,10 +34,10 @@ type QueueConfig struct {
 type Queue struct {
 	cfg     QueueConfig
 	waiting *waiters
-	signing time.Duration // bounds a signature
+	signing time.Duration // time limit of a signature
 }
 
-// New prepares a queue; Run keeps it awake.
+// New makes a queue. Run must run for polls to be woken.
 func New(cfg QueueConfig) *Queue {
 	if cfg.Clock == nil {
 		cfg.Clock = time.Now
@@ -48,11 +48,11 @@ func New(cfg QueueConfig) *Queue {
 	return &Queue{cfg: cfg, waiting: newWaiters(), signing: signingTime}
 }
 
-// Wait hands the next task to a node, waiting for one as long as hold. It is
-// nil when nothing came up, the caller went away, or the node polled again: of
-// its polls only the latest is sure to have somebody at the other end.
+// Wait hands the next task to a node and waits for one up to hold. It returns
+// nil if no task came up, if the caller went away, or if the node polled again:
+// only the latest poll is sure to have an agent at the other end.
 func (q *Queue) Wait(ctx context.Context, node id.Node, generation int64, hold time.Duration) (*agentwire.Envelope, error) {
-	// Registered before the first look, so that nothing can come up unnoticed
+	// Register before the first look, so that no task can come up unnoticed
 	// between looking and waiting.
 	ctx, leave := context.WithCancel(ctx)
 	defer leave()
@@ -67,28 +67,28 @@ func (q *Queue) Wait(ctx context.Context, node id.Node, generation int64, hold t
 		}
 		select {
 		case <-ctx.Done():
-			return nil, nil // nothing for whoever has gone
+			return nil, nil // the caller has gone
 		case <-timer.C:
-			return nil, nil // nothing came up: the answer of an idle poll
+			return nil, nil // no task came up: the answer to an idle poll
 		case <-w.woken:
 		}
 	}
 }
 
-// What happens between the claim of a task and the moment it is known whether
-// the node can have it must not be cut short in the middle. Each part has a
-// bound of its own: one that hangs leaves the next its time.
+// From the claim of a task until it is known whether the node can have it,
+// nothing may be cut short. Each part has its own time limit, so that one that
+// hangs does not use up the time of the next.
 const (
 	claimTime   = 10 * time.Second
 	signingTime = 5 * time.Second
 	putBackTime = 5 * time.Second
 )
 
-// next claims and signs a task. One that cannot be handed over goes back as if
-// it had never been claimed.
+// next claims and signs a task. If the task cannot be handed over, next puts it
+// back as if it had never been claimed.
 func (q *Queue) next(ctx context.Context, node id.Node, generation int64) (*agentwire.Envelope, error) {
 	if left(ctx) {
-		return nil, nil // nothing for whoever has gone
+		return nil, nil // the caller has gone
 	}
 	t, err := q.claim(ctx, node, generation)
 	if err != nil || t == nil {
@@ -96,23 +96,23 @@ func (q *Queue) next(ctx context.Context, node id.Node, generation int64) (*agen
 	}
 	e := t.envelope(q.cfg.Clock())
 	if err = q.sign(ctx, *t, &e); err == nil {
-		err = ctx.Err() // the agent went away meanwhile
+		err = ctx.Err() // the agent may have gone meanwhile
 	}
 	if err == nil {
 		return &e, nil
 	}
 	q.putBack(ctx, t.ID, t.Attempt)
 	if left(ctx) {
-		return nil, nil // nothing for whoever has gone
+		return nil, nil // the caller has gone
 	}
 	return nil, err
 }
 
-// left reports whether nobody waits for the answer any more.
+// left reports whether the caller has gone.
 func left(ctx context.Context) bool { return ctx.Err() != nil }
 
-// claimRaces is how often a claim that lost a race is repeated. The winner's
-// task is seen at the next look, so one repetition settles it.
+// claimRaces limits how often a claim that lost a race is repeated. The next
+// look sees the winner's task, so one repetition usually suffices.
 const claimRaces = 3
 
 func (q *Queue) claim(ctx context.Context, node id.Node, generation int64) (*Task, error) {
@@ -136,7 +136,7 @@ func (q *Queue) claim(ctx context.Context, node id.Node, generation int64) (*Tas
 	}
 }
 
-// sign also keeps whose signature it was.
+// sign signs the envelope and stores which signer signed it.
 func (q *Queue) sign(ctx context.Context, t Task, e *agentwire.Envelope) error {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(causeOf(ctx, t)), q.signing)
 	defer stop()
@@ -151,8 +151,8 @@ func (q *Queue) sign(ctx context.Context, t Task, e *agentwire.Envelope) error {
 	return nil
 }
 
-// TakeBack undoes the handing out of a task that Wait gave and the node must
-// not have after all. It is no attempt.
+// TakeBack undoes the handing out of a task that Wait returned and that the
+// node must not have after all. It does not count as an attempt.
 func (q *Queue) TakeBack(ctx context.Context, e *agentwire.Envelope) error {
 	task, err := id.Parse[id.NodeTask](e.TaskID)
 	if err != nil {
@@ -162,7 +162,8 @@ func (q *Queue) TakeBack(ctx context.Context, e *agentwire.Envelope) error {
 	return nil
 }
 
-// putBack undoes a claim. If that fails, the lease brings the task back.
+// putBack undoes a claim. If that fails, the lease runs out and the task is
+// queued again.
 func (q *Queue) putBack(ctx context.Context, task id.NodeTask, attempt int) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), putBackTime)
 	defer stop()
@@ -172,15 +173,15 @@ func (q *Queue) putBack(ctx context.Context, task id.NodeTask, attempt int) {
 	}
 }
 
-// unclaim wakes whoever waited for what the task held. A task that was
-// cancelled between claim and now ends: no agent has it that could be told.
+// unclaim puts a task back and wakes the polls that waited behind it. If the
+// task was cancelled since it was claimed, it ends: no agent has it.
 func (q *Queue) unclaim(ctx context.Context, tx pgx.Tx, task id.NodeTask, attempt int) error {
 	if _, err := Lifecycle.Next(Dispatched, Requeue); err != nil {
 		return err
 	}
 	row, err := agenttaskdb.New(tx).PutBack(ctx, agenttaskdb.PutBackParams{ID: task, Attempt: int32(attempt)}) //nolint:gosec // small
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil // the sweeper or a result was faster
+		return nil // the sweep or a result was faster
 	}
 	t, err := found(row, err, task)
 	if err != nil {

@@ -19,7 +19,7 @@ const (
 	Cancelled  Status = "cancelled"
 )
 
-// Event is what moves a task.
+// Event moves a task from one state to another.
 type Event string
 
 // The events of a task.
@@ -32,8 +32,8 @@ const (
 	Cancel  Event = "cancel"
 )
 
-// Lifecycle is the lifecycle of a task. A queued task can end with a result: its
-// lease ran out, and the agent was at work all the same.
+// Lifecycle is the lifecycle of a task. A queued task can end with a result:
+// its lease ran out while the agent went on working.
 var Lifecycle = lifecycle.Table[Status, Event]{
 	Noun: "node_task", Title: "Node task lifecycle", Initial: []Status{Queued},
 	States: []lifecycle.State[Status]{

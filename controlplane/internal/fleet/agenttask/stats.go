@@ -12,8 +12,8 @@ import (
 	"gpuaas/controlplane/internal/fleet/agenttask/internal/agenttaskdb"
 )
 
-// ObserveStats exports how many tasks have not ended and how old the oldest of
-// them is, read when it is collected.
+// ObserveStats exports how many tasks have not ended and how old the oldest is.
+// It reads them at each collection.
 func ObserveStats(db *postgres.DB) error {
 	meter := otel.Meter("gpuaas/agenttask")
 	tasks, err := meter.Int64ObservableGauge("gpuaas.node_tasks", metric.WithDescription("Tasks of nodes that have not ended."))

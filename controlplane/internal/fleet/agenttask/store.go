@@ -16,7 +16,7 @@ import (
 )
 
 // fromRow brings the parameters back into the form that is signed: the database
-// keeps their meaning, not their spelling.
+// normalises JSON.
 func fromRow(r agenttaskdb.NodeTask) (Task, error) {
 	params, err := agentwire.Canonical(r.Params)
 	if err != nil {
@@ -73,13 +73,13 @@ func Steps(ctx context.Context, db *postgres.DB, task id.NodeTask) ([]Step, erro
 	return out, nil
 }
 
-// position is where a listing continues: newest first.
+// position is where the next page begins; the newest task comes first.
 type position struct {
 	CreatedAt time.Time   `json:"c"`
 	ID        id.NodeTask `json:"i"`
 }
 
-// filter narrows a listing; zero fields do not.
+// filter filters a listing. Zero fields filter nothing.
 type filter struct {
 	node   id.Node
 	status string

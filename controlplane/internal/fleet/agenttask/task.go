@@ -18,34 +18,36 @@ import (
 type Request struct {
 	Node   id.Node
 	Type   string
-	Params any // what the type wants, or its JSON; nil: none
-	// IdempotencyKey makes a repeated request the same task; empty: each
-	// request is a task of its own.
+	Params any // parameters of the type, or their JSON; nil: none
+	// IdempotencyKey makes a repeated request return the same task. If it is
+	// empty, each request makes a task.
 	IdempotencyKey string
 	// AwaitWorkflow is the workflow that is signalled when the task has ended.
 	AwaitWorkflow string
 	Reason        string
-	// Owner is the row that the task is given for. Reserved types need one.
+	// Owner is the row for which the task is given. Reserved types need one.
 	Owner Owner
 }
 
-// Owner is the row of whoever may give tasks of a reserved type: such a task
-// exists only while the row lives and asks for it.
+// Owner is a row that may give tasks of a reserved type. Such a task can be
+// given only while the row lives and asks for it.
 type Owner interface {
 	// Owns refuses a task that the row does not ask for. It runs in the
-	// transaction that gives the task; no node means all nodes of the fleet.
+	// transaction that gives the task. A zero node means all nodes of the
+	// fleet.
 	Owns(ctx context.Context, tx pgx.Tx, node id.Node, typ string) error
 }
 
-// reserved are the types that nobody gives by request: their parameters decide
-// whom a node believes or talks to. The text says what an operator does instead.
+// reserved are the types that nobody may request directly: their parameters
+// decide whom a node believes or talks to. The text says what an operator does
+// instead.
 var reserved = map[string]string{
 	agentwire.TypeUpdateVerifiers: "rotate the signer with: gpuaas signer rotate",
 	agentwire.TypeTerminalOpen:    "open a terminal with: gpuaas terminal NODE",
 }
 
-// owned refuses a task of a reserved type that no row vouches for, and any task
-// whose own row does not ask for it.
+// owned refuses a task of a reserved type without an owner, and any task that
+// its owner does not ask for.
 func (r Request) owned(ctx context.Context, tx pgx.Tx) error {
 	if r.Owner != nil {
 		return r.Owner.Owns(ctx, tx, r.Node, r.Type)
@@ -61,7 +63,7 @@ type Task struct {
 	ID              id.NodeTask
 	Node            id.Node
 	Type            string
-	Params          json.RawMessage // canonical
+	Params          json.RawMessage // in canonical form
 	Status          Status
 	Class           agentwire.Class
 	Generation      int64
@@ -78,7 +80,7 @@ type Task struct {
 	TraceParent     string
 	SignerVersion   string
 	Output          json.RawMessage
-	Error           agentwire.TaskError // zero unless it ended badly
+	Error           agentwire.TaskError // zero unless the task failed
 	AgentVersion    string
 	CreatedAt       time.Time
 	DispatchedAt    *time.Time
@@ -96,7 +98,7 @@ type Result struct {
 	Error   agentwire.TaskError `json:"error"`
 }
 
-// Codes of errors that tasks end with without a word of the agent.
+// Error codes of tasks that end without a result of the agent.
 const (
 	CodeNotFetched    = "node_task_not_fetched"
 	CodeSilent        = "node_task_node_silent"
@@ -106,8 +108,8 @@ const (
 	CodeCancelled     = "node_task_cancelled"
 )
 
-// Err is why a task did not succeed, as a fault; nil when it did. A task that
-// expired may have had its effect: nobody heard.
+// Err says why a task did not succeed, as a fault. It is nil for a success. If
+// a task expired, it may still have had its effect, because no result came.
 func (r Result) Err() error {
 	if r.Status == Succeeded {
 		return nil
@@ -139,10 +141,10 @@ func (t Task) result() Result {
 	return Result{Task: t.ID, Type: t.Type, Status: t.Status, Attempt: t.Attempt, Output: t.Output, Error: t.Error}
 }
 
-// SignalName is the signal that tells a workflow that a task has ended.
+// SignalName names the signal that tells a workflow that a task has ended.
 func SignalName(task id.NodeTask) string { return "node-task-" + task.String() }
 
-// expiry is until when an attempt that begins now may take.
+// expiry is when an attempt that begins at from must end.
 func (t Task) expiry(from time.Time) time.Time {
 	spec, _ := agentwire.Lookup(t.Type)
 	if end := from.Add(spec.Window); end.Before(t.DeadlineAt) {
@@ -156,7 +158,7 @@ func (t Task) overran(now time.Time) bool {
 	return t.DispatchedAt != nil && !now.Before(t.expiry(*t.DispatchedAt))
 }
 
-// envelope is the task as it is handed to its node, yet unsigned.
+// envelope is the task as it is handed to its node, before it is signed.
 func (t Task) envelope(now time.Time) agentwire.Envelope {
 	return agentwire.Envelope{
 		TaskID: t.ID.String(), NodeID: t.Node.String(), Type: t.Type, Params: t.Params, Generation: t.Generation, Attempt: t.Attempt,
@@ -164,7 +166,7 @@ func (t Task) envelope(now time.Time) agentwire.Envelope {
 	}
 }
 
-// ending is what a task ends with.
+// ending says how a task ends.
 type ending struct {
 	event     Event
 	output    json.RawMessage
@@ -174,8 +176,8 @@ type ending struct {
 	refused   bool
 }
 
-// endingOf reads the result of an agent. A success whose output is not what the
-// type promises is a failure: nobody can act on it.
+// endingOf reads the result of an agent. A success whose output does not fit
+// the type counts as a failure, because nobody can use it.
 func endingOf(t Task, r agentwire.ResultRequest) (ending, error) {
 	e := ending{agent: stored(r.Build.Version, 64)}
 	if !r.StartedAt.IsZero() {
@@ -227,7 +229,7 @@ func (e ending) withOutput(t Task, raw json.RawMessage) ending {
 	return e
 }
 
-// same reports whether a task that has ended did so in this way.
+// same reports whether a task that has ended did so with this ending.
 func (e ending) same(t Task) bool {
 	next, err := Lifecycle.Next(Dispatched, e.event)
 	return err == nil && t.Status == next && t.Error.Code == e.err.Code && equalJSON(t.Output, e.output)
@@ -242,7 +244,7 @@ func equalJSON(a, b json.RawMessage) bool {
 	return errA == nil && errB == nil && string(ca) == string(cb)
 }
 
-// stored makes what an agent wrote fit for a text column.
+// stored makes text of an agent fit for a text column.
 func stored(s string, most int) string {
 	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 	if runes := []rune(s); len(runes) > most {
@@ -251,7 +253,8 @@ func stored(s string, most int) string {
 	return s
 }
 
-// hasNUL finds the one character that JSON can carry and the database cannot.
+// hasNUL finds NUL, the one character that JSON can carry and the database
+// cannot.
 func hasNUL(document []byte) bool {
 	canonical, err := agentwire.Canonical(document)
 	return err == nil && strings.Contains(strings.ReplaceAll(string(canonical), `\\`, ""), `\u0000`)

@@ -9,18 +9,18 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 )
 
-// channel is where the database notifies of tasks.
+// channel is the PostgreSQL channel for notifications about tasks.
 const channel = "node_tasks"
 
-// The longest pause before another attempt to subscribe to notifications.
+// The shortest and the longest pause before subscribing again.
 const (
 	firstPause   = 100 * time.Millisecond
 	longestPause = 3 * time.Second
 )
 
 // Run keeps one subscription to the database's notifications for all agents
-// that poll this process, until the context ends. What was committed while
-// there was none is found by everybody looking once it stands again.
+// that poll this process, until the context ends. After each new subscription
+// it wakes all polls, so that they find what was committed in between.
 func (q *Queue) Run(ctx context.Context) {
 	pause := firstPause
 	for ctx.Err() == nil {
@@ -56,14 +56,15 @@ type waiters struct {
 
 type waiter struct {
 	node  id.Node
-	woken chan struct{} // holds one: a wake-up is never lost, and many are one
-	leave func()        // ends the poll with nothing
+	woken chan struct{} // capacity 1: no wake-up is lost, and several become one
+	leave func()        // ends the poll without a task
 }
 
 func newWaiters() *waiters { return &waiters{by: map[id.Node][]*waiter{}} }
 
-// add registers a poll and ends the earlier ones of the node: an agent has one,
-// so nobody hears them any more, and what they claim is lost.
+// add registers a poll and ends the earlier polls of the node. An agent has
+// only one open, so nobody hears the earlier ones, and a task that they claim
+// is lost.
 func (w *waiters) add(node id.Node, leave func()) *waiter {
 	one := &waiter{node: node, woken: make(chan struct{}, 1), leave: leave}
 	w.mu.Lock()

@@ -45,15 +45,15 @@ func show(i Issued) View {
 // file is a signed document, passed on byte by byte.
 type file struct{ json.RawMessage }
 
-// MarshalJSON passes the file on.
+// MarshalJSON returns the bytes of the file.
 func (f file) MarshalJSON() ([]byte, error) { return f.RawMessage, nil }
 
-// Schema says what the file is.
+// Schema returns the schema of the file.
 func (file) Schema(r huma.Registry) *huma.Schema {
 	return r.Schema(reflect.TypeFor[certificate.Signed](), true, "")
 }
 
-// Kinds narrows a list.
+// Kinds filters a list.
 type Kinds struct {
 	Kind string `query:"kind" enum:"certificate,handover_receipt" doc:"Only of this kind."`
 }

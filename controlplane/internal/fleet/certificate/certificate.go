@@ -11,27 +11,29 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 )
 
-// KeyName is the key that signs, in the secrets engine, and its id in what it
-// signs. A key never changes under its name: another one is another name.
+// KeyName is the name of the signing key in the secrets engine, and its id in
+// signed documents. The key behind a name never changes: a new key gets a new
+// name.
 const KeyName = "gpuaas-certificates-1"
 
-// Engine keeps the private half of the key.
+// Engine holds the private half of the key.
 type Engine interface {
 	CreateSigningKey(ctx context.Context, name string) (public []byte, err error)
 	Sign(ctx context.Context, name string, message []byte) (signature []byte, err error)
 }
 
-// Draft is what is to be stated about an operation. The body says everything
-// but what issuing adds: format, kind, ids, number, predecessor, issuer, time.
+// Draft is what a document shall state about an operation. The body holds
+// everything except what Issue adds: format, kind, ids, number, predecessor,
+// issuer and time.
 type Draft struct {
 	Kind         certificate.Kind
 	Decommission id.Decommission
 	Node         id.Node
-	EvidenceSeq  int64 // of the newest evidence that the body was made of
+	EvidenceSeq  int64 // number of the newest evidence in the body
 	Body         certificate.Document
 }
 
-// Issued is a document as it is recorded.
+// Issued is a document as the database records it.
 type Issued struct {
 	ID           id.Certificate
 	Node         id.Node
@@ -41,20 +43,20 @@ type Issued struct {
 	Hostname     string
 	Mode         string
 	Digest       string
-	Previous     string // digest of the one before it; empty: it is the first
+	Previous     string // digest of the document before it; empty: it is the first
 	KeyID        string
 	IssuedAt     time.Time
 }
 
-// link is the end of the chain of a node.
+// link is the last document in the chain of a node.
 type link struct {
 	seq      int
 	digest   string
 	issuedAt time.Time
 }
 
-// completed is a draft with what issuing adds. Times within a chain always
-// grow, whatever the clocks of replicas say.
+// completed adds to a draft what issuing adds. Times within a chain always
+// increase, whatever the clocks of replicas say.
 func (d Draft) completed(certificateID id.Certificate, issuer string, last link, now time.Time) certificate.Document {
 	b := d.Body
 	b.Format, b.Kind, b.ID, b.Issuer = certificate.Format, d.Kind, certificateID.String(), issuer
@@ -69,10 +71,10 @@ func (d Draft) completed(certificateID id.Certificate, issuer string, last link,
 	return b
 }
 
-// CodeUnfounded is the code of a draft that claims what it has no evidence for.
+// CodeUnfounded is the code of a draft that claims something without evidence.
 const CodeUnfounded = "certificate_unfounded"
 
-// unfounded is the refusal of a draft that claims what it has no evidence for.
+// unfounded refuses a draft that claims something without evidence.
 func unfounded(err error, d Draft) error {
 	var bad certificate.FieldErrors
 	if !errors.As(err, &bad) {

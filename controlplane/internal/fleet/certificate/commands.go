@@ -25,7 +25,7 @@ type Config struct {
 	DB     *postgres.DB
 	Engine Engine
 	Issuer string           // name of the deployment
-	Clock  func() time.Time // nil: the clock of the machine
+	Clock  func() time.Time // nil: the clock of this machine
 	Logger *slog.Logger     // nil: nothing is logged
 }
 
@@ -58,7 +58,7 @@ func New(cfg Config) *Service {
 	return s
 }
 
-// key is the public half of a key, which is made when it is asked for first.
+// key returns the public half of a key. The first call creates the key.
 func (s *Service) key(ctx context.Context, keyID string) (certificate.Key, error) {
 	s.mu.Lock()
 	k, known := s.publics[keyID]
@@ -77,7 +77,7 @@ func (s *Service) key(ctx context.Context, keyID string) (certificate.Key, error
 	return k, nil
 }
 
-// Keys are the public keys that sign or ever signed.
+// Keys returns all public keys that sign or ever signed.
 func (s *Service) Keys(ctx context.Context) ([]certificate.Key, error) {
 	ids, err := s.reads.KeyIDs(ctx)
 	if err != nil {
@@ -95,15 +95,16 @@ func (s *Service) Keys(ctx context.Context) ([]certificate.Key, error) {
 	return out, nil
 }
 
-// attempts is how often the end of a chain may move away while a document is
-// signed. Operations on one node come one after the other, so once is rare.
+// attempts limits how often another document may join the chain while this one
+// is being signed. Operations on one node run one after the other, so even once
+// is rare.
 const attempts = 5
 
 // Issue signs what a draft states and records it as the next document of the
-// node. The same evidence of an operation gets one: asked again, Issue answers
-// with what there is. An operation that went on since then gets another, which
-// stands for the former. The engine signs before the transaction, so that none
-// waits for it.
+// node. The same evidence of an operation gets one document: if it exists,
+// Issue returns it. If the operation has gone on since, it gets another one,
+// which replaces the former. The engine signs before the transaction begins, so
+// that no transaction waits for it.
 func (s *Service) Issue(ctx context.Context, d Draft) (Issued, error) {
 	for range attempts {
 		before, err := ofEvidence(ctx, s.reads, d)
@@ -131,8 +132,8 @@ func (s *Service) Issue(ctx context.Context, d Draft) (Issued, error) {
 	return Issued{}, fault.New(fault.Unavailable, "certificate_chain_busy", "other documents of node %s are being issued", d.Node).WithRemedy("repeat it")
 }
 
-// sign makes the file. What the engine signed is checked before anybody else
-// gets to see it.
+// sign makes the file. It verifies the engine's signature before anybody sees
+// the file.
 func (s *Service) sign(ctx context.Context, d Draft, last link) (*certificate.Signed, error) {
 	key, err := s.key(ctx, KeyName)
 	if err != nil {
@@ -160,8 +161,8 @@ func (s *Service) sign(ctx context.Context, d Draft, last link) (*certificate.Si
 	return signed, nil
 }
 
-// add records a file as the next one of its node; nil when the end of the
-// chain has moved meanwhile.
+// add records a file as the next document of its node. It returns nil if
+// another document has joined the chain meanwhile.
 func (s *Service) add(ctx context.Context, d Draft, last link, signed *certificate.Signed) (*Issued, error) {
 	issued, err := issuedAs(d, signed)
 	if err != nil {

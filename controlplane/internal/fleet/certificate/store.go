@@ -23,8 +23,8 @@ func fromRow(r certificatedb.ListRow) Issued {
 	}
 }
 
-// ofEvidence is what was issued about an operation as far as it had come; nil
-// when nothing was.
+// ofEvidence returns the document that was issued about exactly this evidence
+// of an operation. It returns nil if there is none.
 func ofEvidence(ctx context.Context, q *certificatedb.Queries, d Draft) (*Issued, error) {
 	r, err := q.OfEvidence(ctx, certificatedb.OfEvidenceParams{DecommissionID: d.Decommission, EvidenceSeq: d.EvidenceSeq})
 	return found(certificatedb.ListRow(r), err)
@@ -41,7 +41,7 @@ func found(r certificatedb.ListRow, err error) (*Issued, error) {
 	return &issued, nil
 }
 
-// end is the end of the chain of a node.
+// end returns the last document in the chain of a node.
 func end(ctx context.Context, q *certificatedb.Queries, node id.Node) (link, error) {
 	r, err := q.Last(ctx, node)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -53,8 +53,8 @@ func end(ctx context.Context, q *certificatedb.Queries, node id.Node) (link, err
 	return link{seq: int(r.Seq), digest: r.Digest, issuedAt: r.IssuedAt}, nil
 }
 
-// Signed is a file as it was issued, byte by byte: the database keeps what it
-// says, and it has one form only.
+// Signed returns a file byte by byte as it was issued: the database keeps its
+// content, and the content has only one encoding.
 func (s *Service) Signed(ctx context.Context, certificateID id.Certificate) ([]byte, error) {
 	document, err := s.reads.Get(ctx, certificateID)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -70,26 +70,26 @@ func (s *Service) Signed(ctx context.Context, certificateID id.Certificate) ([]b
 	return raw, nil
 }
 
-// OfDecommission is what was issued last about an operation: it stands for what
-// was issued about it before. Nil when nothing was.
+// OfDecommission returns the last document that was issued about an operation;
+// it replaces earlier ones. It returns nil if there is none.
 func (s *Service) OfDecommission(ctx context.Context, operation id.Decommission) (*Issued, error) {
 	r, err := s.reads.OfDecommission(ctx, operation)
 	return found(certificatedb.ListRow(r), err)
 }
 
-// position is where a listing continues: newest first.
+// position is where the next page begins; the newest document comes first.
 type position struct {
 	IssuedAt time.Time      `json:"a"`
 	ID       id.Certificate `json:"i"`
 }
 
-// Filter narrows a listing; what is zero does not narrow.
+// Filter filters a listing. Zero fields filter nothing.
 type Filter struct {
 	Node id.Node
 	Kind certificate.Kind
 }
 
-// List reads what was issued, newest first.
+// List reads issued documents, newest first.
 func (s *Service) List(ctx context.Context, f Filter, page postgres.Slice[position]) ([]Issued, error) {
 	p := certificatedb.ListParams{PageSize: page.Limit}
 	if !f.Node.IsZero() {
@@ -115,7 +115,7 @@ func (s *Service) List(ctx context.Context, f Filter, page postgres.Slice[positi
 	return out, nil
 }
 
-// OfNode reads what was issued about a node, newest first.
+// OfNode reads the documents of a node, newest first.
 func (s *Service) OfNode(ctx context.Context, node id.Node, kind certificate.Kind, page postgres.Slice[position]) ([]Issued, error) {
 	known, err := s.reads.NodeExists(ctx, node)
 	if err != nil {

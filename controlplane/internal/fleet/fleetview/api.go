@@ -18,7 +18,7 @@ const (
 	path = "/api/v1/admin/fleet"
 	tag  = "Fleet"
 
-	// most is how many nodes a map has at most.
+	// most limits the nodes of a map.
 	most = 20_000
 )
 
@@ -40,7 +40,7 @@ func (p Place) filter() (Filter, error) {
 	return f, nil
 }
 
-// SummaryInput is what a summary is narrowed by, as a listing of nodes is.
+// SummaryInput filters a summary like a listing of nodes.
 type SummaryInput struct {
 	Place
 	SKU   string     `query:"sku" maxLength:"63" doc:"Only nodes of this kind."`

@@ -1,4 +1,4 @@
-// Package fleetview shows the whole fleet at once: how many nodes are how, and
-// every node with the little that tells at a glance how it is. It joins what
-// other slices own, owns nothing itself and changes nothing.
+// Package fleetview shows the whole fleet at once: counts of nodes by
+// condition, and every node with the few facts that show its condition at a
+// glance. It joins what other slices own. It owns no table and changes nothing.
 package fleetview

@@ -10,7 +10,7 @@ import (
 	"gpuaas/controlplane/internal/fleet/node"
 )
 
-// Filter narrows what is looked at; a zero field does not narrow.
+// Filter filters what is shown. A zero field filters nothing.
 type Filter struct {
 	SKU        string
 	RegionCode string
@@ -22,12 +22,12 @@ type Filter struct {
 	Tainted    *bool
 }
 
-// byNode reports whether it is a property of nodes that narrows, so that what is
-// not about a node does not fit.
+// byNode reports whether the filter names a property of nodes. Then findings
+// and jobs without a node do not match.
 func (f Filter) byNode() bool { return f.SKU != "" || f.Search != "" || f.byCondition() }
 
-// byCondition reports whether it is how nodes are that narrows. That is found out
-// when they have been read, and nothing but a node has it.
+// byCondition reports whether the filter names a computed condition. It can be
+// applied only after the nodes were read, and only nodes have one.
 func (f Filter) byCondition() bool {
 	return f.Drift != "" || f.Agent != "" || f.Held != nil || f.Tainted != nil
 }
@@ -37,7 +37,7 @@ func (f Filter) wants(n Alike) bool {
 		(f.Held == nil || n.Held == *f.Held) && (f.Tainted == nil || n.Tainted == *f.Tainted)
 }
 
-// Kind is what sort of job works on a node.
+// Kind is the kind of job that works on a node.
 type Kind string
 
 // The kinds.
@@ -50,7 +50,7 @@ const (
 type Job struct {
 	Kind   Kind
 	ID     string
-	Node   id.Node // of an onboarding: the node that will be, or is already
+	Node   id.Node // for an onboarding: the node that exists or will exist
 	Status durable.JobStatus
 }
 
@@ -58,23 +58,23 @@ func (j Job) parked() bool {
 	return j.Status == durable.JobFailedRetryable || j.Status == durable.JobFailedManualIntervention
 }
 
-// Node is a node as it is seen from afar.
+// Node is a node with the few facts that the map shows.
 type Node struct {
 	ID          id.Node
 	Hostname    string
 	Status      node.Status
 	Schedulable bool
 	RegionCode  string
-	Site        id.Site // zero: of none
+	Site        id.Site // zero: of no site
 	Drift       node.Drift
 	Severity    string // of its worst finding; empty: it has none
-	Job         *Job   // that works on it; nil: none does
+	Job         *Job   // the job that works on it; nil: none
 }
 
-// Alike are nodes that a summary cannot tell apart.
+// Alike are nodes that a summary counts as one group.
 type Alike struct {
 	Number      int64
-	Node        id.Node // the one, where that matters; zero: whichever
+	Node        id.Node // set only where the single node matters
 	Status      node.Status
 	Schedulable bool
 	Held        bool
@@ -82,12 +82,12 @@ type Alike struct {
 	GPUs        int32 // of each
 	SKU         string
 	RegionCode  string
-	Site        id.Site // zero: of none
+	Site        id.Site // zero: of no site
 	Drift       node.Drift
 	Agent       node.AgentState
 }
 
-// Finding is how many findings of one severity are not over.
+// Finding counts the findings of one severity that are not over.
 type Finding struct {
 	Node     id.Node // zero: not about a node
 	Severity string
@@ -102,13 +102,13 @@ type Site struct {
 	Deleted    bool
 }
 
-// severities are those of findings, from the least to the worst.
+// severities are the severities of findings, the worst last.
 var severities = []string{"debug", "info", "warning", "critical"}
 
 func worse(a, b string) bool { return slices.Index(severities, a) > slices.Index(severities, b) }
 
-// mark notes on nodes what is the matter with them and what works on them. A node
-// that is being taken out again is shown so, whatever brought it.
+// mark adds findings and jobs to nodes. If an onboarding and a decommission
+// both belong to a node, it shows the decommission.
 func mark(nodes []Node, findings []Finding, jobs []Job) {
 	at := make(map[id.Node]*Node, len(nodes))
 	for i := range nodes {
@@ -126,7 +126,7 @@ func mark(nodes []Node, findings []Finding, jobs []Job) {
 	}
 }
 
-// summarise counts.
+// summarise counts nodes, findings and jobs.
 func summarise(f Filter, nodes []Alike, findings []Finding, jobs []Job, sites []Site) Summary {
 	s := Summary{Regions: []Region{}, Sites: []SiteCount{}, SKUs: []SKUCount{}}
 	regions, skus, of := map[string]*Region{}, map[string]int64{}, map[id.Site]*Counted{}
@@ -168,8 +168,8 @@ func summarise(f Filter, nodes []Alike, findings []Finding, jobs []Job, sites []
 	return s
 }
 
-// countSites has a site without nodes too, as long as it is there: somebody is
-// about to fill it.
+// countSites also lists sites without nodes, as long as the site exists:
+// somebody is about to fill it.
 func countSites(f Filter, sites []Site, of map[id.Site]*Counted) []SiteCount {
 	out := []SiteCount{}
 	for _, site := range sites {
@@ -185,12 +185,12 @@ func countSites(f Filter, sites []Site, of map[id.Site]*Counted) []SiteCount {
 	return out
 }
 
-// keep are the nodes that are as wanted.
+// keep returns the nodes whose condition matches.
 func (f Filter) keep(nodes []Alike) []Alike {
 	return slices.DeleteFunc(nodes, func(n Alike) bool { return !f.wants(n) })
 }
 
-// Summary is how the fleet is, in numbers.
+// Summary describes the fleet in numbers.
 type Summary struct {
 	AsOf        time.Time     `json:"as_of" doc:"When it was so; nothing here is older."`
 	Total       int64         `json:"total" doc:"Nodes that are not deleted."`
@@ -231,7 +231,7 @@ func (s *Summary) add(n Alike) {
 	}
 }
 
-// StatusCounts are nodes by their state.
+// StatusCounts counts nodes by state.
 type StatusCounts struct {
 	BootstrapIssued int64 `json:"bootstrap_issued"`
 	Enrolling       int64 `json:"enrolling"`
@@ -265,14 +265,14 @@ func (c *StatusCounts) add(s node.Status, n int64) {
 	}
 }
 
-// AgentCounts are nodes in service by their agent.
+// AgentCounts counts nodes in service by the state of their agent.
 type AgentCounts struct {
 	Current      int64 `json:"current" doc:"The agent is what it should be."`
 	Drift        int64 `json:"drift" doc:"Another version, configuration or certificate is due."`
 	UnknownBuild int64 `json:"unknown_build" doc:"Nobody can tell what the agent was built of, or there is none yet."`
 }
 
-// FindingCounts are findings by severity.
+// FindingCounts counts findings by severity.
 type FindingCounts struct {
 	Critical int64 `json:"critical"`
 	Warning  int64 `json:"warning"`
@@ -293,8 +293,8 @@ func (c *FindingCounts) add(severity string, n int64) {
 	}
 }
 
-// JobCounts are jobs that are not over. One that is not parked counts as running,
-// also while it waits for its turn.
+// JobCounts counts jobs that are not over. A job that is not parked counts as
+// running, even while it waits for its turn.
 type JobCounts struct {
 	OnboardingsRunning   int64 `json:"onboardings_running" doc:"Those that wait for nobody but their turn."`
 	OnboardingsParked    int64 `json:"onboardings_parked" doc:"Those that wait for an operator."`
@@ -314,7 +314,7 @@ func (c *JobCounts) add(j Job) {
 	*running++
 }
 
-// Counted is how many nodes something has.
+// Counted counts nodes.
 type Counted struct {
 	Total    int64        `json:"total" doc:"Nodes that it has."`
 	ByStatus StatusCounts `json:"by_status"`
@@ -325,13 +325,13 @@ func (c *Counted) add(s node.Status, n int64) {
 	c.ByStatus.add(s, n)
 }
 
-// Region is how many nodes a region has.
+// Region counts the nodes of a region.
 type Region struct {
 	RegionCode string `json:"region_code" example:"eu-1"`
 	Counted
 }
 
-// SiteCount is how many nodes a site has.
+// SiteCount counts the nodes of a site.
 type SiteCount struct {
 	SiteID     id.Site `json:"site_id"`
 	Name       string  `json:"name" example:"dc1"`
@@ -339,7 +339,7 @@ type SiteCount struct {
 	Counted
 }
 
-// SKUCount is how many nodes of a kind there are.
+// SKUCount counts the nodes of a SKU.
 type SKUCount struct {
 	SKU   string `json:"sku" example:"h200-sxm-baremetal-8g"`
 	Total int64  `json:"total"`

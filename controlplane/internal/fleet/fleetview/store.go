@@ -17,8 +17,8 @@ type Service struct {
 	now   func() time.Time
 }
 
-// New makes the service. It connects to nothing. A nil clock is that of the
-// machine.
+// New makes the service. It connects to nothing. A nil clock means the clock of
+// this machine.
 func New(db *postgres.DB, clock func() time.Time) *Service {
 	if clock == nil {
 		clock = time.Now
@@ -26,7 +26,7 @@ func New(db *postgres.DB, clock func() time.Time) *Service {
 	return &Service{reads: fleetviewdb.New(db), now: clock}
 }
 
-// Summary counts the nodes that a filter leaves, and what is about them.
+// Summary counts the nodes that match a filter, with their findings and jobs.
 func (s *Service) Summary(ctx context.Context, f Filter) (Summary, error) {
 	now := s.now()
 	nodes, err := s.alike(ctx, f, now)
@@ -54,9 +54,9 @@ func (s *Service) Summary(ctx context.Context, f Filter) (Summary, error) {
 	return out, nil
 }
 
-// Look reads nodes of a region or site in the order of region and hostname, at
-// most so many, with what is the matter with each. It says when that was, and
-// whether there are more. What else a filter has does not narrow them.
+// Look reads at most so many nodes of a region or site, by region and hostname,
+// with the findings and jobs of each. It returns the time of the reading, and
+// whether there are more nodes. It ignores all other fields of the filter.
 func (s *Service) Look(ctx context.Context, f Filter, most int32) (nodes []Node, asOf time.Time, more bool, err error) {
 	asOf = s.now()
 	if nodes, err = s.nodes(ctx, f, asOf, most+1); err != nil {
@@ -100,7 +100,8 @@ func (s *Service) nodes(ctx context.Context, f Filter, now time.Time, most int32
 	return out, nil
 }
 
-// alike reads without regard to the condition of nodes, which is computed.
+// alike reads nodes and ignores the condition filters: conditions are computed
+// afterwards.
 func (s *Service) alike(ctx context.Context, f Filter, now time.Time) ([]Alike, error) {
 	rows, err := s.reads.Alike(ctx, fleetviewdb.AlikeParams{
 		ByNode: f.byNode(), Now: now, SkuID: optional(f.SKU), RegionCode: optional(f.RegionCode), SiteID: f.site(), Search: optional(f.Search),
@@ -159,7 +160,7 @@ func (f Filter) site() *string {
 	return optional(f.Site.String())
 }
 
-// optional is nil for a value that was not given.
+// optional returns nil for an empty value.
 func optional(v string) *string {
 	if v == "" {
 		return nil

@@ -28,7 +28,7 @@ type View struct {
 	WaitingFor      *WaitingView `json:"waiting_for,omitempty" doc:"What keeps a staged signer from signing, or which nodes do not know an active one."`
 }
 
-// WaitingView is what a signer waits for.
+// WaitingView says what a signer waits for.
 type WaitingView struct {
 	NodesBehind int        `json:"nodes_behind" doc:"Nodes that do not accept it yet."`
 	Nodes       []id.Node  `json:"nodes" nullable:"false" doc:"Some of them."`
@@ -60,7 +60,7 @@ type ReasonBody struct {
 	Reason string `json:"reason" minLength:"3" maxLength:"500" doc:"Why; it goes into the audit log."`
 }
 
-// ForceBody says why, and whether to wait for nodes.
+// ForceBody says why, and whether to go on without waiting for nodes.
 type ForceBody struct {
 	Reason string `json:"reason" minLength:"3" maxLength:"500" doc:"Why; it goes into the audit log."`
 	Force  bool   `json:"force,omitempty" doc:"Do not wait for nodes. Those that do not know the signer take it over at once if they know another one that is not revoked, and need a recovery token otherwise."`

@@ -16,7 +16,8 @@ const (
 	tagTrust   = "Trust"
 )
 
-// BundleView is what nodes verify the control plane with, and how many do.
+// BundleView is the bundle with which nodes verify the control plane, and how
+// many use it.
 type BundleView struct {
 	Version     int64           `json:"version" doc:"Grows with every change; nodes take over newer ones only."`
 	Fingerprint string          `json:"sha256_fingerprint" doc:"SHA-256 of the bundle as nodes keep it."`
@@ -44,7 +45,7 @@ type AuthorityBody struct {
 	Reason string `json:"reason" minLength:"3" maxLength:"500" doc:"Why; it goes into the audit log."`
 }
 
-// RemoveBody says why an authority goes, and whether nodes are waited for.
+// RemoveBody says why an authority goes, and whether to wait for nodes.
 type RemoveBody struct {
 	Reason string `json:"reason" minLength:"3" maxLength:"500" doc:"Why; it goes into the audit log."`
 	Force  bool   `json:"force,omitempty" doc:"Do not wait for nodes. Those that know no other authority need a recovery token."`

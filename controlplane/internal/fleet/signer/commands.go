@@ -8,8 +8,8 @@ import (
 	"gpuaas/controlplane/internal/fleet/signer/internal/signerdb"
 )
 
-// Ensure makes the first signer. Any number of replicas may call it at once;
-// once there is an active signer it does nothing.
+// Ensure makes the first signer. Any number of replicas may call it at once; if
+// there is an active signer it does nothing.
 func (s *Service) Ensure(ctx context.Context) error {
 	ctx = system(ctx)
 	now, err := current(ctx, s.reads)
@@ -33,10 +33,10 @@ func (s *Service) Ensure(ctx context.Context) error {
 	})
 }
 
-// Rotate begins to replace the signer: a new one is staged and made known to
-// all nodes. Tend promotes it when all of them accept it; force does not wait
-// for nodes, nor for the grace of the signer before. While a rotation is under
-// way, force brings that one to its end.
+// Rotate begins to replace the signer: it stages a new one and makes it known
+// to all nodes. Tend promotes it when all nodes accept it. With force, Rotate
+// waits neither for nodes nor for the grace period of the signer before. If a
+// rotation is under way already, force completes that one.
 func (s *Service) Rotate(ctx context.Context, reason string, force bool) (Signer, error) {
 	before, err := current(ctx, s.reads)
 	if err != nil {
@@ -80,7 +80,7 @@ func (c *change) stage(ctx context.Context, key newKey, reason string, force boo
 	case c.now.staged != nil:
 		return errRotating
 	case key.id == "":
-		return errChanged // the staged one that was to be forced is gone
+		return errChanged // the staged signer that force meant is gone
 	}
 	made, err := c.add(ctx, key, Staged)
 	if err != nil {
@@ -91,7 +91,7 @@ func (c *change) stage(ctx context.Context, key newKey, reason string, force boo
 }
 
 // Rollback undoes the last rotation: the signer in grace signs again, and the
-// one that had replaced it goes into grace.
+// signer that had replaced it goes into grace.
 func (s *Service) Rollback(ctx context.Context, reason string) (Signer, error) {
 	var out Signer
 	err := s.inChange(ctx, func(ctx context.Context, c *change) error {
@@ -116,10 +116,10 @@ func (s *Service) Rollback(ctx context.Context, reason string) (Signer, error) {
 	return out, err
 }
 
-// Tend takes the steps that are due: a staged signer is promoted when every
-// node accepts it and nobody is in grace any more, and one whose grace has
-// passed is retired. It is called every now and then by any number of
-// replicas; a step is taken once.
+// Tend takes the steps that are due. It promotes a staged signer when every
+// node accepts it and no other signer is in grace, and retires a signer whose
+// grace has passed. Any number of replicas may call it now and then; each step
+// is taken once.
 func (s *Service) Tend(ctx context.Context) error {
 	ctx = system(ctx)
 	before, err := current(ctx, s.reads)
@@ -152,7 +152,7 @@ func (s *Service) Tend(ctx context.Context) error {
 	})
 }
 
-// add gives a new key its row.
+// add writes the row of a new key.
 func (c *change) add(ctx context.Context, key newKey, status Status) (Signer, error) {
 	if err := c.acceptOtherwise(ctx); err != nil {
 		return Signer{}, err
@@ -170,8 +170,8 @@ func (c *change) add(ctx context.Context, key newKey, status Status) (Signer, er
 	return c.became(fromRow(row)), nil
 }
 
-// promote lets the staged signer sign. The active one goes into grace, which
-// must be empty.
+// promote makes the staged signer active. The active one goes into grace, where
+// no other signer may be.
 func (c *change) promote(ctx context.Context, reason string, force bool) error {
 	staged, replaced := *c.now.staged, c.now.active
 	made, err := c.move(ctx, staged, Promote)
@@ -197,7 +197,7 @@ func (c *change) retire(ctx context.Context, reason string) error {
 	return err
 }
 
-// move is the one function that changes the status of a signer.
+// move is the only function that changes the status of a signer.
 func (c *change) move(ctx context.Context, s Signer, event Event) (Signer, error) {
 	next, err := Lifecycle.Next(s.Status, event)
 	if err != nil {
@@ -223,7 +223,7 @@ func (c *change) move(ctx context.Context, s Signer, event Event) (Signer, error
 	return c.became(fromRow(row)), nil
 }
 
-// became notes how a signer is now.
+// became records in the change what a signer is now.
 func (c *change) became(s Signer) Signer {
 	for _, place := range []**Signer{&c.now.staged, &c.now.active, &c.now.grace} {
 		if *place != nil && (*place).ID == s.ID {

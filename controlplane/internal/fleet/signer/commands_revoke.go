@@ -2,11 +2,12 @@ package signer
 
 import "context"
 
-// Revoke takes all trust from a signer at once. When it is the one that signs,
-// another takes over in the same moment: the staged one if all nodes accept
-// it, otherwise the one in grace. Force accepts a successor that nodes do not
-// know yet, a new one if need be; they refuse tasks until they have learned of
-// it by renewing their certificate or by a new bootstrap.
+// Revoke takes all trust from a signer at once. If it is the active one,
+// another takes over in the same transaction: the staged one if all nodes
+// accept it, otherwise the one in grace. With force, Revoke accepts a successor
+// that nodes do not know yet, and makes a new one if necessary. Such nodes
+// refuse tasks until they learn of it by renewing their certificate or by a new
+// bootstrap.
 func (s *Service) Revoke(ctx context.Context, signer, reason string, force bool) (Signer, error) {
 	h, err := s.heirOf(ctx, signer, force)
 	if err != nil {
@@ -35,11 +36,11 @@ func (s *Service) Revoke(ctx context.Context, signer, reason string, force bool)
 	return out, err
 }
 
-// heir is what is known, before the lock is taken, of who can follow an
-// active signer.
+// heir is what is known, before the lock is taken, about possible successors of
+// the active signer.
 type heir struct {
-	ready string // the staged signer, when every node accepts it
-	key   newKey // made when nobody else is there
+	ready string // the staged signer, if every node accepts it
+	key   newKey // a new key, made if there is no other successor
 }
 
 func (s *Service) heirOf(ctx context.Context, signer string, force bool) (heir, error) {

@@ -27,9 +27,9 @@ type Config struct {
 	Fleet      Fleet
 	Distribute Distribute
 	Grace      time.Duration    // how long a superseded signer stays acceptable; zero: a day
-	Clock      func() time.Time // nil: the clock of the machine
-	// Listening says why nodes that know a bundle only could not verify the
-	// listener of this process; nil: there is none.
+	Clock      func() time.Time // nil: the clock of this machine
+	// Listening says why nodes that know only this bundle could not verify the
+	// listener of this process. It is nil if the process has no listener.
 	Listening func(bundle string) error
 	Logger    *slog.Logger // nil: the default
 }
@@ -67,11 +67,11 @@ func New(cfg Config) *Service {
 	return s
 }
 
-// system is who acts when nobody asked.
+// system makes the signer itself the actor, for steps that nobody asked for.
 func system(ctx context.Context) context.Context { return auth.With(ctx, auth.System("signer")) }
 
-// newKey is a key in the secrets engine that no row speaks of yet. One that
-// never gets a row is harmless: nothing is signed with it.
+// newKey is a key in the secrets engine that has no row yet. A key that never
+// gets a row is harmless, because nothing is signed with it.
 type newKey struct {
 	id, name string
 	public   []byte
@@ -92,21 +92,20 @@ func (s *Service) makeKey(ctx context.Context) (newKey, error) {
 	return k, nil
 }
 
-// change is the transaction of a command.
 type change struct {
 	*signerdb.Queries
 	tx       pgx.Tx
 	at       time.Time
 	graceFor time.Duration
 	now      trio
-	verifier int64    // version of the new set; zero: what nodes accept is as before
-	touched  []Signer // as they are after the change
+	verifier int64    // version of the new set; zero: nodes accept the same keys as before
+	touched  []Signer // signers as they are after the change
 	entries  []audit.Entry
 }
 
-// inChange runs a command under the one lock that all changes of signers
-// take: what it changes, its audit entries, its events and the new set of
-// verifiers for the nodes become true together or not at all.
+// inChange runs a command under the one lock that all changes of signers take.
+// Its changes, audit entries, events and the new set of verifiers for the nodes
+// commit together or not at all.
 func (s *Service) inChange(ctx context.Context, fn func(ctx context.Context, c *change) error) error {
 	return s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		c := &change{Queries: signerdb.New(tx), tx: tx, at: s.now(), graceFor: s.grace}
@@ -156,8 +155,8 @@ func (c *change) note(action string, s Signer, reason string, metadata map[strin
 	})
 }
 
-// acceptOtherwise makes a new set of verifiers: nodes are to accept other keys
-// than before.
+// acceptOtherwise makes a new set of verifiers, because nodes shall accept
+// other keys than before.
 func (c *change) acceptOtherwise(ctx context.Context) error {
 	if c.verifier != 0 {
 		return nil

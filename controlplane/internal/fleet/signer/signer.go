@@ -11,24 +11,23 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 )
 
-// Keys keeps the private halves.
+// Keys holds the private halves.
 type Keys interface {
 	CreateSigningKey(ctx context.Context, name string) (public []byte, err error)
 	Sign(ctx context.Context, name string, message []byte) (signature []byte, err error)
 }
 
-// Fleet knows which nodes trust something older than they should: how many, and
-// some of them by name.
+// Fleet knows how many nodes trust something outdated, and names some of them.
 type Fleet interface {
 	VerifiersBehind(ctx context.Context, version int64) (count int, sample []id.Node, err error)
-	// BundleBehind counts nodes, and those of them that do not verify the
-	// listener with the bundle of a fingerprint.
+	// BundleBehind counts the nodes, and those of them that do not verify the
+	// listener with the bundle of this fingerprint.
 	BundleBehind(ctx context.Context, fingerprint string) (nodes, behind int, sample []id.Node, err error)
 }
 
-// Distribute has all nodes look what to trust, as part of the transaction that
-// changed it. set is for agents that believe it as it stands; the same key
-// tells them once.
+// Distribute makes all nodes fetch what they shall trust, in the transaction
+// that changed it. set is for old agents that believe it without a statement;
+// the key makes sure that they are told once.
 type Distribute func(ctx context.Context, tx pgx.Tx, set agentwire.VerifierSet, key string) error
 
 // Signer is one version of the key that tasks are signed with.
@@ -37,7 +36,7 @@ type Signer struct {
 	Status    Status
 	KeyName   string
 	PublicKey []byte
-	// VerifierVersion is the first set of verifiers that it is part of.
+	// VerifierVersion is the first set of verifiers that the signer is part of.
 	VerifierVersion int64
 	Version         int64
 	PublishedAt     time.Time
@@ -46,8 +45,8 @@ type Signer struct {
 	FinishedAt      *time.Time
 }
 
-// Waiting says what a signer waits for: nodes that do not accept it yet, or
-// the end of the grace period of another.
+// Waiting says what a signer waits for: nodes that do not accept it yet, or the
+// end of another signer's grace period.
 type Waiting struct {
 	NodesBehind int
 	Sample      []id.Node
@@ -64,7 +63,7 @@ type Listed struct {
 	Waiting Waiting
 }
 
-// trio is every signer that nodes accept; there is at most one of each.
+// trio holds every signer that nodes accept: at most one of each status.
 type trio struct{ staged, active, grace *Signer }
 
 func trioOf(signers []Signer) trio {
@@ -83,7 +82,7 @@ func trioOf(signers []Signer) trio {
 	return t
 }
 
-// graceOver tells whether the grace period, if there is one, has passed.
+// graceOver says whether the grace period has passed, or there is none.
 func (t trio) graceOver(now time.Time) bool {
 	return t.grace == nil || t.grace.RetiresAt != nil && !now.Before(*t.grace.RetiresAt)
 }

@@ -13,12 +13,12 @@ import (
 	"gpuaas/controlplane/internal/fleet/signer/internal/signerdb"
 )
 
-// SignEnvelope signs a task with the active signer, in place. On failure the
-// envelope is not to be used; nothing else has happened.
+// SignEnvelope signs a task with the active signer, in place. If it fails, the
+// envelope must not be used; nothing else has happened.
 //
-// Which signer is active is read each time rather than remembered: a signer
-// that has been revoked signs nothing more, in no replica, and reading one row
-// costs little beside the signature itself.
+// It reads which signer is active each time and remembers nothing: a revoked
+// signer then signs nothing more in any replica, and reading one row costs
+// little compared with the signature.
 func (s *Service) SignEnvelope(ctx context.Context, e *agentwire.Envelope) error {
 	active, err := s.active(ctx)
 	if err != nil {
@@ -54,7 +54,8 @@ func (s *Service) active(ctx context.Context) (signerdb.ActiveKeyRow, error) {
 	return active, nil
 }
 
-// sign also checks the signature: one that nodes would refuse never leaves.
+// sign also verifies the signature, so that no signature leaves which nodes
+// would refuse.
 func (s *Service) sign(ctx context.Context, key signerdb.ActiveKeyRow, message []byte) ([]byte, error) {
 	signature, err := s.keys.Sign(ctx, key.KeyName, message)
 	if err != nil {

@@ -18,7 +18,7 @@ const (
 	Revoked Status = "revoked"
 )
 
-// Event is what moves a signer.
+// Event moves a signer from one status to another.
 type Event string
 
 // The events of a signer.
@@ -30,8 +30,8 @@ const (
 	Revoke    Event = "revoke"
 )
 
-// Lifecycle is the lifecycle of a signer. The very first signer, and one that
-// replaces a revoked one in an emergency, begin as active.
+// Lifecycle is the lifecycle of a signer. The very first signer begins as
+// active, and so does one that replaces a revoked signer in an emergency.
 var Lifecycle = lifecycle.Table[Status, Event]{
 	Noun: "signer", Title: "Signer lifecycle", Initial: []Status{Staged, Active},
 	States: []lifecycle.State[Status]{

@@ -71,16 +71,16 @@ func verifiers(ctx context.Context, q *signerdb.Queries) (agentwire.VerifierSet,
 	return set, nil
 }
 
-// Verifiers is the set that nodes are to use now.
+// Verifiers returns the set that nodes shall use now.
 func (s *Service) Verifiers(ctx context.Context) (agentwire.VerifierSet, error) {
 	return verifiers(ctx, s.reads)
 }
 
-// Publication is a set of verifiers that nodes are told of: the row behind the
+// Publication is a set of verifiers that is published to nodes. It owns the
 // task that tells them.
 type Publication struct{ Set agentwire.VerifierSet }
 
-// Owns refuses the task unless the set is the one that nodes are to use now.
+// Owns refuses the task unless nodes shall use exactly this set now.
 func (p Publication) Owns(ctx context.Context, tx pgx.Tx, _ id.Node, typ string) error {
 	now, err := verifiers(ctx, signerdb.New(tx))
 	if err != nil {
@@ -94,7 +94,7 @@ func (p Publication) Owns(ctx context.Context, tx pgx.Tx, _ id.Node, typ string)
 	return nil
 }
 
-// position is where a listing continues: newest first.
+// position is where the next page begins; the newest signer comes first.
 type position struct {
 	PublishedAt time.Time `json:"p"`
 	ID          string    `json:"i"`
@@ -124,9 +124,9 @@ func (s *Service) List(ctx context.Context, page postgres.Slice[position]) ([]Li
 	return out, nil
 }
 
-// waiting is what a signer waits for. A staged one waits for every node to
-// accept it and for the grace of another to end; an active one that was forced
-// is still waited for by nodes that do not know it.
+// waiting says what a signer waits for. A staged signer waits until every node
+// accepts it and the grace period of another has ended. For an active signer
+// that was forced, it counts the nodes that do not know it yet.
 func (s *Service) waiting(ctx context.Context, signer Signer, now trio) (Waiting, error) {
 	var w Waiting
 	if signer.Status != Staged && signer.Status != Active {

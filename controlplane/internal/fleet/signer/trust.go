@@ -22,12 +22,12 @@ import (
 	"gpuaas/controlplane/internal/fleet/signer/internal/signerdb"
 )
 
-// awayAtMost is how long after its retirement a key still signs what nodes are
-// to trust. A node that knows no newer key was away too long, and comes back
+// awayAtMost is how long after its retirement a key still signs what nodes
+// shall trust. A node that knows no newer key was away too long, and comes back
 // with a recovery token.
 const awayAtMost = 90 * 24 * time.Hour
 
-// Bundle is what nodes verify the listener with.
+// Bundle is the set of CAs with which nodes verify the listener.
 type Bundle struct {
 	Version     int64
 	PEM         string
@@ -36,14 +36,14 @@ type Bundle struct {
 	CreatedAt   time.Time
 }
 
-// Progress is how far a bundle has come.
+// Progress says how many nodes use a bundle.
 type Progress struct {
-	Nodes       int // that have an agent and are not on their way out
+	Nodes       int // nodes that have an agent and are not being removed
 	NodesBehind int
 	Sample      []id.Node
 }
 
-// Authority names a certificate of a bundle.
+// Authority returns the name of a certificate in a bundle.
 func Authority(c *x509.Certificate) string {
 	sum := sha256.Sum256(c.Raw)
 	return hex.EncodeToString(sum[:])
@@ -59,7 +59,7 @@ func bundleFrom(row signerdb.NodeTrust) (Bundle, error) {
 	}, nil
 }
 
-// written is the text of a bundle.
+// written returns the text of a bundle.
 func written(authorities []*x509.Certificate) string {
 	var out strings.Builder
 	for _, c := range authorities {
@@ -68,8 +68,9 @@ func written(authorities []*x509.Certificate) string {
 	return out.String()
 }
 
-// Bundle is what nodes are to verify the listener with. The first one is the
-// CA that the listener has when it is asked for; from then on operators decide.
+// Bundle returns the bundle with which nodes shall verify the listener. The
+// first one is the CA of the listener at the first call; from then on operators
+// decide.
 func (s *Service) Bundle(ctx context.Context, listenerCA string) (Bundle, error) {
 	row, err := s.reads.Trusted(ctx, agentwire.AboutBundle)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -81,10 +82,11 @@ func (s *Service) Bundle(ctx context.Context, listenerCA string) (Bundle, error)
 	return bundleFrom(row)
 }
 
-// Statements are everything that nodes are to trust now, signed by every key
-// that one of them may go by. issuer tells who issues node certificates now: the
-// secrets engine decides that, and here it gets its version. It is given what
-// is recorded, so that a replica which remembers another one looks again first.
+// Statements returns everything that nodes shall trust now, each signed by
+// every key that some node may still rely on. issuer returns who issues node
+// certificates now: the secrets engine decides that, and the signer numbers its
+// versions. issuer receives the recorded issuer, so that a replica which
+// remembers another one asks the secrets engine again first.
 func (s *Service) Statements(
 	ctx context.Context, domain string, issuer func(ctx context.Context, recorded string) (string, error),
 ) ([]agentwire.Statement, error) {
@@ -118,12 +120,12 @@ func (s *Service) Statements(
 	return out, nil
 }
 
-// issuerStands is how long an issuer stands before one that was there earlier
-// takes its place again. Replicas look at the secrets engine far more often: who
-// names an earlier one after that means it, and before that may be late.
+// issuerStands is how long an issuer stands before an earlier one may replace
+// it. Replicas ask the secrets engine far more often than that. A replica that
+// names an earlier issuer sooner may be out of date; later, it is right.
 const issuerStands = time.Hour
 
-// issuer is who issues node certificates, with its version.
+// issuer returns who issues node certificates, with its version.
 func (s *Service) issuer(
 	ctx context.Context, now func(ctx context.Context, recorded string) (string, error),
 ) (signerdb.NodeTrust, error) {
@@ -143,8 +145,9 @@ func (s *Service) issuer(
 	})
 }
 
-// vouch signs a statement with all keys. That a retired one is gone from the
-// secrets engine is no failure: nodes that know no other one are recovered.
+// vouch signs a statement with all keys. If a retired key is gone from the
+// secrets engine, that is no failure: nodes that know no other key are
+// recovered.
 func (s *Service) vouch(ctx context.Context, st *agentwire.Statement, keys []signerdb.VouchingRow) error {
 	message, err := st.SignedBytes()
 	if err != nil {
@@ -166,7 +169,7 @@ func (s *Service) vouch(ctx context.Context, st *agentwire.Statement, keys []sig
 	return nil
 }
 
-// vouchers remembers signatures over statements: all nodes ask for the same.
+// vouchers caches signatures of statements, because all nodes ask for the same.
 type vouchers struct {
 	mu   sync.Mutex
 	made map[string][]byte
@@ -196,7 +199,7 @@ func (v *vouchers) sign(signer string, message []byte, sign func() ([]byte, erro
 	return signature, nil
 }
 
-// Progress tells how many nodes have taken a bundle over.
+// Progress returns how many nodes have taken over a bundle.
 func (s *Service) Progress(ctx context.Context, b Bundle) (Progress, error) {
 	var p Progress
 	var err error
@@ -206,7 +209,7 @@ func (s *Service) Progress(ctx context.Context, b Bundle) (Progress, error) {
 	return p, nil
 }
 
-// CurrentBundle is the bundle that is in the database.
+// CurrentBundle reads the bundle from the database.
 func (s *Service) CurrentBundle(ctx context.Context) (Bundle, error) {
 	row, err := s.reads.Trusted(ctx, agentwire.AboutBundle)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -231,7 +234,7 @@ var (
 			WithRemedy("drop those that no listener uses any more with: gpuaas trust remove")
 )
 
-// maxAuthorities bounds a bundle.
+// maxAuthorities limits the CAs of a bundle.
 const maxAuthorities = 16
 
 func errNodesBehind(behind int) error {
@@ -239,8 +242,8 @@ func errNodesBehind(behind int) error {
 		WithRemedy("see which with: gpuaas trust show; update their agents or bring them back; with force they need a recovery token once the listener has changed")
 }
 
-// AddAuthority adds authorities that nodes are to accept the listener by, as
-// the first step of replacing its CA.
+// AddAuthority adds CAs by which nodes accept the listener. It is the first
+// step of replacing the listener's CA.
 func (s *Service) AddAuthority(ctx context.Context, text, reason string) (Bundle, error) {
 	fresh, err := agentwire.Authorities(text)
 	if err != nil {
@@ -265,9 +268,9 @@ func (s *Service) AddAuthority(ctx context.Context, text, reason string) (Bundle
 	})
 }
 
-// RemoveAuthority drops an authority, as the last step. Unless forced it waits
-// for all nodes to have the present bundle, from which they know the others;
-// never does it drop the one that this listener still shows.
+// RemoveAuthority drops a CA. It is the last step. Unless forced, it waits
+// until all nodes have the present bundle, from which they know the other CAs.
+// It never drops the CA that this listener still uses.
 func (s *Service) RemoveAuthority(ctx context.Context, fingerprint, reason string, force bool) (Bundle, error) {
 	return s.changeBundle(ctx, "remove_authority", reason, func(now Bundle) ([]*x509.Certificate, error) {
 		next := make([]*x509.Certificate, 0, len(now.Authorities))
@@ -305,7 +308,7 @@ func (b Bundle) holds(c *x509.Certificate) bool {
 	return false
 }
 
-// changeBundle makes the next bundle, and has all nodes look.
+// changeBundle makes the next bundle and makes all nodes fetch it.
 func (s *Service) changeBundle(
 	ctx context.Context, action, reason string, next func(now Bundle) ([]*x509.Certificate, error),
 ) (Bundle, error) {
@@ -358,7 +361,7 @@ func (s *Service) announce(ctx context.Context, tx pgx.Tx, q *signerdb.Queries, 
 	return s.distribute(ctx, tx, set, fmt.Sprintf("trust-bundle-%d", b.Version))
 }
 
-// trust writes the next version of something, unless keep says that the one
+// trust writes the next version of something, unless keep says that the version
 // which is there by now stays.
 func (s *Service) trust(
 	ctx context.Context, about, text string, keep func(q *signerdb.Queries, before signerdb.NodeTrust) (bool, error),

@@ -29,7 +29,7 @@ func show(s SKU) View {
 	return View{SKUID: s.ID, Terms: s.Terms, Status: s.Status, Version: s.Version, CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.UpdatedAt.UTC()}
 }
 
-// NewBody is what a SKU is made of.
+// NewBody describes a SKU to add.
 type NewBody struct {
 	SKUID string `json:"sku_id" minLength:"1" maxLength:"63" doc:"Its id, a name that is never used for another." example:"h200-sxm-baremetal-8g"`
 	Terms
@@ -75,8 +75,8 @@ func (s *Service) Register(api *httpapi.API) {
 	})
 }
 
-// The catalog is for everybody who may rent, so reading it needs the
-// permission somewhere, not on the platform.
+// Everybody who may rent reads the catalog, so the caller needs the permission
+// in any tenant or project, not on the platform.
 func (s *Service) registerReads(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "list-skus", Method: http.MethodGet, Path: pathSKUs, Tag: tag,

@@ -49,7 +49,7 @@ func (s *Service) Create(ctx context.Context, id string, terms Terms) (SKU, erro
 	return made, err
 }
 
-// Update changes a SKU that is still at a version.
+// Update changes a SKU. It fails if the SKU is no longer at this version.
 func (s *Service) Update(ctx context.Context, id string, version int64, ch Change) (SKU, error) {
 	var after SKU
 	err := s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -80,8 +80,8 @@ func (s *Service) Update(ctx context.Context, id string, version int64, ch Chang
 	return after, err
 }
 
-// Delete takes a SKU out of the catalog. Its row stays for what was recorded
-// about it; nodes of it must be gone.
+// Delete takes a SKU out of the catalog. It refuses while nodes have the SKU.
+// The row stays for earlier records about it.
 func (s *Service) Delete(ctx context.Context, id string) error {
 	return s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		q := skudb.New(tx)
@@ -108,12 +108,12 @@ func (s *Service) Delete(ctx context.Context, id string) error {
 // Get reads one SKU.
 func (s *Service) Get(ctx context.Context, id string) (SKU, error) { return Get(ctx, s.db, id) }
 
-// position is where a listing goes on.
+// position is where the next page begins.
 type position struct {
 	SKU string `json:"sku"`
 }
 
-// List lists the catalog in the order of ids; an empty status lists all.
+// List lists the catalog in the order of ids. An empty status lists all.
 func (s *Service) List(ctx context.Context, status Status, page postgres.Slice[position]) ([]SKU, error) {
 	p := skudb.ListParams{After: page.After.SKU, PageSize: page.Limit}
 	if status != "" {

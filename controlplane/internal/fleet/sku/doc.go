@@ -2,9 +2,9 @@
 // which counts, and at what price.
 //
 // Invariants:
-//   - the id of a SKU is a name that people use; it never changes and is never
-//     used for another SKU again, deleted or not;
-//   - a SKU that nodes are of cannot be deleted. Whoever makes a node of it
-//     reads it with ForUse, which keeps it from being deleted meanwhile;
-//   - a disabled SKU keeps its nodes and gets no new ones.
+//   - The id of a SKU is a name that people use. It never changes and is never
+//     used for another SKU, even after the SKU was deleted.
+//   - A SKU that nodes have cannot be deleted. A command that makes such a node
+//     reads the SKU with ForUse, which prevents that meanwhile.
+//   - A disabled SKU keeps its nodes and gets no new ones.
 package sku

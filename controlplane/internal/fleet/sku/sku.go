@@ -21,7 +21,7 @@ const (
 	None   Vendor = "none"
 )
 
-// Shape is by what capacity is rented.
+// Shape is the unit in which capacity is rented.
 type Shape string
 
 // The shapes: a whole machine, or some of its GPUs.
@@ -30,7 +30,7 @@ const (
 	Slice     Shape = "slice"
 )
 
-// Status says whether new machines may be of a SKU.
+// Status says whether new machines may have a SKU.
 type Status string
 
 // The statuses.
@@ -60,7 +60,7 @@ type Terms struct {
 	PriceCurrency string  `json:"price_currency" pattern:"^[A-Z]{3}$" example:"USD"`
 }
 
-// Change is what to change of a SKU; nil stays as it is.
+// Change describes the change of a SKU. Nil fields stay as they are.
 type Change struct {
 	DisplayName   *string  `json:"display_name,omitempty" minLength:"1" maxLength:"100"`
 	GPUVendor     *Vendor  `json:"gpu_vendor,omitempty" enum:"nvidia,amd,intel,other,none"`
@@ -99,7 +99,7 @@ var (
 	currencyForm = regexp.MustCompile(`^[A-Z]{3}$`)
 )
 
-// checked refuses what contradicts itself and brings the counts into order.
+// checked refuses terms that contradict each other, and sorts the counts.
 func (t Terms) checked(fields []fault.Field) (Terms, error) {
 	add := func(path, format string, args ...any) {
 		fields = append(fields, fault.Field{Path: "body." + path, Message: fmt.Sprintf(format, args...)})
@@ -142,7 +142,7 @@ func (t Terms) checked(fields []fault.Field) (Terms, error) {
 	return t, nil
 }
 
-// Allows reports whether one request may ask for so many units.
+// Allows reports whether one request may ask for count units.
 func (t Terms) Allows(count int32) bool { return slices.Contains(t.AllowedCounts, count) }
 
 func notFound(id string) error {

@@ -31,15 +31,15 @@ func read(id string, row skudb.Sku, err error) (SKU, error) {
 	return from(row), nil
 }
 
-// Get reads one SKU, through a pool or a transaction.
+// Get reads one SKU through a pool or a transaction.
 func Get(ctx context.Context, db skudb.DBTX, id string) (SKU, error) {
 	row, err := skudb.New(db).Get(ctx, id)
 	return read(id, row, err)
 }
 
-// ForUse reads, within the transaction of a command that makes something of
-// it, a SKU that may be used. Until that transaction ends it can be neither
-// disabled nor deleted.
+// ForUse reads a SKU for a command that makes something of it, and refuses one
+// that may not be used. Until the transaction ends nobody can disable or delete
+// the SKU.
 func ForUse(ctx context.Context, tx pgx.Tx, id string) (SKU, error) {
 	row, err := skudb.New(tx).Share(ctx, id)
 	found, err := read(id, row, err)

@@ -11,7 +11,7 @@ import (
 	"gpuaas/controlplane/internal/engine/httpapi"
 )
 
-// NewSession is what a session is asked to be.
+// NewSession describes the session that the caller wants.
 type NewSession struct {
 	Username string `json:"username" pattern:"^[a-z_][a-z0-9_-]{0,31}$" doc:"a user that was provisioned on the node; never root"`
 	Columns  int    `json:"columns,omitempty" minimum:"1" maximum:"1000" default:"80" doc:"width of the terminal"`
@@ -42,7 +42,7 @@ type SessionView struct {
 	ClosedAt      *time.Time         `json:"closed_at,omitempty"`
 }
 
-// Closing says why a session is to end.
+// Closing says why a session shall end.
 type Closing struct {
 	Reason string `json:"reason" minLength:"3" maxLength:"500" doc:"why; it goes into the audit log"`
 }
@@ -77,7 +77,7 @@ type sessionOutput struct {
 
 const root = "/api/v1/admin/terminal-sessions"
 
-// Register adds the operations of terminals, and the way in for users.
+// Register adds the operations of terminals, and the endpoint for users.
 func (s *Service) Register(api *httpapi.API) {
 	s.attend = api.Attend
 	httpapi.Register(api, httpapi.Operation{

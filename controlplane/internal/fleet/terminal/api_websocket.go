@@ -16,15 +16,16 @@ import (
 	"gpuaas/controlplane/internal/engine/httpapi"
 )
 
-// PathUser is where a user's end of a session comes in, on the public listener.
+// PathUser is where the user's end of a session connects, on the public
+// listener.
 const PathUser = "/ws/terminal/{session_id}"
 
-// attendance has something that lasts watched.
+// attendance starts watching whether a session may go on.
 type attendance func(httpapi.Standing) (leave func(), err error)
 
-// ServeUser takes the user's end of a session over, until the session is over.
-// What is wrong with the request is a problem document; what is wrong with the
-// token is a close code, because browsers show nothing else.
+// ServeUser serves the user's end of a session until the session is over. It
+// answers a bad request with a problem document, and a bad token with a close
+// code, because browsers show nothing else.
 func (s *Service) ServeUser(w http.ResponseWriter, r *http.Request) {
 	if err := s.acceptable(r); err != nil {
 		httpapi.WriteProblem(r.Context(), w, err)
@@ -33,7 +34,7 @@ func (s *Service) ServeUser(w http.ResponseWriter, r *http.Request) {
 	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{agentwire.TerminalProtocol}})
 	if err != nil {
 		s.logger.DebugContext(r.Context(), "terminal connection refused", "error", err)
-		return // it has answered
+		return // Accept has answered
 	}
 	defer conn.CloseNow() //nolint:errcheck // closed with a code where it matters
 	conn.SetReadLimit(agentwire.MaxTerminalMessage)
@@ -48,7 +49,7 @@ func (s *Service) ServeUser(w http.ResponseWriter, r *http.Request) {
 	s.hold(r.Context(), h, task)
 }
 
-// acceptable checks what can be told before there is a websocket. A page of
+// acceptable checks what can be checked before the websocket is open. A page of
 // another origin must not use what its visitor can reach.
 func (s *Service) acceptable(r *http.Request) error {
 	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
@@ -70,11 +71,11 @@ func (s *Service) acceptable(r *http.Request) error {
 	return nil
 }
 
-// admit spends the token that a user brings, if whoever asked for it may still
-// have a terminal. From then on that is watched.
+// admit consumes the token that a user brings, if whoever asked for it may
+// still have a terminal. From then on that right is watched.
 func (s *Service) admit(r *http.Request, h *held) (task id.NodeTask, leave func(), err error) {
 	ctx := r.Context()
-	if r.URL.RawQuery != "" { // tokens end up in logs there; there is nothing else to put there
+	if r.URL.RawQuery != "" { // tokens in a query end up in logs, and nothing else belongs there
 		return task, nil, errTokenInQuery
 	}
 	session, err := id.Parse[id.TerminalSession](r.PathValue("session_id"))
@@ -100,8 +101,8 @@ func (s *Service) admit(r *http.Request, h *held) (task id.NodeTask, leave func(
 	return task, nil, err
 }
 
-// watched looks whether the session of a token may be opened, and has it ended
-// as soon as it no longer may.
+// watched checks whether the session of a token may be opened, and ends it as
+// soon as it no longer may.
 func (s *Service) watched(ctx context.Context, session id.TerminalSession, token redact.Secret, h *held) (leave func(), err error) {
 	asked, err := s.presented(ctx, session, token)
 	if err != nil {
@@ -129,8 +130,8 @@ func (s *Service) watched(ctx context.Context, session id.TerminalSession, token
 	return s.attend(standing)
 }
 
-// lost is the end of a session whose requester may no longer have it, or whose
-// replica is shutting down.
+// lost is the ending of a session whose requester may no longer have it, or
+// whose replica is shutting down.
 func lost(why error) ending {
 	f, ok := fault.As(why)
 	switch {
@@ -161,7 +162,7 @@ func tokenOf(h http.Header) redact.Secret {
 	return redact.New(strings.TrimSpace(token))
 }
 
-// dismiss tells a user that there will be no session.
+// dismiss tells a user why there will be no session.
 func (s *Service) dismiss(ctx context.Context, conn *websocket.Conn, err error) {
 	frame := agentwire.TerminalFrame{
 		Type: agentwire.FrameError, Code: "internal", Message: "the session could not be begun", Remedy: "ask for a new token", Retryable: true,
@@ -181,8 +182,8 @@ func (s *Service) dismiss(ctx context.Context, conn *websocket.Conn, err error) 
 	_ = conn.Close(code, frame.Code)
 }
 
-// ServeNode takes the node's end of a session over, until the session is over.
-// The caller has established which node it is.
+// ServeNode serves the node's end of a session until the session is over. The
+// caller has established which node it is.
 func (s *Service) ServeNode(w http.ResponseWriter, r *http.Request, node id.Node) {
 	h, err := s.join(r, node)
 	if err != nil {
@@ -192,7 +193,7 @@ func (s *Service) ServeNode(w http.ResponseWriter, r *http.Request, node id.Node
 	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{agentwire.TerminalProtocol}})
 	if err != nil {
 		h.end(failed(agentwire.ClosedNodeLost, "the node did not complete its connection", "try again", true))
-		return // it has answered
+		return // Accept has answered
 	}
 	defer conn.CloseNow() //nolint:errcheck // closed with a code where it matters
 	conn.SetReadLimit(agentwire.MaxTerminalMessage)
@@ -200,7 +201,7 @@ func (s *Service) ServeNode(w http.ResponseWriter, r *http.Request, node id.Node
 	<-h.done
 }
 
-// join finds the session that a node may join here and now.
+// join finds the session that a node may join in this replica now.
 func (s *Service) join(r *http.Request, node id.Node) (*held, error) {
 	ctx := r.Context()
 	session, err := id.Parse[id.TerminalSession](r.PathValue("session_id"))

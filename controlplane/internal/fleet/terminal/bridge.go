@@ -14,14 +14,15 @@ import (
 )
 
 const (
-	// queued is how many messages of the user wait while the node is not there
+	// queued is how many messages of the user are kept while the node is absent
 	// or slow.
 	queued = 16
 	// readyWait is how long the node may take from its connection to its shell.
 	readyWait = 15 * time.Second
-	// taskLook is how often a session that opens looks whether its task failed.
+	// taskLook is how often an opening session checks whether its task failed.
 	taskLook = 500 * time.Millisecond
-	// pingEvery keeps proxies from cutting a silent connection.
+	// pingEvery is short enough to keep proxies from cutting a silent
+	// connection.
 	pingEvery   = 30 * time.Second
 	pingTimeout = 20 * time.Second
 	lastWords   = 2 * time.Second
@@ -33,8 +34,8 @@ type message struct {
 	data []byte
 }
 
-// hold keeps a session from the moment its token was spent to its end. It is
-// the only one that ends it.
+// hold runs a session from the moment its token was consumed to its end. Only
+// hold ends it.
 func (s *Service) hold(ctx context.Context, h *held, task id.NodeTask) {
 	ctx = as(context.WithoutCancel(ctx), h.Session)
 	typed := make(chan message, queued)
@@ -51,8 +52,8 @@ func (s *Service) hold(ctx context.Context, h *held, task id.NodeTask) {
 	s.letGo(ctx, h, node, opened)
 }
 
-// await waits for the node to dial. That its task has failed is heard of at
-// once rather than after all the time it had.
+// await waits for the node to dial. If the task of the session fails, await
+// returns at once instead of waiting out its time.
 func (s *Service) await(ctx context.Context, h *held, task id.NodeTask) *websocket.Conn {
 	late := time.NewTimer(s.settings.NodeWait)
 	defer late.Stop()
@@ -120,10 +121,10 @@ func failed(code, text, remedy string, retryable bool) ending {
 	}}
 }
 
-// give hands a message to one end. It waits as long as that end takes, within
-// limits: whoever sends is not read from meanwhile. The end of an end that takes
-// nothing is noted before its connection breaks, which its reader would notice
-// as a loss.
+// give writes a message to one end. It waits while that end is slow, within a
+// limit, and meanwhile the other end is not read. If the limit passes, give
+// records the reason before it breaks the connection; otherwise the reader of
+// that connection would report a lost one.
 func (h *held) give(to *websocket.Conn, kind websocket.MessageType, data []byte, stall time.Duration) error {
 	h.writing.Add(1)
 	defer h.writing.Add(-1)
@@ -214,7 +215,7 @@ func (s *Service) carry(h *held, node *websocket.Conn, typed <-chan message) {
 	}
 }
 
-// closedByNode reads the last words of the agent.
+// closedByNode reads the reason that the agent gave for closing.
 func closedByNode(data []byte) ending {
 	frame, err := agentwire.DecodeTerminalFrame(data)
 	if err != nil || frame.Type != agentwire.FrameClosed || !reasons[frame.Reason] {
@@ -251,8 +252,8 @@ func (h *held) limit(limits Settings) {
 	}
 }
 
-// keepAlive pings both ends while nothing waits to be taken: an end that is
-// behind with reading cannot answer, and needs no sign of life.
+// keepAlive pings both ends while no message waits to be written. An end that
+// is behind with reading cannot answer a ping, and needs none.
 func (h *held) keepAlive(node *websocket.Conn) {
 	tick := time.NewTicker(pingEvery)
 	defer tick.Stop()
@@ -276,14 +277,14 @@ func (h *held) keepAlive(node *websocket.Conn) {
 	}
 }
 
-// letGo ends a session: the shell first, then the record, then the user.
+// letGo ends a session: the shell first, then the row, then the user.
 func (s *Service) letGo(ctx context.Context, h *held, node *websocket.Conn, opened bool) {
 	var why ending
 	if !errors.As(context.Cause(h.life), &why) { // nothing else ends it
 		why = ending{reason: agentwire.ClosedGateway}
 	}
 	if node != nil {
-		_ = h.give(node, websocket.MessageText, agentwire.TerminalFrame{Type: agentwire.FrameClose, Reason: why.reason}.Encode(), lastWords) // it may be gone
+		_ = h.give(node, websocket.MessageText, agentwire.TerminalFrame{Type: agentwire.FrameClose, Reason: why.reason}.Encode(), lastWords) // the node may be gone
 		go func() { _ = node.Close(closeCode(why.reason), why.reason) }()
 	}
 	recording, cancel := context.WithTimeout(ctx, recordEnd)

@@ -12,40 +12,40 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 )
 
-// broker knows the sessions that this replica holds, and brings their two ends
-// together.
+// broker knows the sessions of this replica and connects their two ends.
 type broker struct {
 	mu      sync.Mutex
 	closing bool
 	held    map[id.TerminalSession]*held
 }
 
-// held is a session whose user is connected here.
+// held is a session whose user is connected to this replica.
 type held struct {
 	Session
 	user *websocket.Conn
-	node chan *websocket.Conn // given once
+	node chan *websocket.Conn // sent once
 
 	begun   time.Time
 	active  atomic.Int64 // when something was last carried, since begun
 	in, out atomic.Int64
-	writing atomic.Int32 // messages that an end has yet to take
-	stands  atomic.Bool  // it is committed that this replica holds it
+	writing atomic.Int32 // messages that are being written
+	stands  atomic.Bool  // the row says that this replica holds it
 
 	life context.Context //nolint:containedctx // of the session, not of a call
 	stop context.CancelCauseFunc
-	// wire outlasts life: a connection whose context ends is cut, and could not
-	// be told why.
+	// wire outlives life: when the context of a connection ends, the connection
+	// is cut and cannot be told why.
 	wire context.Context //nolint:containedctx // likewise
-	done chan struct{}   // closed when both ends have been let go
-	// claimed is guarded by the broker: the node's end is there, or about to be.
+	done chan struct{}   // closed when both ends have been released
+	// claimed says that the node's end is connected, or about to be. The
+	// broker's lock guards it.
 	claimed bool
 }
 
 // ending is why a session ends.
 type ending struct {
 	reason string
-	// told is what the user hears when the session never opened, or lost its right to be.
+	// told is sent to the user if the session never opened or lost its right.
 	told *agentwire.TerminalFrame
 	exit *int
 }
@@ -61,12 +61,12 @@ func newHeld(user *websocket.Conn) *held {
 	return h
 }
 
-// end says that the session is over; the first reason counts.
+// end ends the session. The first reason counts.
 func (h *held) end(e ending) { h.stop(e) }
 
 func (h *held) touch() { h.active.Store(int64(time.Since(h.begun))) }
 
-// add makes a session known to the node that is to join it.
+// add makes a session joinable for its node.
 func (b *broker) add(h *held, s Session) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -77,7 +77,7 @@ func (b *broker) add(h *held, s Session) {
 	}
 }
 
-// remove lets a session go; nobody can join it from then on.
+// remove forgets a session. Nobody can join it from then on.
 func (b *broker) remove(h *held) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -87,14 +87,15 @@ func (b *broker) remove(h *held) {
 	close(h.done)
 }
 
-// open reports whether new sessions are taken.
+// open reports whether the replica takes new sessions.
 func (b *broker) open() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return !b.closing
 }
 
-// claim finds the session that a node may join now. It can be joined once.
+// claim finds the session that a node may join now. A session can be joined
+// once.
 func (b *broker) claim(session id.TerminalSession, node id.Node) (h *held, here bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -111,7 +112,7 @@ func (b *broker) claim(session id.TerminalSession, node id.Node) (h *held, here 
 	return h, true, nil
 }
 
-// standing lists the sessions that are known to be this replica's.
+// standing lists the sessions whose rows say that this replica holds them.
 func (b *broker) standing() []*held {
 	b.mu.Lock()
 	defer b.mu.Unlock()

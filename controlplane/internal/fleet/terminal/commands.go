@@ -39,7 +39,7 @@ func (s *Service) Mint(ctx context.Context, w Wish) (Session, redact.Secret, err
 		if err := reachable(n); err != nil {
 			return err
 		}
-		if err := n.Unheld(); err != nil { // an operation cleans it, or puts it aside
+		if err := n.Unheld(); err != nil { // an operation cleans the node or puts it aside
 			return err
 		}
 		q := terminaldb.New(tx)
@@ -74,7 +74,7 @@ func reachable(n node.Node) error {
 		WithRemedy("sessions are for nodes that are active or quarantined")
 }
 
-// ration keeps a caller from asking for tokens all the time.
+// ration limits how often a caller may ask for tokens.
 func (s *Service) ration(ctx context.Context, q *terminaldb.Queries, who string, now time.Time) error {
 	if err := q.LockMinter(ctx, who); err != nil {
 		return fmt.Errorf("count terminal tokens of %s: %w", who, err)
@@ -90,9 +90,9 @@ func (s *Service) ration(ctx context.Context, q *terminaldb.Queries, who string,
 	return nil
 }
 
-// Close ends a session on request, here and now: whichever replica holds it
-// lets go of both ends, at the latest when it next says what it holds. The agent
-// is told as well, but its node need not be there.
+// Close ends a session on request, at once. The replica that holds it releases
+// both ends, at the latest with its next beat. The agent is told as well, but
+// its node need not be there.
 func (s *Service) Close(ctx context.Context, session id.TerminalSession, reason string) (Session, error) {
 	var now Session
 	err := s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -113,13 +113,13 @@ func (s *Service) Close(ctx context.Context, session id.TerminalSession, reason 
 		return err
 	})
 	if h := s.heldHere(session); err == nil && h != nil {
-		h.end(ending{reason: now.CloseReason}) // other replicas find out by themselves
+		h.end(ending{reason: now.CloseReason}) // other replicas find out with their next beat
 	}
 	return now, err
 }
 
-// tellAgent has the node end its end of a session. It is a help, not a
-// condition: a node that cannot be asked does not keep the session alive.
+// tellAgent asks the node to end its side of a session. If the node cannot be
+// asked, the session ends all the same.
 func (s *Service) tellAgent(ctx context.Context, tx pgx.Tx, session Session, reason string) {
 	err := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
 		_, err := s.tasks.Enqueue(ctx, tx, agenttask.Request{
@@ -133,11 +133,12 @@ func (s *Service) tellAgent(ctx context.Context, tx pgx.Tx, session Session, rea
 	}
 }
 
-// EndAll ends all sessions of a node, within the caller's transaction. Replicas
-// that hold some let go of them when they next say what they hold.
+// EndAll ends all sessions of a node within the caller's transaction. Replicas
+// that hold some release them with their next beat.
 func (s *Service) EndAll(ctx context.Context, tx pgx.Tx, node id.Node) error {
 	of := node.String()
-	// In the order in which sessions move: one that moves meanwhile is met later.
+	// In the order of the lifecycle: a session that moves meanwhile is met
+	// later.
 	for _, status := range []Status{Issued, Opening, Open} {
 		in := string(status)
 		for {
@@ -162,7 +163,7 @@ func (s *Service) EndAll(ctx context.Context, tx pgx.Tx, node id.Node) error {
 	return nil
 }
 
-// revoke ends a session that is locked, if it has not ended.
+// revoke ends a session that is locked, unless it has ended.
 func (s *Service) revoke(ctx context.Context, tx pgx.Tx, now Session) (Session, error) {
 	switch state, _ := Lifecycle.State(now.Status); {
 	case state.Terminal:
@@ -177,7 +178,8 @@ func (s *Service) revoke(ctx context.Context, tx pgx.Tx, now Session) (Session, 
 	return s.finish(ctx, tx, now, End, agentwire.ClosedOnRequest, in, out)
 }
 
-// heldHere is a session that this replica holds; nil: it does not.
+// heldHere returns a session that this replica holds. It returns nil if it does
+// not hold it.
 func (s *Service) heldHere(session id.TerminalSession) *held {
 	for _, h := range s.broker.standing() {
 		if h.ID == session {
@@ -187,8 +189,8 @@ func (s *Service) heldHere(session id.TerminalSession) *held {
 	return nil
 }
 
-// presented is the session that a token would open. One that was asked for
-// without an API token that could be looked at is not opened.
+// presented returns the session that a token would open. It refuses a session
+// that was requested without an API token, because nothing could be rechecked.
 func (s *Service) presented(ctx context.Context, session id.TerminalSession, token redact.Secret) (Session, error) {
 	row, err := terminaldb.New(s.db).Presented(ctx, terminaldb.PresentedParams{ID: session, TokenHash: digest(token), Now: s.clock()})
 	if errors.Is(err, pgx.ErrNoRows) || err == nil && row.RequesterToken.IsZero() {
@@ -200,8 +202,8 @@ func (s *Service) presented(ctx context.Context, session id.TerminalSession, tok
 	return fromRow(row), nil
 }
 
-// use spends the token of a session and asks the node for its end. held is told
-// of the session before anything is committed: the node may be quick.
+// use consumes the token of a session and asks the node for its end. It calls
+// held with the session before it commits, because the node may be quick.
 func (s *Service) use(ctx context.Context, session id.TerminalSession, token redact.Secret, held func(Session)) (Session, id.NodeTask, error) {
 	var now Session
 	var task id.NodeTask
@@ -236,10 +238,10 @@ func (s *Service) use(ctx context.Context, session id.TerminalSession, token red
 	return now, task, err
 }
 
-// opening is the row that the task terminal.open of a session is given for.
+// opening is the row that owns the task terminal.open of a session.
 type opening id.TerminalSession
 
-// Owns refuses the task unless the session is being opened on that node.
+// Owns refuses the task unless the session is being opened on this node.
 func (o opening) Owns(ctx context.Context, tx pgx.Tx, node id.Node, typ string) error {
 	now, err := lock(ctx, tx, id.TerminalSession(o))
 	if err != nil {
@@ -252,17 +254,17 @@ func (o opening) Owns(ctx context.Context, tx pgx.Tx, node id.Node, typ string) 
 	return nil
 }
 
-// as carries on under the name of whoever asked for the session.
+// as acts under the name of whoever asked for the session.
 func as(ctx context.Context, session Session) context.Context {
 	return auth.With(telemetry.WithCorrelation(ctx, session.Correlation), session.requester())
 }
 
-// refused records an attempt on a session that there is.
+// refused audits an attempt on a session that exists.
 func (s *Service) refused(ctx context.Context, session id.TerminalSession, action, why string) {
 	err := s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		now, err := lock(ctx, tx, session)
 		if fault.KindOf(err) == fault.NotFound {
-			return nil // guesses are counted by the listener, not kept
+			return nil // the listener counts guesses; they are not stored
 		}
 		if err != nil {
 			return err
@@ -274,7 +276,7 @@ func (s *Service) refused(ctx context.Context, session id.TerminalSession, actio
 	}
 }
 
-// attached notes that user and shell are connected.
+// attached records that user and shell are connected.
 func (s *Service) attached(ctx context.Context, session id.TerminalSession) error {
 	return s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		now, err := lock(ctx, tx, session)
@@ -297,7 +299,7 @@ func (s *Service) attached(ctx context.Context, session id.TerminalSession) erro
 	})
 }
 
-// ended notes that a session that this replica held is over.
+// ended records that a session of this replica is over.
 func (s *Service) ended(ctx context.Context, session id.TerminalSession, reason string, in, out int64) error {
 	return s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		now, err := lock(ctx, tx, session)
@@ -305,14 +307,14 @@ func (s *Service) ended(ctx context.Context, session id.TerminalSession, reason 
 			return err
 		}
 		if state, _ := Lifecycle.State(now.Status); state.Terminal {
-			return nil // ended on request, or swept by another replica
+			return nil // ended on request, or by another replica's sweep
 		}
 		_, err = s.finish(ctx, tx, now, End, reason, in, out)
 		return err
 	})
 }
 
-// finish is the one function that ends a session.
+// finish is the only function that ends a session.
 func (s *Service) finish(ctx context.Context, tx pgx.Tx, was Session, event Event, reason string, in, out int64) (Session, error) {
 	next, err := Lifecycle.Next(was.Status, event)
 	if err != nil {
@@ -326,7 +328,7 @@ func (s *Service) finish(ctx context.Context, tx pgx.Tx, was Session, event Even
 	}
 	now := fromRow(row)
 	if was.Status == Issued {
-		return now, nil // nobody was there
+		return now, nil // nobody was connected
 	}
 	result := audit.Success
 	if next == Failed {

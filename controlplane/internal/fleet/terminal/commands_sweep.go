@@ -13,14 +13,14 @@ import (
 
 const (
 	beatEvery = 15 * time.Second
-	// lostAfter is how long a replica may say nothing about its sessions.
+	// lostAfter is how long a replica may be silent about its sessions.
 	lostAfter  = 4 * beatEvery
 	sweepBatch = 100
 )
 
-// Sweep ends sessions that nobody will end otherwise: tokens that were never
-// used, and what a replica held that is gone. Any replica may do it, several at
-// the same time do not get into each other's way.
+// Sweep ends sessions that nobody else will end: those whose token was never
+// used, and those of replicas that are gone. Several replicas may sweep at the
+// same time.
 func (s *Service) Sweep(ctx context.Context) (changed int, err error) {
 	for {
 		n := 0
@@ -59,9 +59,9 @@ func (s *Service) abandon(ctx context.Context, tx pgx.Tx, session Session) error
 	return err
 }
 
-// beat says which sessions this replica holds, in one statement. What was ended
-// elsewhere meanwhile, on request or because this replica was silent for too
-// long, must not go on.
+// beat records which sessions this replica holds, in one statement. It ends the
+// sessions that somebody else ended meanwhile, on request or because this
+// replica was silent for too long.
 func (s *Service) beat(ctx context.Context) error {
 	held := s.broker.standing()
 	if len(held) == 0 {
@@ -88,7 +88,7 @@ func (s *Service) beat(ctx context.Context) error {
 	return nil
 }
 
-// endedElsewhere is why a session that this replica holds is over.
+// endedElsewhere says why a session that this replica holds is over.
 func (s *Service) endedElsewhere(ctx context.Context, session id.TerminalSession) string {
 	now, err := Get(ctx, s.db, session)
 	if err != nil || now.CloseReason == "" {

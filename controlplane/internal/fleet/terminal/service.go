@@ -19,7 +19,7 @@ type Tasks interface {
 	Enqueue(ctx context.Context, tx pgx.Tx, r agenttask.Request) (agenttask.Task, error)
 }
 
-// Holders says who stands behind a token at this moment, and fails as
+// Holders says who stands behind a token at this moment. It fails as
 // httpapi.Authenticator does.
 type Holders interface {
 	Reauthenticate(ctx context.Context, token id.Token) (*auth.Principal, error)
@@ -32,7 +32,7 @@ type Config struct {
 	Holders  Holders
 	Settings Settings
 	Logger   *slog.Logger
-	// Clock is time.Now unless a test says otherwise.
+	// Clock is time.Now except in tests.
 	Clock func() time.Time
 }
 
@@ -41,7 +41,7 @@ type Service struct {
 	db      *postgres.DB
 	tasks   Tasks
 	holders Holders
-	// attend has a session watched like any stream; Register sets it.
+	// attend has a session watched like any stream. Register sets it.
 	attend   attendance
 	settings Settings
 	logger   *slog.Logger
@@ -51,7 +51,7 @@ type Service struct {
 	broker *broker
 }
 
-// New makes the service of a replica that holds no sessions yet.
+// New makes the service of a replica.
 func New(cfg Config) *Service {
 	s := &Service{
 		db: cfg.DB, tasks: cfg.Tasks, holders: cfg.Holders, settings: cfg.Settings.withDefaults(), logger: cfg.Logger, clock: cfg.Clock, broker: newBroker(),
@@ -66,12 +66,12 @@ func New(cfg Config) *Service {
 	return s
 }
 
-// shutdownGrace bounds how long sessions may take to end when the replica does.
+// shutdownGrace is how long sessions may take to end when the replica stops.
 const shutdownGrace = 10 * time.Second
 
-// Run says which sessions this replica holds and ends abandoned ones, until the
-// context ends. Then it takes no more sessions and ends those there are,
-// telling both ends why.
+// Run records which sessions this replica holds and ends abandoned ones, until
+// the context ends. Then it takes no more sessions, ends the present ones and
+// tells both ends why.
 func (s *Service) Run(ctx context.Context) {
 	tick := time.NewTicker(beatEvery)
 	defer tick.Stop()

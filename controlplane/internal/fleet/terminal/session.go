@@ -18,7 +18,7 @@ import (
 // MaxTokenLife is the longest that a token may wait to be used.
 const MaxTokenLife = 5 * time.Minute
 
-// Reasons that only the control plane knows.
+// Reasons that only the control plane gives.
 const (
 	reasonExpired     = "token_expired"
 	reasonRevoked     = "token_revoked"
@@ -29,16 +29,16 @@ const (
 // Settings is what operators choose. Zero fields take the value of
 // DefaultSettings.
 type Settings struct {
-	// GatewayURL is the https address at which nodes reach this very replica;
-	// empty: they cannot, and there are no terminals here.
+	// GatewayURL is the https address at which nodes reach this very replica.
+	// If it is empty, they cannot, and this replica offers no terminals.
 	GatewayURL string
 	TokenLife  time.Duration
-	// IdleLimit ends a session in which nothing is typed or shown, TotalLimit
-	// any session. Both hold on both ends.
+	// IdleLimit ends a session in which nothing is typed or shown. TotalLimit
+	// ends any session. Both ends enforce both limits.
 	IdleLimit, TotalLimit time.Duration
 	// NodeWait is how long the user waits for the node.
 	NodeWait time.Duration
-	// Stall is how long one end may take nothing of what the other sends.
+	// Stall is how long one end may accept nothing of what the other sends.
 	Stall time.Duration
 	// MintsPerMinute is how many tokens one caller may ask for in a minute.
 	MintsPerMinute int
@@ -89,25 +89,25 @@ type Session struct {
 	OpenedAt       *time.Time
 	ClosedAt       *time.Time
 
-	requesterToken id.Token // what it was asked for with
+	requesterToken id.Token // the API token of the request
 	requesterKind  auth.Kind
 	requesterName  string
 }
 
-// requester is who asked for the session, for what is recorded later, when
-// only a connection speaks for them.
+// requester is who asked for the session. Later records need it, when only a
+// connection is left.
 func (s Session) requester() *auth.Principal {
 	return &auth.Principal{Kind: s.requesterKind, ID: s.RequestedBy, Name: s.requesterName, Token: s.requesterToken}
 }
 
-// Wish is what a session is asked to be.
+// Wish describes the session that somebody wants.
 type Wish struct {
 	Node          id.Node
 	Username      string
 	Columns, Rows int
 }
 
-// params is what the agent is told. Gateways are addressed by wss.
+// params are the parameters of the agent's task. Its gateway URL uses wss.
 func (s Settings) params(session id.TerminalSession, w Wish) agentwire.TerminalOpenParams {
 	return agentwire.TerminalOpenParams{
 		SessionID: session.String(), Username: w.Username, GatewayURL: gateway(s.GatewayURL), Columns: w.Columns, Rows: w.Rows,
@@ -126,7 +126,7 @@ func gateway(address string) string {
 	return strings.TrimSuffix(u.String(), "/")
 }
 
-// check says what of a wish the agent would refuse anyway.
+// check refuses what the agent would refuse anyway.
 func (s Settings) check(w Wish) error {
 	if s.GatewayURL == "" {
 		return errNoGateway
@@ -138,8 +138,7 @@ func (s Settings) check(w Wish) error {
 	return nil
 }
 
-// tokenPrefix tells people, and scanners that look for leaked secrets, what
-// they have found.
+// tokenPrefix tells people, and scanners for leaked secrets, what they found.
 const tokenPrefix = "gpuaas_t"
 
 func newToken() redact.Secret {
@@ -148,7 +147,7 @@ func newToken() redact.Secret {
 	return redact.New(tokenPrefix + base64.RawURLEncoding.EncodeToString(b[:]))
 }
 
-// digest is what is stored of a token.
+// digest returns what is stored of a token.
 func digest(token redact.Secret) []byte {
 	sum := sha256.Sum256([]byte(token.Reveal()))
 	return sum[:]

@@ -18,7 +18,7 @@ const (
 	Failed  Status = "failed"
 )
 
-// Event is what moves a session.
+// Event moves a session from one state to another.
 type Event string
 
 // The events of a session.
@@ -31,8 +31,8 @@ const (
 	Lose   Event = "lose"
 )
 
-// Lifecycle is the lifecycle of a session. The longest it may be open is
-// bounded by the agent, too, which takes no session of more than a day.
+// Lifecycle is the lifecycle of a session. The agent also limits how long it
+// may be open: it takes no session of more than a day.
 var Lifecycle = lifecycle.Table[Status, Event]{
 	Noun: "terminal_session", Title: "Terminal session lifecycle", Initial: []Status{Issued},
 	States: []lifecycle.State[Status]{

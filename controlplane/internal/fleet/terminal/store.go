@@ -47,7 +47,7 @@ func lock(ctx context.Context, tx pgx.Tx, session id.TerminalSession) (Session, 
 	return found(r, err, session)
 }
 
-// position is where a listing continues: newest first.
+// position is where the next page begins; the newest session comes first.
 type position struct {
 	CreatedAt time.Time          `json:"c"`
 	ID        id.TerminalSession `json:"i"`
