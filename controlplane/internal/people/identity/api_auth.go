@@ -38,14 +38,14 @@ type FinishSignInBody struct {
 	ExpiresIn    int64  `json:"expires_in,omitempty" minimum:"60" maximum:"31622400" doc:"Makes a token that works for so many seconds instead of a session: for what must outlast one."`
 }
 
-// SessionView is a session just opened, the only time its token is shown.
+// SessionView is a session that was just opened. Its token is shown only here.
 type SessionView struct {
 	Token     string    `json:"token" doc:"The token of the session. It is shown this once."`
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-// NewSessionBody proves who somebody is: with a token, or with what the identity
-// provider sent back.
+// NewSessionBody proves who somebody is: with a token, or with the code that
+// the identity provider sent back.
 type NewSessionBody struct {
 	Token        string `json:"token,omitempty" maxLength:"200" doc:"A token of a person; alone."`
 	Code         string `json:"code,omitempty" maxLength:"4096" doc:"What the identity provider sent back; with state and code_verifier."`

@@ -19,15 +19,15 @@ type ProjectRoleBody struct {
 	Role auth.Role `json:"role" enum:"project_admin,project_member,project_viewer" doc:"What they may do in the project."`
 }
 
-// TenantMemberPath names a member of a tenant in the path. It is exported because
-// the framework reads embedded parameters only then.
+// TenantMemberPath names a member of a tenant in the path. It is exported
+// because the framework reads embedded parameters only from exported types.
 type TenantMemberPath struct {
 	TenantPath
 	UserID id.User `path:"user_id" doc:"Id of the person."`
 }
 
-// ProjectMemberPath names a member of a project in the path. It is exported because
-// the framework reads embedded parameters only then.
+// ProjectMemberPath names a member of a project in the path. It is exported
+// because the framework reads embedded parameters only from exported types.
 type ProjectMemberPath struct {
 	ProjectPath
 	UserID id.User `path:"user_id" doc:"Id of the person."`

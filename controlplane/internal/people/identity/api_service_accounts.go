@@ -14,20 +14,21 @@ const (
 	pathServiceAccounts = "/api/v1/projects/{project_id}/service-accounts"
 )
 
-// NewServiceAccountBody is what a service account is made of.
+// NewServiceAccountBody describes a service account to add.
 type NewServiceAccountBody struct {
 	Name string    `json:"name" minLength:"1" maxLength:"200" doc:"Its name, once in the project." example:"ci"`
 	Role auth.Role `json:"role" enum:"project_admin,project_member,project_viewer" doc:"What it may do; not above your own role."`
 }
 
-// ServiceAccountChangeBody is the change of a service account; what is left out stays.
+// ServiceAccountChangeBody is the change of a service account. Fields that are
+// left out stay as they are.
 type ServiceAccountChangeBody struct {
 	Role   *auth.Role            `json:"role,omitempty" enum:"project_admin,project_member,project_viewer" doc:"What it may do; not above your own role."`
 	Status *ServiceAccountStatus `json:"status,omitempty" enum:"active,disabled" doc:"The tokens of a disabled account are refused until it is active again."`
 }
 
-// ServiceAccountPath names a service account in the path. It is exported because
-// the framework reads embedded parameters only then.
+// ServiceAccountPath names a service account in the path. It is exported
+// because the framework reads embedded parameters only from exported types.
 type ServiceAccountPath struct {
 	ProjectPath
 	ServiceAccountID id.ServiceAccount `path:"service_account_id" doc:"Id of the service account."`

@@ -15,7 +15,7 @@ const (
 	tagMembers  = "Members"
 )
 
-// NamingBody is how a new tenant or project is called.
+// NamingBody names a new tenant or project.
 type NamingBody struct {
 	Slug string `json:"slug" minLength:"1" maxLength:"63" pattern:"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$" doc:"Name for machines; never changes." example:"acme"`
 	Name string `json:"name" minLength:"1" maxLength:"200" doc:"Name for people." example:"Acme Inc."`
@@ -26,14 +26,14 @@ type RenameBody struct {
 	Name string `json:"name" minLength:"1" maxLength:"200" doc:"The new name for people."`
 }
 
-// TenantPath names a tenant in the path. It is exported because
-// the framework reads embedded parameters only then.
+// TenantPath names a tenant in the path. It is exported because the framework
+// reads embedded parameters only from exported types.
 type TenantPath struct {
 	OrgID id.Org `path:"org_id" doc:"Id of the tenant."`
 }
 
-// ProjectPath names a project in the path. It is exported because
-// the framework reads embedded parameters only then.
+// ProjectPath names a project in the path. It is exported because the framework
+// reads embedded parameters only from exported types.
 type ProjectPath struct {
 	ProjectID id.Project `path:"project_id" doc:"Id of the project."`
 }

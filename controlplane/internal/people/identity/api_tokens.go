@@ -18,7 +18,7 @@ const (
 	tagMe     = "Me"
 )
 
-// NewTokenBody is what a token is asked to be.
+// NewTokenBody describes the token that the caller wants.
 type NewTokenBody struct {
 	Name      string            `json:"name" minLength:"1" maxLength:"200" doc:"What it is for." example:"nightly import"`
 	ExpiresIn int64             `json:"expires_in,omitempty" minimum:"60" maximum:"31622400" default:"2592000" doc:"How many seconds it works, at most: it ends with what it is made with; 30 days unless said otherwise."`
@@ -41,7 +41,7 @@ type TokenView struct {
 	CreatedAt  time.Time         `json:"created_at"`
 }
 
-// NewTokenView is a token just made, the only time it is shown.
+// NewTokenView is a new token. Its text is shown only here.
 type NewTokenView struct {
 	TokenView
 	Token string `json:"token" doc:"The token. It is shown this once and cannot be shown again."`

@@ -9,22 +9,23 @@ import (
 	"gpuaas/controlplane/internal/engine/httpapi"
 )
 
-// NewUserBody is an invitation.
+// NewUserBody invites a person.
 type NewUserBody struct {
 	Email        string    `json:"email" format:"email" maxLength:"254" doc:"The address they sign in with." example:"ada@example.com"`
 	Name         string    `json:"name,omitempty" maxLength:"200" doc:"Their name; taken from the first sign-in when left out."`
 	PlatformRole auth.Role `json:"platform_role,omitempty" enum:"platform_admin,auditor,none" default:"none" doc:"Role on the platform itself."`
 }
 
-// UserChangeBody is the change of a person; what is left out stays.
+// UserChangeBody is the change of a person. Fields that are left out stay as
+// they are.
 type UserChangeBody struct {
 	Name         *string    `json:"name,omitempty" minLength:"1" maxLength:"200" doc:"Their name."`
 	PlatformRole *auth.Role `json:"platform_role,omitempty" enum:"platform_admin,auditor,none" doc:"Role on the platform itself."`
 	Disabled     *bool      `json:"disabled,omitempty" doc:"Disabling revokes all of their tokens at once."`
 }
 
-// UserPath names a person in the path. It is exported because
-// the framework reads embedded parameters only then.
+// UserPath names a person in the path. It is exported because the framework
+// reads embedded parameters only from exported types.
 type UserPath struct {
 	UserID id.User `path:"user_id" doc:"Id of the person."`
 }

@@ -17,12 +17,12 @@ import (
 	"gpuaas/controlplane/internal/people/identity/internal/identitydb"
 )
 
-// touchEvery bounds how often the use of a token costs a write.
+// touchEvery limits how often the use of a token costs a write.
 const touchEvery = time.Minute
 
-// Authenticate tells whose token it is and what they may do. It keeps nothing, so
-// a token that was revoked is refused from that moment on, and so is all that was
-// made with it.
+// Authenticate says whose token it is and what they may do. It caches nothing:
+// a revoked token is refused at once, and so is every token that was made with
+// it.
 func (s *Service) Authenticate(ctx context.Context, token redact.Secret) (*auth.Principal, error) {
 	if !wellFormed(token) {
 		return nil, tokenInvalid()
@@ -30,7 +30,8 @@ func (s *Service) Authenticate(ctx context.Context, token redact.Secret) (*auth.
 	return s.authenticate(ctx, digest(token))
 }
 
-// Reauthenticate is Authenticate for whoever remembers only which token it was.
+// Reauthenticate is Authenticate for callers that kept only the id of the
+// token.
 func (s *Service) Reauthenticate(ctx context.Context, token id.Token) (*auth.Principal, error) {
 	hash, err := s.reads.TokenHash(ctx, token)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -72,7 +73,7 @@ func (s *Service) authenticate(ctx context.Context, hash []byte) (*auth.Principa
 	return principal, nil
 }
 
-// touch notes that a token is in use. That is worth knowing, not worth failing for.
+// touch records that a token is in use. A failure is only logged.
 func (s *Service) touch(ctx context.Context, token id.Token, now time.Time) {
 	err := s.reads.TouchToken(ctx, identitydb.TouchTokenParams{ID: token, Now: now, Before: now.Add(-touchEvery)})
 	if err != nil {

@@ -18,13 +18,14 @@ const (
 	bootstrapLife  = 365 * 24 * time.Hour
 )
 
-// Bootstrap makes the first administrator, with one token, when nobody can
-// administer the platform. Of several replicas that start at once, one makes it
-// and is given the token; the others are told that nothing was created.
+// Bootstrap makes the first administrator, with one token, if nobody can
+// administer the platform. If several replicas start at once, one of them makes
+// the administrator and gets the token; the others learn that nothing was
+// created.
 //
-// The token exists nowhere else. A caller that passes keep gets it before the
-// commit, so that a crash in between leaves a useless token rather than an
-// administrator without one; keep may be called again if the transaction is.
+// The token exists nowhere else. Bootstrap passes it to keep before the commit,
+// so a crash in between leaves a useless token and not an administrator without
+// one. If the transaction is repeated, keep is called again.
 func (s *Service) Bootstrap(ctx context.Context, keep ...func(redact.Secret) error) (token redact.Secret, created bool, err error) {
 	ctx = auth.With(ctx, auth.System("bootstrap"))
 	err = s.inChange(ctx, func(ctx context.Context, c change) error {
@@ -60,8 +61,8 @@ func (s *Service) Bootstrap(ctx context.Context, keep ...func(redact.Secret) err
 	return token, created, nil
 }
 
-// firstAdmin makes the administrator, or puts the one that an earlier start
-// had made back into office.
+// firstAdmin makes the administrator, or reinstates the one that an earlier
+// start made.
 func (s *Service) firstAdmin(ctx context.Context, c change) (User, error) {
 	row, err := c.LockUserByEmail(ctx, bootstrapEmail)
 	if errors.Is(err, pgx.ErrNoRows) {

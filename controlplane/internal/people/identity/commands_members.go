@@ -16,19 +16,19 @@ import (
 	"gpuaas/controlplane/internal/people/identity/internal/identitydb"
 )
 
-// TenantMembers lists who holds a role on a tenant itself.
+// TenantMembers lists who holds a role on the tenant itself.
 func (s *Service) TenantMembers(ctx context.Context, org id.Org, page postgres.Slice[id.User]) ([]Member, error) {
 	rows, err := s.reads.ListTenantMembers(ctx, identitydb.ListTenantMembersParams{
 		OrgID: org, After: page.After.String(), PageSize: page.Limit,
 	})
 	if err == nil && len(rows) == 0 {
-		_, err = s.Tenant(ctx, org) // nothing to show of what does not exist
+		_, err = s.Tenant(ctx, org) // a tenant that does not exist has no list
 	}
 	return converted(rows, err, func(r identitydb.ListTenantMembersRow) Member { return memberFrom(identitydb.TenantMemberRow(r)) })
 }
 
-// PutTenantMember gives a person a role on a tenant. Giving the same again
-// changes nothing.
+// PutTenantMember gives a person a role on a tenant. If they have it already,
+// nothing changes.
 func (s *Service) PutTenantMember(ctx context.Context, org id.Org, user id.User, role auth.Role) (Member, error) {
 	if err := checkTenantRole(role); err != nil {
 		return Member{}, err
@@ -55,8 +55,8 @@ func (s *Service) PutTenantMember(ctx context.Context, org id.Org, user id.User,
 	return member, err
 }
 
-// RemoveTenantMember takes the role on a tenant away. The last administrator
-// stays, unless the platform itself removes them.
+// RemoveTenantMember takes the role on a tenant away. Only the platform's own
+// administrators can remove the last administrator of a tenant.
 func (s *Service) RemoveTenantMember(ctx context.Context, org id.Org, user id.User) error {
 	return s.inChange(ctx, func(ctx context.Context, c change) error {
 		if _, err := c.LockTenant(ctx, org); err != nil {
@@ -89,8 +89,8 @@ func (s *Service) ProjectMembers(ctx context.Context, project id.Project, page p
 	return converted(rows, err, func(r identitydb.ListProjectMembersRow) Member { return memberFrom(identitydb.TenantMemberRow(r)) })
 }
 
-// PutProjectMember gives a person a role in a project, or another one than
-// before. Giving the same again changes nothing.
+// PutProjectMember gives a person a role in a project, or replaces their role.
+// If they have it already, nothing changes.
 func (s *Service) PutProjectMember(ctx context.Context, project id.Project, user id.User, role auth.Role) (Member, error) {
 	if err := checkProjectRole(role); err != nil {
 		return Member{}, err
@@ -136,7 +136,7 @@ func (s *Service) RemoveProjectMember(ctx context.Context, project id.Project, u
 	})
 }
 
-// putMember writes a membership whose tenant or project is locked.
+// putMember writes a membership. The caller has locked the tenant or project.
 func (c change) putMember(ctx context.Context, target auth.Target, user id.User, role auth.Role,
 	read func() (identitydb.TenantMemberRow, error), put func() error,
 ) (Member, error) {

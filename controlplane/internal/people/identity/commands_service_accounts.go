@@ -41,7 +41,8 @@ func (s *Service) CreateServiceAccount(ctx context.Context, project id.Project, 
 	return account, err
 }
 
-// UpdateServiceAccount changes role or status of an account that is still at a version.
+// UpdateServiceAccount changes the role or status of an account. It fails if
+// the account is no longer at this version.
 func (s *Service) UpdateServiceAccount(ctx context.Context, project id.Project, which id.ServiceAccount, version int64,
 	ch ServiceAccountChange,
 ) (ServiceAccount, error) {
@@ -70,7 +71,7 @@ func (s *Service) UpdateServiceAccount(ctx context.Context, project id.Project, 
 		if err != nil {
 			return fmt.Errorf("read tenant of project: %w", err)
 		}
-		// Whoever only takes away gives nothing.
+		// A change that only takes rights away needs no right to grant.
 		if want.Role != before.Role || want.Status == ServiceAccountActive {
 			if err := checkGrant(auth.From(ctx), auth.Target{Org: org, Project: project}, want.Role); err != nil {
 				return err
@@ -87,7 +88,7 @@ func (s *Service) UpdateServiceAccount(ctx context.Context, project id.Project, 
 	return after, err
 }
 
-// DeleteServiceAccount ends an account and revokes its tokens.
+// DeleteServiceAccount deletes an account and revokes its tokens.
 func (s *Service) DeleteServiceAccount(ctx context.Context, project id.Project, which id.ServiceAccount) error {
 	return s.inChange(ctx, func(ctx context.Context, c change) error {
 		account, err := c.lockServiceAccount(ctx, project, which)
@@ -128,8 +129,8 @@ func (s *Service) ServiceAccounts(ctx context.Context, project id.Project, page 
 	return converted(rows, err, serviceAccountFrom)
 }
 
-// grantable refuses a role in a project that the caller cannot give, and answers
-// the tenant of that project.
+// grantable refuses a role in a project that the caller cannot give. It returns
+// the tenant of the project.
 func (c change) grantable(ctx context.Context, project id.Project, role auth.Role) (id.Org, error) {
 	org, err := c.ProjectOrg(ctx, project)
 	if err != nil {

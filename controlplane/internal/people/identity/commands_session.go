@@ -15,8 +15,8 @@ import (
 	"gpuaas/controlplane/internal/people/identity/internal/identitydb"
 )
 
-// OpenSession makes a session for the person who holds a token: it can do what
-// the token can, and ends with it at the latest. It takes the place of the former
+// OpenSession makes a session for the person who holds a token. The session may
+// do what the token may, and ends with it at the latest. It replaces the former
 // session of the browser, if there is one.
 func (s *Service) OpenSession(ctx context.Context, presented, former redact.Secret) (Token, redact.Secret, error) {
 	caller, err := s.Authenticate(ctx, presented)
@@ -36,7 +36,7 @@ func (s *Service) OpenSession(ctx context.Context, presented, former redact.Secr
 	return token, plain, nil
 }
 
-// sessionLike looks at the person again, now that they cannot change.
+// sessionLike reads the person again, now that they are locked.
 func (s *Service) sessionLike(ctx context.Context, caller *auth.Principal, former redact.Secret) (Token, redact.Secret, error) {
 	self, _, err := ownerOf(caller)
 	if err != nil {
@@ -62,8 +62,8 @@ func (s *Service) sessionLike(ctx context.Context, caller *auth.Principal, forme
 	return token, plain, err
 }
 
-// endFormer ends the session that a browser gives up for another one, unless the
-// other one is made of it. One that is the last way in goes on beside it.
+// endFormer ends the session that a browser replaces, unless the new one is
+// made from it. If the former one is the last way in, it stays.
 func (s *Service) endFormer(ctx context.Context, c change, former redact.Secret, presented id.Token) error {
 	if !wellFormed(former) {
 		return nil
@@ -79,7 +79,7 @@ func (s *Service) endFormer(ctx context.Context, c change, former redact.Secret,
 	if err != nil {
 		return fmt.Errorf("read owner of former session: %w", err)
 	}
-	err = pgx.BeginFunc(ctx, c.tx, func(tx pgx.Tx) error { // a part that can be undone by itself
+	err = pgx.BeginFunc(ctx, c.tx, func(tx pgx.Tx) error { // a savepoint: it can be rolled back alone
 		part := change{tx: tx, Queries: identitydb.New(tx)}
 		return s.keepWayIn(ctx, part, userFrom(owner).administers(), func() error {
 			return s.revoke(ctx, part, row.UserID, id.ServiceAccount{}, row.ID)
@@ -95,9 +95,9 @@ func (s *Service) endFormer(ctx context.Context, c change, former redact.Secret,
 	return err
 }
 
-// noteUselessToken audits that a token was presented that no longer works. Text
-// that never was a token is a guess: anybody can make those without end, so they
-// are counted by the limit on strangers and logged, not kept.
+// noteUselessToken audits that somebody presented a token that no longer works.
+// It does not audit text that never was a token: anybody can send such guesses
+// without end, so they are logged and counted by the limit on strangers.
 func (s *Service) noteUselessToken(ctx context.Context, presented redact.Secret, refusal error) error {
 	if fault.KindOf(refusal) != fault.Unauthenticated {
 		return refusal
@@ -114,7 +114,7 @@ func (s *Service) noteUselessToken(ctx context.Context, presented redact.Secret,
 	return s.noteTokenRefusal(ctx, row.ID.String(), refusal)
 }
 
-// noteTokenRefusal audits that somebody was not let in with a token.
+// noteTokenRefusal audits that somebody was refused with a token.
 func (s *Service) noteTokenRefusal(ctx context.Context, token string, refusal error) error {
 	return s.noteRefusal(ctx, audit.Entry{TargetKind: "token", TargetID: token}, refusal)
 }

@@ -24,15 +24,15 @@ import (
 // signInWithin is how long a person may take at the identity provider.
 const signInWithin = 10 * time.Minute
 
-// SignIn is a sign-in that has begun: where the person goes, and the state that
-// comes back with them.
+// SignIn is a sign-in that has begun: the URL for the person, and the state
+// that comes back with them.
 type SignIn struct {
 	AuthorizationURL string
 	State            redact.Secret
 }
 
-// StartSignIn sends a person to the identity provider. The verifier behind the
-// challenge stays with the caller, so that nobody else can finish the sign-in.
+// StartSignIn sends a person to the identity provider. The caller keeps the
+// verifier behind the challenge, so nobody else can finish the sign-in.
 func (s *Service) StartSignIn(ctx context.Context, redirectURI, codeChallenge string) (SignIn, error) {
 	if s.idp == nil {
 		return SignIn{}, oidcNotConfigured()
@@ -66,10 +66,11 @@ func (s *Service) StartSignIn(ctx context.Context, redirectURI, codeChallenge st
 	return SignIn{AuthorizationURL: address, State: state}, nil
 }
 
-// FinishSignIn turns the code that a person came back with into a session. The
-// state works once, whatever comes of it. The session takes the place of the
-// former one of the browser, if there is one. With a life it is no session but a
-// token, from which others can be made that last.
+// FinishSignIn turns the code with which a person came back into a session. The
+// state works once, whether that succeeds or not. The session replaces the
+// browser's former one, if there is one. If life is not zero, FinishSignIn
+// makes a token of that life instead, from which other lasting tokens can be
+// made.
 func (s *Service) FinishSignIn(ctx context.Context, code, state, verifier, former redact.Secret, life time.Duration) (Token, redact.Secret, error) {
 	if s.idp == nil {
 		return Token{}, redact.Secret{}, oidcNotConfigured()
@@ -106,8 +107,8 @@ func (s *Service) takeLogin(ctx context.Context, state, verifier redact.Secret) 
 	return login, nil
 }
 
-// openSession finds or makes the user behind a person, and a session, or a token
-// of some life, for them.
+// openSession finds or makes the user for a person, and makes a session for
+// them, or a token if life is not zero.
 func (s *Service) openSession(ctx context.Context, who person, former redact.Secret, life time.Duration) (Token, redact.Secret, error) {
 	var token Token
 	kind, letter := TokenSession, letterSession
@@ -141,8 +142,9 @@ func (s *Service) openSession(ctx context.Context, who person, former redact.Sec
 	return token, plain, err
 }
 
-// userBehind is the user of a person: linked earlier, invited under the same
-// verified address, or new where that is allowed.
+// userBehind returns the user for a person: one that was linked earlier, one
+// that was invited under the same verified address, or a new one if that is
+// allowed.
 func (s *Service) userBehind(ctx context.Context, c change, who person) (User, error) {
 	row, err := c.LockUserByIdentity(ctx, identitydb.LockUserByIdentityParams{OidcIssuer: &who.Issuer, OidcSubject: &who.Subject})
 	if err == nil || !errors.Is(err, pgx.ErrNoRows) {
@@ -164,7 +166,7 @@ func (s *Service) userBehind(ctx context.Context, c change, who person) (User, e
 		return User{}, fault.New(fault.Forbidden, "identity_mismatch", "the user of this address signs in with another account").
 			WithRemedy("sign in with that account, or ask a platform administrator")
 	}
-	if invited.Disabled { // refused by the caller; nothing is tied to it
+	if invited.Disabled { // the caller refuses; the person is not linked to this user
 		return invited, nil
 	}
 	return c.link(ctx, invited, who)
@@ -192,7 +194,8 @@ func (c change) link(ctx context.Context, u User, who person) (User, error) {
 	return linked, c.record(actingAs(ctx, linked), userEntry("user.link", linked), userEvent(eventwire.UserUpdated, linked))
 }
 
-// actingAs makes a person who has proven who they are the actor of what follows.
+// actingAs makes a person who has proven their identity the actor of what
+// follows.
 func actingAs(ctx context.Context, u User) context.Context {
 	p := &auth.Principal{Kind: auth.KindUser, ID: u.ID.String(), Name: u.displayName()}
 	if u.PlatformRole != auth.NoRole {
@@ -201,7 +204,7 @@ func actingAs(ctx context.Context, u User) context.Context {
 	return auth.With(ctx, p)
 }
 
-// subject is a person as audit entries know somebody who is no user yet.
+// subject describes a person for audit entries if they are no user yet.
 func (s *Service) subject(who person) audit.Entry {
 	return audit.Entry{
 		TargetKind: "oidc_subject", TargetID: cmp.Or(who.Subject, "unknown"),
@@ -209,7 +212,7 @@ func (s *Service) subject(who person) audit.Entry {
 	}
 }
 
-// noteRefusal audits that somebody was not let in. An outage is not a refusal.
+// noteRefusal audits that somebody was refused. It does not audit outages.
 func (s *Service) noteRefusal(ctx context.Context, attempt audit.Entry, refusal error) error {
 	kind := fault.KindOf(refusal)
 	if kind != fault.Forbidden && kind != fault.Unauthenticated {
@@ -224,7 +227,7 @@ func (s *Service) noteRefusal(ctx context.Context, attempt audit.Entry, refusal 
 	return refusal
 }
 
-// SignOut revokes the token that the request came with.
+// SignOut revokes the token of the request.
 func (s *Service) SignOut(ctx context.Context) error {
 	return s.RevokeOwnToken(ctx, auth.From(ctx).Token)
 }

@@ -37,7 +37,8 @@ func (s *Service) CreateTenant(ctx context.Context, n Naming) (Tenant, error) {
 	return tenant, err
 }
 
-// UpdateTenant renames a tenant that is still at a version.
+// UpdateTenant renames a tenant. It fails if the tenant is no longer at this
+// version.
 func (s *Service) UpdateTenant(ctx context.Context, org id.Org, version int64, name string) (Tenant, error) {
 	if err := checkName(name); err != nil {
 		return Tenant{}, err
@@ -93,7 +94,8 @@ func (c change) insertProject(ctx context.Context, org id.Org, n Naming) (Projec
 	return project, c.record(ctx, projectEntry("project.create", project), projectEvent(eventwire.ProjectCreated, project))
 }
 
-// UpdateProject renames a project that is still at a version.
+// UpdateProject renames a project. It fails if the project is no longer at this
+// version.
 func (s *Service) UpdateProject(ctx context.Context, project id.Project, version int64, name string) (Project, error) {
 	if err := checkName(name); err != nil {
 		return Project{}, err
@@ -147,9 +149,9 @@ func (s *Service) Project(ctx context.Context, project id.Project) (Project, err
 	return projectFrom(row), orNotFound(err)
 }
 
-// Projects lists the projects of a tenant that the caller may see: all of them
-// to those who hold a role on the tenant itself, otherwise those in which the
-// caller has a role.
+// Projects lists the projects of a tenant that the caller may see. Callers with
+// a role on the tenant itself see all projects; others see those in which they
+// have a role.
 func (s *Service) Projects(ctx context.Context, org id.Org, page postgres.Slice[id.Project]) ([]Project, error) {
 	caller := auth.From(ctx)
 	_, ofTenant := caller.Tenants[org]
@@ -164,12 +166,12 @@ func (s *Service) Projects(ctx context.Context, org id.Org, page postgres.Slice[
 		Ids: idsColumn(visible), PageSize: page.Limit,
 	})
 	if err == nil && len(rows) == 0 {
-		_, err = s.Tenant(ctx, org) // nothing to show of what does not exist
+		_, err = s.Tenant(ctx, org) // a tenant that does not exist has no list
 	}
 	return converted(rows, err, projectFrom)
 }
 
-// ProjectOrg is the tenant that a project belongs to.
+// ProjectOrg returns the tenant of a project.
 func (s *Service) ProjectOrg(ctx context.Context, project id.Project) (id.Org, error) {
 	org, err := s.reads.ProjectOrg(ctx, project)
 	return org, orNotFound(err)

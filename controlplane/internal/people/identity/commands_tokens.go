@@ -18,8 +18,8 @@ import (
 )
 
 // CreateServiceAccountToken makes a token for an active service account and
-// returns its plain text, which exists nowhere else. No account makes one for
-// itself, and nothing that it has made does.
+// returns its text, which exists nowhere else. An account cannot make tokens
+// for itself, and neither can anything that it has made.
 func (s *Service) CreateServiceAccountToken(ctx context.Context, project id.Project, which id.ServiceAccount, n NewToken) (Token, redact.Secret, error) {
 	if err := checkNewToken(ctx, n); err != nil {
 		return Token{}, redact.Secret{}, err
@@ -50,8 +50,8 @@ func (s *Service) CreateServiceAccountToken(ctx context.Context, project id.Proj
 	return token, plain, err
 }
 
-// CreateOwnToken makes a token for the person who asks. A service account
-// cannot prolong its own life that way.
+// CreateOwnToken makes a token for the person who asks. It refuses service
+// accounts, because they could prolong their own life.
 func (s *Service) CreateOwnToken(ctx context.Context, n NewToken) (Token, redact.Secret, error) {
 	if err := checkNewToken(ctx, n); err != nil {
 		return Token{}, redact.Secret{}, err
@@ -88,8 +88,8 @@ func checkNewToken(ctx context.Context, n NewToken) error {
 	return checkScopes(auth.From(ctx), n.Scopes)
 }
 
-// insertToken stores a token for the owner named in t. It ends with the one that
-// it is made with, at the latest.
+// insertToken stores a token for the owner named in t. The token ends with the
+// token that it is made with, at the latest.
 func (c change) insertToken(ctx context.Context, now time.Time, plain redact.Secret, n NewToken, t Token, target auth.Target) (Token, error) {
 	expires := now.Add(n.life())
 	if !t.MadeFrom.IsZero() {
@@ -112,7 +112,8 @@ func (c change) insertToken(ctx context.Context, now time.Time, plain redact.Sec
 	return token, c.record(ctx, tokenEntry("token.create", target, token), tokenEvent(eventwire.TokenCreated, target, token))
 }
 
-// parent holds what a token is to be made with, and refuses where that cannot be.
+// parent locks the token that a new one is made with, and refuses if that is
+// not allowed.
 func (c change) parent(ctx context.Context, now time.Time, t Token) (Token, error) {
 	row, err := c.HoldToken(ctx, t.MadeFrom)
 	if err != nil {
@@ -135,7 +136,7 @@ func (c change) parent(ctx context.Context, now time.Time, t Token) (Token, erro
 	return tokenFrom(row), nil
 }
 
-// ServiceAccountTokens lists the tokens of a service account that still work.
+// ServiceAccountTokens lists the valid tokens of a service account.
 func (s *Service) ServiceAccountTokens(ctx context.Context, project id.Project, which id.ServiceAccount, page postgres.Slice[id.Token]) ([]Token, error) {
 	if _, err := s.ServiceAccount(ctx, project, which); err != nil {
 		return nil, err
@@ -146,7 +147,7 @@ func (s *Service) ServiceAccountTokens(ctx context.Context, project id.Project, 
 	return converted(rows, err, tokenFrom)
 }
 
-// OwnTokens lists the tokens of the caller that still work.
+// OwnTokens lists the valid tokens of the caller.
 func (s *Service) OwnTokens(ctx context.Context, page postgres.Slice[id.Token]) ([]Token, error) {
 	user, account, err := ownerOf(auth.From(ctx))
 	if err != nil {
@@ -164,7 +165,7 @@ func (s *Service) OwnTokens(ctx context.Context, page postgres.Slice[id.Token]) 
 	return converted(rows, err, tokenFrom)
 }
 
-// RevokeServiceAccountToken makes a token of a service account useless.
+// RevokeServiceAccountToken revokes a token of a service account.
 func (s *Service) RevokeServiceAccountToken(ctx context.Context, project id.Project, which id.ServiceAccount, token id.Token) error {
 	return s.inChange(ctx, func(ctx context.Context, c change) error {
 		if _, err := c.lockServiceAccount(ctx, project, which); err != nil {
@@ -174,8 +175,8 @@ func (s *Service) RevokeServiceAccountToken(ctx context.Context, project id.Proj
 	})
 }
 
-// RevokeOwnToken makes one of the caller's tokens useless; it may be the one
-// that the request itself came with, unless that is the last way in.
+// RevokeOwnToken revokes one of the caller's tokens. That may be the token of
+// the request itself, unless it is the last way in.
 func (s *Service) RevokeOwnToken(ctx context.Context, token id.Token) error {
 	caller := auth.From(ctx)
 	if len(caller.Scopes) > 0 && token != caller.Token {
@@ -191,8 +192,8 @@ func (s *Service) RevokeOwnToken(ctx context.Context, token id.Token) error {
 	})
 }
 
-// revoke: the token must belong to the one owner that is not zero. What was made
-// with it ends with it.
+// revoke revokes a token, and with it every token that was made with it. The
+// token must belong to the one owner that is not zero.
 func (s *Service) revoke(ctx context.Context, c change, user id.User, account id.ServiceAccount, which id.Token) error {
 	if account.IsZero() { // wait for sessions that are being opened, so that none is missed
 		if _, err := c.LockUser(ctx, user); err != nil {
@@ -220,8 +221,8 @@ func (s *Service) revoke(ctx context.Context, c change, user id.User, account id
 	return nil
 }
 
-// homeOf is where a token counts: the project of its service account, or nowhere
-// in particular.
+// homeOf returns the project of a service account's token. For a person's token
+// it is zero.
 func (c change) homeOf(ctx context.Context, t Token) (auth.Target, error) {
 	if t.ServiceAccount.IsZero() {
 		return auth.Target{}, nil
@@ -233,7 +234,7 @@ func (c change) homeOf(ctx context.Context, t Token) (auth.Target, error) {
 	return auth.Target{Org: home.OrgID, Project: home.ProjectID}, nil
 }
 
-// ownerOf is the row behind a principal: a person or a service account.
+// ownerOf returns the person or service account behind a principal.
 func ownerOf(p *auth.Principal) (user id.User, account id.ServiceAccount, err error) {
 	switch p.Kind {
 	case auth.KindUser:

@@ -13,7 +13,7 @@ import (
 	"gpuaas/controlplane/internal/people/identity/internal/identitydb"
 )
 
-// CreateUser invites a person, who becomes able to act by signing in with the
+// CreateUser invites a person. They can act once they have signed in with the
 // same verified e-mail address.
 func (s *Service) CreateUser(ctx context.Context, n NewUser) (User, error) {
 	if n.PlatformRole == "" {
@@ -51,8 +51,9 @@ func (c change) insertUser(ctx context.Context, u User) (User, error) {
 	return user, c.record(ctx, userEntry("user.create", user), userEvent(eventwire.UserCreated, user))
 }
 
-// UpdateUser changes a person who is still at a version. Disabling revokes all
-// tokens at once; the last administrator of the platform stays one.
+// UpdateUser changes a person. It fails if the person is no longer at this
+// version. Disabling a person revokes all their tokens at once. The last
+// administrator of the platform cannot lose that role.
 func (s *Service) UpdateUser(ctx context.Context, who id.User, version int64, ch UserChange) (User, error) {
 	if err := ch.check(); err != nil {
 		return User{}, err
@@ -91,9 +92,9 @@ func (s *Service) UpdateUser(ctx context.Context, who id.User, version int64, ch
 	return after, err
 }
 
-// checkUserGrant refuses a change by which a person would gain what the caller
-// cannot give: another role on the platform, or, when they are enabled, all the
-// roles that they have.
+// checkUserGrant refuses a change by which a person would gain rights that the
+// caller cannot give: another role on the platform, or, if it enables them, all
+// the roles that they have.
 func (c change) checkUserGrant(ctx context.Context, before, want User) error {
 	caller, enabled := auth.From(ctx), before.Disabled && !want.Disabled
 	if enabled || want.PlatformRole != before.PlatformRole {
@@ -148,7 +149,7 @@ func (s *Service) User(ctx context.Context, who id.User) (User, error) {
 	return userFrom(row), orNotFound(err)
 }
 
-// Users lists people; email narrows to one address when it is not empty.
+// Users lists people. If email is not empty, it lists only that address.
 func (s *Service) Users(ctx context.Context, email string, page postgres.Slice[id.User]) ([]User, error) {
 	rows, err := s.reads.ListUsers(ctx, identitydb.ListUsersParams{
 		After: page.After.String(), Email: orNull(email), PageSize: page.Limit,

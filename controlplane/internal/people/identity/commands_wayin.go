@@ -11,8 +11,8 @@ import (
 	"gpuaas/controlplane/internal/people/identity/internal/identitydb"
 )
 
-// keepWayIn makes a change that may take a way to administer the platform away,
-// and refuses it if that was the last one. It waits for others who do the same.
+// keepWayIn makes a change that may remove a way to administer the platform,
+// and refuses it if that was the last one. Such changes wait for each other.
 func (s *Service) keepWayIn(ctx context.Context, c change, concerned bool, change func() error) error {
 	if !concerned {
 		return change()
@@ -46,8 +46,8 @@ func (s *Service) waysIn(ctx context.Context, q *identitydb.Queries, now time.Ti
 	return w, err
 }
 
-// EndOfAccess says when the last token by which somebody can administer the
-// platform ends, where that is soon and nobody can sign in otherwise.
+// EndOfAccess says when the last token with which somebody can administer the
+// platform ends. soon is true if that is soon and nobody can sign in otherwise.
 func (s *Service) EndOfAccess(ctx context.Context) (end AccessEnd, soon bool, err error) {
 	now := s.now()
 	w, err := s.waysIn(ctx, s.reads, now)
@@ -57,8 +57,8 @@ func (s *Service) EndOfAccess(ctx context.Context) (end AccessEnd, soon bool, er
 	return AccessEnd{At: w.tokens[0].ExpiresAt, Token: w.tokens[0]}, true, nil
 }
 
-// AnnounceEndOfAccess tells operators, once a day, that nobody will be able to
-// administer the platform soon: in the log and as an event.
+// AnnounceEndOfAccess warns operators once a day, in the log and with an event,
+// that soon nobody can administer the platform.
 func (s *Service) AnnounceEndOfAccess(ctx context.Context) error {
 	end, soon, err := s.EndOfAccess(ctx)
 	if err != nil || !soon {
@@ -68,7 +68,7 @@ func (s *Service) AnnounceEndOfAccess(ctx context.Context) error {
 	return s.inChange(ctx, func(ctx context.Context, c change) error {
 		now := s.now()
 		told, err := c.NoteEndTold(ctx, identitydb.NoteEndToldParams{ID: end.Token.ID, Now: now, Before: now.Add(-24 * time.Hour)})
-		if err != nil || told == 0 { // another replica has
+		if err != nil || told == 0 { // another replica did it today
 			return err
 		}
 		s.logger.WarnContext(ctx, "nobody can administer the platform once this token ends; make a new one with gpuaas admin recover",
@@ -77,10 +77,11 @@ func (s *Service) AnnounceEndOfAccess(ctx context.Context) error {
 	})
 }
 
-// Recover makes a token for an administrator, whoever else there is: for the
-// operator of the database, when nobody can sign in any more. The token is given
-// to keep before the commit, and exists nowhere else. With revoke, all other
-// tokens of that administrator end, with all that was made with them.
+// Recover makes a token for an administrator, even if there are others. It is
+// for the operator of the database when nobody can sign in any more. It passes
+// the token to keep before the commit; it exists nowhere else. With revoke,
+// Recover revokes all other tokens of that administrator and what was made with
+// them.
 func (s *Service) Recover(ctx context.Context, revoke bool, keep func(redact.Secret) error) (Token, error) {
 	ctx = auth.With(ctx, auth.System("recover"))
 	var token Token

@@ -31,8 +31,8 @@ func userEvent(t eventwire.Type, u User) outbox.Event {
 	return outbox.Event{Type: t, AggregateKind: "user", AggregateID: u.ID.String(), Payload: payload}
 }
 
-// membershipEvent belongs to the aggregate of what the membership is in, so
-// that a change and a removal keep their order.
+// membershipEvent uses the aggregate of the tenant or project, so that a change
+// and a removal keep their order.
 func membershipEvent(t eventwire.Type, target auth.Target, user id.User, role auth.Role) outbox.Event {
 	e := outbox.Event{Type: t, AggregateKind: "tenant", AggregateID: target.Org.String(), Org: target.Org, Project: target.Project}
 	payload := eventwire.Membership{UserID: user.String(), OrgID: target.Org.String(), Role: string(role)}
@@ -54,7 +54,8 @@ func serviceAccountEvent(t eventwire.Type, org id.Org, a ServiceAccount) outbox.
 	}
 }
 
-// tokenEvent: target is the project of a service account's token, zero for a person's.
+// tokenEvent makes an event about a token. target is the project of a service
+// account's token, and zero for a person's.
 func tokenEvent(t eventwire.Type, target auth.Target, token Token) outbox.Event {
 	payload := eventwire.Token{
 		TokenID: token.ID.String(), Kind: string(token.Kind), Name: token.Name,

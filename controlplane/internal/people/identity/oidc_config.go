@@ -11,18 +11,20 @@ import (
 	"gpuaas/controlplane/internal/base/redact"
 )
 
-// OIDCConfig says how people sign in. Without an issuer they cannot, and only
-// tokens work.
+// OIDCConfig says how people sign in. Without an issuer nobody can sign in, and
+// only tokens work.
 type OIDCConfig struct {
 	Issuer       string
 	ClientID     string
-	ClientSecret redact.Secret // empty for a public client, which PKCE protects alone
-	// RedirectURIs are accepted as written, beside any loopback address.
+	ClientSecret redact.Secret // empty for a public client, which only PKCE protects
+	// RedirectURIs are accepted exactly as written. Loopback addresses are
+	// accepted as well.
 	RedirectURIs []string
-	// AllowUnknownUsers lets people in who were not invited. They hold no role
+	// AllowUnknownUsers admits people who were not invited. They hold no role
 	// until somebody gives them one.
 	AllowUnknownUsers bool
-	// SessionTTL is how long a sign-in lasts, also one of a browser with a token.
+	// SessionTTL is how long a sign-in lasts, also that of a browser with a
+	// token.
 	SessionTTL time.Duration // 0: 12 hours
 	Scopes     []string      // nil: openid, email, profile
 }
@@ -71,8 +73,9 @@ func (c OIDCConfig) Validate() []error {
 	return errs
 }
 
-// checkRedirect keeps codes from being sent to strangers: a program on the
-// caller's own machine at any port (RFC 8252), or exactly what is configured.
+// checkRedirect keeps codes from being sent to strangers. It accepts a program
+// on the caller's own machine at any port (RFC 8252), or exactly what is
+// configured.
 func (c OIDCConfig) checkRedirect(uri string) error {
 	if slices.Contains(c.RedirectURIs, uri) {
 		return nil
@@ -87,5 +90,6 @@ func (c OIDCConfig) checkRedirect(uri string) error {
 	}})
 }
 
-// isLoopback takes addresses only: the name localhost can be made to point elsewhere.
+// isLoopback accepts addresses only: the name localhost can be made to point
+// elsewhere.
 func isLoopback(u *url.URL) bool { return u.Hostname() == "127.0.0.1" || u.Hostname() == "::1" }

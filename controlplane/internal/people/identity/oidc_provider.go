@@ -24,11 +24,11 @@ const (
 	providerTimeout = 5 * time.Second
 	clockSkew       = time.Minute
 
-	maxSubjectLength = 255 // of OpenID Connect Core
+	maxSubjectLength = 255 // from OpenID Connect Core
 )
 
-// provider is the identity provider as a relying party sees it. What it
-// publishes about itself is fetched when it is first needed.
+// provider is the identity provider. Its published metadata is fetched when it
+// is first needed.
 type provider struct {
 	cfg    OIDCConfig
 	now    func() time.Time
@@ -58,13 +58,15 @@ func newProvider(cfg OIDCConfig, now func() time.Time) *provider {
 	return &provider{cfg: cfg, now: now, client: &http.Client{Timeout: providerTimeout}}
 }
 
-// discover asks the provider for its endpoints and keys, once for all who wait.
+// discover asks the provider for its endpoints and keys, once for all callers
+// that wait.
 func (p *provider) discover(ctx context.Context) (*discovered, error) {
 	if d := p.found.Load(); d != nil {
 		return d, nil
 	}
 	result := p.flight.DoChan("discover", func() (any, error) { //nolint:contextcheck // see below
-		// The answer is for everybody and outlives whoever asked first.
+		// All callers share the answer, so it must outlive the one who asked
+		// first.
 		shared := p.withClient(context.Background())
 		op, err := oidc.NewProvider(shared, p.cfg.Issuer)
 		if err != nil {
@@ -108,7 +110,7 @@ func (p *provider) oauth(d *discovered, redirectURI string) *oauth2.Config {
 	}
 }
 
-// authorizationURL is where a person signs in.
+// authorizationURL returns where a person signs in.
 func (p *provider) authorizationURL(ctx context.Context, redirectURI, state, nonce, challenge string) (string, error) {
 	d, err := p.discover(ctx)
 	if err != nil {
@@ -118,7 +120,7 @@ func (p *provider) authorizationURL(ctx context.Context, redirectURI, state, non
 		oauth2.SetAuthURLParam("code_challenge", challenge), oauth2.SetAuthURLParam("code_challenge_method", "S256")), nil
 }
 
-// identify exchanges the code that a person came back with for who they are.
+// identify exchanges the code with which a person came back for their identity.
 func (p *provider) identify(ctx context.Context, redirectURI, nonce string, code, verifier redact.Secret) (person, error) {
 	d, err := p.discover(ctx)
 	if err != nil {
@@ -162,7 +164,7 @@ func (p *provider) verify(ctx context.Context, d *discovered, raw, nonce string,
 	case token.Subject == "" || len(token.Subject) > maxSubjectLength || strings.ContainsFunc(token.Subject, unicode.IsControl):
 		return person{}, signInFailed(errors.New("the ID token names nobody"))
 	}
-	if claims.Email == "" { // many providers keep it out of the ID token
+	if claims.Email == "" { // many providers leave it out of the ID token
 		if err := p.askUserInfo(ctx, d, token.Subject, tokens, &claims); err != nil {
 			return person{}, err
 		}
@@ -170,7 +172,7 @@ func (p *provider) verify(ctx context.Context, d *discovered, raw, nonce string,
 	return claims.person(token), nil
 }
 
-// person leaves out what nobody could have been invited under or called.
+// person drops addresses and names that cannot be used.
 func (c claims) person(token *oidc.IDToken) person {
 	who := person{Issuer: token.Issuer, Subject: token.Subject}
 	if len(emailProblems(c.Email)) == 0 {
@@ -199,7 +201,7 @@ func (p *provider) askUserInfo(ctx context.Context, d *discovered, subject strin
 	return nil
 }
 
-// claims are what is asked of an ID token beside the standard checks.
+// claims are what is read from an ID token beside the standard checks.
 type claims struct {
 	Email           string    `json:"email"`
 	EmailVerified   looseBool `json:"email_verified"`
@@ -207,10 +209,10 @@ type claims struct {
 	AuthorizedParty string    `json:"azp"`
 }
 
-// looseBool reads the boolean that some providers write as a string.
+// looseBool accepts a boolean that some providers write as a string.
 type looseBool bool
 
-// UnmarshalJSON takes true and "true" for true, and everything else for false.
+// UnmarshalJSON reads true and "true" as true, and everything else as false.
 func (b *looseBool) UnmarshalJSON(raw []byte) error {
 	var v any
 	if err := json.Unmarshal(raw, &v); err != nil {
@@ -221,7 +223,7 @@ func (b *looseBool) UnmarshalJSON(raw []byte) error {
 }
 
 // watchedKeys notices when a signature could not be checked because the keys
-// could not be fetched: that says nothing about the signature.
+// could not be fetched: then nothing is known about the signature.
 type watchedKeys struct {
 	oidc.KeySet
 	unreachable bool
@@ -230,19 +232,19 @@ type watchedKeys struct {
 // VerifySignature checks a signature.
 func (k *watchedKeys) VerifySignature(ctx context.Context, jwt string) ([]byte, error) {
 	payload, err := k.KeySet.VerifySignature(ctx, jwt)
-	k.unreachable = errors.Unwrap(err) != nil // only what kept it from fetching has a cause
+	k.unreachable = errors.Unwrap(err) != nil // only an error of fetching has a cause
 	return payload, err
 }
 
-// exchangeFailed tells a code that was refused from a provider that is broken
-// or was told something else about us than we were.
+// exchangeFailed distinguishes a refused code from a provider that is broken or
+// configured differently than we are.
 func exchangeFailed(err error) error {
 	var refused *oauth2.RetrieveError
 	if !errors.As(err, &refused) || refused.Response == nil {
 		return unavailable(err)
 	}
 	if refused.Response.StatusCode >= http.StatusInternalServerError {
-		return unavailable(errors.New(refused.Response.Status)) // its body is none of the log's business
+		return unavailable(errors.New(refused.Response.Status)) // its body does not belong in the log
 	}
 	if refused.ErrorCode == "invalid_grant" {
 		return signInFailed(errors.New("the provider does not accept the code"))

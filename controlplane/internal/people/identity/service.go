@@ -19,7 +19,7 @@ import (
 type Config struct {
 	DB     *postgres.DB
 	Logger *slog.Logger
-	Clock  func() time.Time // nil: the clock of the machine
+	Clock  func() time.Time // nil: the clock of this machine
 	OIDC   OIDCConfig
 }
 
@@ -31,11 +31,11 @@ type Service struct {
 	logger *slog.Logger
 	now    func() time.Time
 	oidc   OIDCConfig
-	idp    *provider // nil: people cannot sign in, only tokens work
+	idp    *provider // nil: nobody can sign in, only tokens work
 }
 
-// New makes the service. It connects to nothing: a provider or database that
-// is not up yet shows as unavailable until it is.
+// New makes the service. It connects to nothing: while a provider or database
+// is not up yet, calls fail as unavailable.
 func New(cfg Config) *Service {
 	s := &Service{db: cfg.DB, reads: identitydb.New(cfg.DB), logger: cfg.Logger, now: cfg.Clock, oidc: cfg.OIDC.withDefaults()}
 	if s.logger == nil {
@@ -50,24 +50,22 @@ func New(cfg Config) *Service {
 	return s
 }
 
-// command is the body of one change.
 type command func(ctx context.Context, c change) error
 
-// change is the transaction of a command.
 type change struct {
 	tx pgx.Tx
 	*identitydb.Queries
 }
 
-// inChange runs a command: what it changes, its audit entry and its events
-// become true together or not at all.
+// inChange runs a command. Its changes, audit entry and events commit together
+// or not at all.
 func (s *Service) inChange(ctx context.Context, fn command) error {
 	return s.db.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		return fn(ctx, change{tx: tx, Queries: identitydb.New(tx)})
 	})
 }
 
-// record writes what was done and tells the outside of it.
+// record writes the audit entry and appends the events.
 func (c change) record(ctx context.Context, entry audit.Entry, events ...outbox.Event) error {
 	entry.Result = audit.Success
 	if err := audit.Record(ctx, c.tx, entry); err != nil {
@@ -76,7 +74,7 @@ func (c change) record(ctx context.Context, entry audit.Entry, events ...outbox.
 	return outbox.Append(ctx, c.tx, events...)
 }
 
-// orNotFound gives a missing row the meaning it has to a caller.
+// orNotFound turns a missing row into the fault that callers expect.
 func orNotFound(err error) error {
 	if errors.Is(err, pgx.ErrNoRows) {
 		return notFound()

@@ -19,7 +19,7 @@ type ServiceAccount struct {
 	CreatedAt, UpdatedAt time.Time
 }
 
-// NewServiceAccount is what a new one is made of.
+// NewServiceAccount describes a service account to add.
 type NewServiceAccount struct {
 	Name string
 	Role auth.Role
@@ -32,7 +32,7 @@ func (n NewServiceAccount) check() error {
 	return checkProjectRole(n.Role)
 }
 
-// ServiceAccountChange is what may be changed; nil leaves a field as it is.
+// ServiceAccountChange describes a change. Nil fields stay as they are.
 type ServiceAccountChange struct {
 	Role   *auth.Role
 	Status *ServiceAccountStatus
@@ -50,8 +50,8 @@ func (c ServiceAccountChange) check() error {
 	return nil
 }
 
-// applied is the account after the change. Asking for the status it already
-// has is no event.
+// applied returns the account after the change. Asking for the status that the
+// account has already is allowed.
 func (c ServiceAccountChange) applied(a ServiceAccount) (ServiceAccount, error) {
 	if c.Role != nil {
 		a.Role = *c.Role

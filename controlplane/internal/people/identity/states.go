@@ -2,7 +2,7 @@ package identity
 
 import "gpuaas/controlplane/internal/base/lifecycle"
 
-// ServiceAccountStatus is whether a service account may act.
+// ServiceAccountStatus says whether a service account may act.
 type ServiceAccountStatus string
 
 // The states of a service account.
@@ -12,7 +12,7 @@ const (
 	ServiceAccountDeleted  ServiceAccountStatus = "deleted"
 )
 
-// ServiceAccountEvent is what can happen to a service account.
+// ServiceAccountEvent moves a service account from one state to another.
 type ServiceAccountEvent string
 
 // The events of a service account.
@@ -22,8 +22,8 @@ const (
 	ServiceAccountDelete  ServiceAccountEvent = "delete"
 )
 
-// ServiceAccountLifecycle is the table of service account states. A deleted
-// one stays in the database, because the audit log speaks of it.
+// ServiceAccountLifecycle is the lifecycle of a service account. A deleted one
+// stays in the database, because the audit log refers to it.
 var ServiceAccountLifecycle = lifecycle.Table[ServiceAccountStatus, ServiceAccountEvent]{
 	Noun:    "service_account",
 	Title:   "Service account lifecycle",

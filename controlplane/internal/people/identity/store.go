@@ -85,7 +85,7 @@ func idsColumn[noun any](ids []id.Of[noun]) []string {
 	return out
 }
 
-// converted maps rows to what they mean.
+// converted turns rows into domain types.
 func converted[row, noun any](rows []row, err error, from func(row) noun) ([]noun, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list identities: %w", err)

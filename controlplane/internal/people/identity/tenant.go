@@ -13,7 +13,7 @@ import (
 // DefaultProject is the slug of the project that every tenant starts with.
 const DefaultProject = "default"
 
-// Tenant is an organisation: the root of ownership.
+// Tenant is an organisation. Everything belongs to one.
 type Tenant struct {
 	ID                   id.Org
 	Slug, Name           string
@@ -30,13 +30,13 @@ type Project struct {
 	CreatedAt, UpdatedAt time.Time
 }
 
-// Naming is how a new tenant or project is called: the slug is for machines
-// and never changes, the name is for people.
+// Naming names a new tenant or project: the slug is for machines and never
+// changes, the name is for people.
 type Naming struct {
 	Slug, Name string
 }
 
-// The same form is a check of the database.
+// The database checks the same form.
 var slugForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
 func (n Naming) check() error {
@@ -66,7 +66,7 @@ func nameProblems(name string) []fault.Field {
 
 func checkName(name string) error { return rejected(nameProblems(name)) }
 
-// rejected is the failure of inputs that can never be accepted; nil without any.
+// rejected returns the fault for rejected inputs, or nil if there are none.
 func rejected(fields []fault.Field) error {
 	if len(fields) == 0 {
 		return nil
@@ -74,9 +74,9 @@ func rejected(fields []fault.Field) error {
 	return fault.New(fault.Invalid, "validation_error", "the request has fields that cannot be accepted").WithFields(fields...)
 }
 
-// notFound is the failure for whatever does not exist, or must not be known to
-// exist. It says the same as the frame does of targets that a caller has no role
-// on, so that the two cannot be told apart.
+// notFound is the fault for whatever does not exist, or must not be known to
+// exist. It is the same that the frame returns for targets on which a caller
+// has no role, so that the two cannot be told apart.
 func notFound() error {
 	return fault.New(fault.NotFound, "not_found", "it does not exist, or you have no access to it").
 		WithRemedy("check the id, and that you are a member of the tenant or project")

@@ -15,7 +15,7 @@ import (
 	"gpuaas/controlplane/internal/engine/auth"
 )
 
-// TokenKind is how a token came to be.
+// TokenKind is how a token was made.
 type TokenKind string
 
 // The kinds of token: made on request, or by signing in.
@@ -24,24 +24,24 @@ const (
 	TokenSession TokenKind = "session"
 )
 
-// The limits on the life of a token.
+// Limits of the life of a token.
 const (
 	MinTokenLife     = time.Minute
 	MaxTokenLife     = 366 * 24 * time.Hour
 	DefaultTokenLife = 30 * 24 * time.Hour
 )
 
-// maxTokenLine is how many tokens may have been made each with the one before
-// it: every request looks at all of them.
+// maxTokenLine limits how many tokens may be made one from the other: every
+// request checks all of them.
 const maxTokenLine = 8
 
 const (
 	tokenPrefix = "gpuaas_"
-	tokenBytes  = 32 // so many that guessing is hopeless and the hash needs no salt
+	tokenBytes  = 32 // too many to guess, and the hash needs no salt
 )
 
-// The letter after the prefix tells people, and scanners that look for leaked
-// secrets, what they have found.
+// The letter after the prefix tells people, and scanners for leaked secrets,
+// what they found.
 const (
 	letterPersonal       = "p"
 	letterSession        = "s"
@@ -49,13 +49,13 @@ const (
 	letters              = letterPersonal + letterSession + letterServiceAccount
 )
 
-// Token is what is known of a token after it was made: everything but itself.
+// Token is what is known of a token after it was made: everything but its text.
 type Token struct {
 	ID             id.Token
 	Kind           TokenKind
 	User           id.User           // one of these two is set
 	ServiceAccount id.ServiceAccount //
-	MadeFrom       id.Token          // the token or session it was made with; zero: none, or not known
+	MadeFrom       id.Token          // the token or session it was made with; zero: none, or unknown
 	Name           string
 	Scopes         []auth.Permission // empty: all that the owner may do
 	ExpiresAt      time.Time
@@ -63,7 +63,7 @@ type Token struct {
 	CreatedAt      time.Time
 }
 
-// NewToken is what a token is asked to be.
+// NewToken describes the token that somebody wants.
 type NewToken struct {
 	Name   string
 	Life   time.Duration // 0: DefaultTokenLife
@@ -94,8 +94,8 @@ func (n NewToken) life() time.Duration {
 	return n.Life
 }
 
-// checkScopes refuses a token that could do what the token asking for it
-// cannot. A token without scopes is the widest there is.
+// checkScopes refuses a token that could do more than the token that asks for
+// it. A token without scopes may do everything that its owner may.
 func checkScopes(asking *auth.Principal, scopes []auth.Permission) error {
 	if len(asking.Scopes) == 0 {
 		return nil
@@ -126,15 +126,15 @@ func mint(letter string) redact.Secret {
 	return redact.New(tokenPrefix + letter + randomText())
 }
 
-// randomText is 256 random bits in 43 characters that are safe in URLs.
+// randomText returns 256 random bits as 43 characters that are safe in URLs.
 func randomText() string {
 	var b [tokenBytes]byte
 	_, _ = rand.Read(b[:]) // crypto/rand never fails: the runtime aborts instead
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// digest is what is stored of a token, and of other random text that only its
-// holder may know.
+// digest returns what is stored of a token, or of other random text that only
+// its holder may know.
 func digest(text redact.Secret) []byte {
 	sum := sha256.Sum256([]byte(text.Reveal()))
 	return sum[:]

@@ -10,8 +10,8 @@ import (
 	"gpuaas/controlplane/internal/engine/auth"
 )
 
-// User is a person. An invited one is known by e-mail address only; the first
-// sign-in ties the person to an account at the identity provider.
+// User is a person. An invited person is known by e-mail address only; the
+// first sign-in links them to an account at the identity provider.
 type User struct {
 	ID                   id.User
 	Email, Name          string
@@ -25,7 +25,8 @@ type User struct {
 // Linked reports whether the person has signed in through an identity provider.
 func (u User) Linked() bool { return u.Subject != "" }
 
-// administers reports whether the user counts as somebody who can run the platform.
+// administers reports whether the user is an enabled administrator of the
+// platform.
 func (u User) administers() bool { return u.PlatformRole == auth.PlatformAdmin && !u.Disabled }
 
 func (u User) displayName() string {
@@ -35,7 +36,7 @@ func (u User) displayName() string {
 	return u.Email
 }
 
-// NewUser is an invitation.
+// NewUser invites a person.
 type NewUser struct {
 	Email, Name  string
 	PlatformRole auth.Role
@@ -56,7 +57,7 @@ func emailProblems(email string) []fault.Field {
 	return nil
 }
 
-// UserChange is what an administrator may change; nil leaves a field as it is.
+// UserChange describes a change. Nil fields stay as they are.
 type UserChange struct {
 	Name         *string
 	PlatformRole *auth.Role
@@ -120,9 +121,9 @@ func checkProjectRole(role auth.Role) error {
 	}
 }
 
-// checkGrant refuses to give away rights that the giver does not hold, or that
-// the scopes of the giver's token leave out. A role that is given to a token with
-// scopes is no more than these.
+// checkGrant refuses to give a role that the giver does not hold, or that the
+// scopes of the giver's token leave out. If the receiving token has scopes,
+// only these count of the role.
 func checkGrant(giver *auth.Principal, target auth.Target, given auth.Role, scopes ...auth.Permission) error {
 	own := giver.RoleOn(target)
 	for _, p := range auth.Permissions() {

@@ -6,22 +6,24 @@ import (
 	"gpuaas/controlplane/internal/base/fault"
 )
 
-// lastingWayIn is how long a token must still work to count as more than a way
-// in for the moment, and endSoon how long before its end the last one is told of.
+// lastingWayIn is how long a token must still be valid to count as a lasting
+// way in. endSoon is how long before the end of the last one operators are
+// warned.
 const (
 	lastingWayIn = 24 * time.Hour
 	endSoon      = 30 * 24 * time.Hour
 )
 
-// waysIn are the ways by which people can administer the platform at one moment:
-// administrators who have signed in through the identity provider that is
-// configured, and tokens of administrators that no scope narrows.
+// waysIn are the ways to administer the platform at one moment: administrators
+// who are linked to the configured identity provider, and tokens of
+// administrators without scopes.
 type waysIn struct {
 	linked int64
 	tokens []Token // the one that ends last comes first
 }
 
-// lasting counts the ways that will still be there tomorrow. A session is none.
+// lasting counts the ways in that will still exist tomorrow. It does not count
+// sessions.
 func (w waysIn) lasting(now time.Time) int {
 	n := int(w.linked)
 	for _, t := range w.tokens {
@@ -34,8 +36,8 @@ func (w waysIn) lasting(now time.Time) int {
 
 func (w waysIn) any() int { return int(w.linked) + len(w.tokens) }
 
-// givenAway reports whether a change ended the last way in: the last that lasts,
-// or, where none lasted, the last of all.
+// givenAway reports whether a change ended the last way in: the last lasting
+// one or, if there was no lasting one, the last of all.
 func givenAway(before, after waysIn, now time.Time) bool {
 	if after.lasting(now) > 0 {
 		return false
@@ -51,9 +53,9 @@ func lastWayIn() error {
 			"or, on the machine of the control plane, a new token with gpuaas admin recover")
 }
 
-// AccessEnd is when nobody can administer the platform any more, unless somebody
-// does something.
+// AccessEnd is when nobody can administer the platform any more, unless
+// somebody acts before.
 type AccessEnd struct {
 	At    time.Time
-	Token Token // that is the last
+	Token Token // the last one
 }
