@@ -3,7 +3,7 @@
 //
 // The kind alone decides what a failure means to a caller: package httpapi
 // turns it into a status, package durable into a retry decision. No other
-// package chooses either.
+// package decides either.
 package fault
 
 import (
@@ -57,8 +57,8 @@ func New(kind Kind, code, format string, args ...any) *Error {
 	return &Error{Kind: kind, Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// Wrap makes a failure of a kind out of an error from outside. The cause is
-// for logs: it is part of Error(), never of what a client is shown.
+// Wrap makes a failure of a kind from an outside error. The cause is for logs:
+// it is part of Error(), and never shown to a client.
 func Wrap(cause error, kind Kind, code, format string, args ...any) *Error {
 	e := New(kind, code, format, args...)
 	e.cause = cause
@@ -79,8 +79,8 @@ func (e *Error) WithFields(fields ...Field) *Error {
 	return &c
 }
 
-// Error is for logs and for whoever runs the program: it holds everything,
-// what to do included.
+// Error is for logs and for whoever runs the program. It holds everything,
+// including the remedy.
 func (e *Error) Error() string {
 	text := e.Code + ": " + e.Message
 	if e.cause != nil {
@@ -107,8 +107,9 @@ func As(err error) (*Error, bool) {
 	return e, ok
 }
 
-// KindOf is the kind of any error. An error that nobody classified is a
-// defect, except a context that ended, which proves nothing about the effect.
+// KindOf returns the kind of any error. An error that nobody classified is a
+// defect, except for a context that ended, which proves nothing about the
+// effect.
 func KindOf(err error) Kind {
 	if e, ok := As(err); ok {
 		return e.Kind
@@ -119,7 +120,7 @@ func KindOf(err error) Kind {
 	return Internal
 }
 
-// CodeOf is the stable code of any error.
+// CodeOf returns the stable code of any error.
 func CodeOf(err error) string {
 	if e, ok := As(err); ok {
 		return e.Code

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Of is the identifier of a noun; the type parameter only tells nouns apart.
+// Of is the identifier of a noun. The type parameter only tells nouns apart.
 type Of[noun any] [16]byte
 
 // The identifiers of the nouns.
@@ -99,7 +99,7 @@ func New[ID ~[16]byte]() ID {
 	return u
 }
 
-// NewString is a fresh identifier for things that are not nouns, such as a
+// NewString returns a new identifier for something that is no noun, such as a
 // correlation id.
 func NewString() string { return New[Of[struct{}]]().String() }
 
@@ -108,7 +108,8 @@ var (
 	errNil    = errors.New("the nil UUID names nothing: give an id, or leave it out")
 )
 
-// Parse reads the canonical form: id.Parse[id.Project](text). The nil UUID is none.
+// Parse reads the canonical form: id.Parse[id.Project](text). It refuses the
+// nil UUID.
 func Parse[ID ~[16]byte](s string) (ID, error) {
 	var u Of[struct{}]
 	err := u.UnmarshalText([]byte(s))
@@ -126,8 +127,8 @@ func (u Of[noun]) String() string {
 // MarshalText writes the canonical form.
 func (u Of[noun]) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
-// UnmarshalText reads the canonical form. It refuses the nil UUID, which inside
-// the program means "not set": what somebody names is never that.
+// UnmarshalText reads the canonical form. It refuses the nil UUID, which means
+// "not set" inside the program, so no caller may send it.
 func (u *Of[noun]) UnmarshalText(b []byte) error {
 	out := *u
 	if err := out.read(b); err != nil {
@@ -140,9 +141,9 @@ func (u *Of[noun]) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// UnmarshalJSON reads what the product itself has kept, in rows and histories of
-// workflows, where an id that was not set may stand as the nil UUID. A body of a
-// request with one is refused before that, by the pattern of its schema.
+// UnmarshalJSON reads what the product itself has stored in rows and workflow
+// histories, where the nil UUID may stand for an id that was not set. In a
+// request body, the pattern of the schema refuses it before.
 func (u *Of[noun]) UnmarshalJSON(b []byte) error {
 	var text *string
 	if err := json.Unmarshal(b, &text); err != nil || text == nil {
@@ -172,7 +173,7 @@ func (u *Of[noun]) read(b []byte) error {
 	return nil
 }
 
-// Scan reads a database value; NULL is the zero identifier.
+// Scan reads a database value. NULL is the zero identifier.
 func (u *Of[noun]) Scan(src any) error {
 	switch v := src.(type) {
 	case nil:
@@ -190,8 +191,8 @@ func (u *Of[noun]) Scan(src any) error {
 	}
 }
 
-// Value writes a database value. An identifier that was never set is NULL, which
-// a column that must have one refuses.
+// Value writes a database value. The zero identifier becomes NULL, which a
+// required column refuses.
 func (u Of[noun]) Value() (driver.Value, error) {
 	if u.IsZero() {
 		return nil, nil //nolint:nilnil // this is how NULL is spelled

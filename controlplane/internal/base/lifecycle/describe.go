@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Description is a table with its type parameters forgotten, for code that
-// handles the lifecycles of all nouns alike: documentation, API, checks.
+// Description is a table without its type parameters, for code that handles the
+// lifecycles of all nouns: documentation, API, checks.
 type Description struct {
 	Noun   string             `json:"noun"`
 	Title  string             `json:"title"`
@@ -15,7 +15,7 @@ type Description struct {
 	Edges  []EdgeDescription  `json:"edges"`
 }
 
-// StateDescription is one state, with what may happen there.
+// StateDescription is one state, with what may happen in it.
 type StateDescription struct {
 	Name              string   `json:"name"`
 	Meaning           string   `json:"meaning"`
@@ -33,7 +33,7 @@ type EdgeDescription struct {
 	Owner string `json:"owner"`
 }
 
-// Describe forgets the type parameters.
+// Describe drops the type parameters.
 func (t Table[S, E]) Describe() Description {
 	d := Description{Noun: t.Noun, Title: t.Title}
 	for _, s := range t.States {
@@ -52,7 +52,7 @@ func (t Table[S, E]) Describe() Description {
 	return d
 }
 
-// Page is the documentation page: a diagram and two tables.
+// Page generates the documentation page: a diagram and two tables.
 func (d Description) Page() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\nGenerated from the lifecycle table in the code by `make gen`; do not edit.\n\n```mermaid\nstateDiagram-v2\n", d.Title)

@@ -1,7 +1,7 @@
 // Package lifecycle holds what every state machine of the product shares: one
-// typed table per noun. From that single table come the guard, the database
-// check, the enum of the API, the documentation page and the test that walks
-// every state and event; none of them is written by hand.
+// typed table per noun. The guard, the database check, the enum of the API, the
+// documentation page and the test that walks every state and event all come
+// from that table; none of them is written by hand.
 package lifecycle
 
 import (
@@ -18,8 +18,8 @@ type State[S ~string] struct {
 	Name     S
 	Meaning  string
 	Terminal bool
-	// StuckAfter is how long a noun may stay here before somebody must be
-	// told; zero means for ever.
+	// StuckAfter is how long a noun may stay in the state before somebody must
+	// be told. Zero means for ever.
 	StuckAfter time.Duration
 }
 
@@ -40,8 +40,8 @@ type Table[S, E ~string] struct {
 	Edges   []Edge[S, E]
 }
 
-// Next is the state an event leads to, or a conflict that lists what is
-// allowed instead.
+// Next returns the state that an event leads to, or a conflict that lists the
+// allowed events.
 func (t Table[S, E]) Next(from S, event E) (S, error) {
 	for _, e := range t.Edges {
 		if e.From == from && e.Event == event {

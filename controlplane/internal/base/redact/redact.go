@@ -1,5 +1,5 @@
-// Package redact holds the one type that secrets travel in inside a process.
-// However it is printed, logged or encoded, it says only that it is a secret.
+// Package redact holds the one type that carries secrets inside a process.
+// However it is printed, logged or encoded, it shows only that it is a secret.
 package redact
 
 import (
@@ -7,11 +7,11 @@ import (
 	"log/slog"
 )
 
-// Placeholder is what stands where a secret would have been.
+// Placeholder appears where the secret would have been.
 const Placeholder = "[redacted]"
 
-// Secret is a value that must never be shown. Reveal is the only way out, which
-// makes every place that handles the plain value easy to find.
+// Secret is a value that must never be shown. Only Reveal returns it, so every
+// place that handles the plain value is easy to find.
 type Secret struct{ plain string }
 
 // New wraps a plain value.

@@ -97,7 +97,7 @@ func wire(l Log) LogEntry {
 	}
 }
 
-// given is nil for a value that was not given.
+// given returns nil for a zero value.
 func given[T comparable](v T) *T {
 	var zero T
 	if v == zero {
@@ -109,8 +109,8 @@ func given[T comparable](v T) *T {
 // Denials records refused attempts, for httpapi.
 type Denials struct{ DB *postgres.DB }
 
-// RecordDenial writes a refused attempt in a transaction of its own: there is
-// no change it could belong to.
+// RecordDenial writes a refused attempt in its own transaction: there is no
+// change that it could belong to.
 func (d Denials) RecordDenial(ctx context.Context, denial httpapi.Denial) error {
 	return d.DB.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		return Record(ctx, tx, Entry{

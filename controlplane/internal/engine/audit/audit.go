@@ -1,6 +1,6 @@
-// Package audit writes the record of who did what: in the same transaction as
-// the change itself, append-only, with the reason and the correlation id.
-// Attempts that were refused are recorded too.
+// Package audit records who did what: in the same transaction as the change
+// itself, append-only, with the reason and the correlation id. Refused attempts
+// are recorded too.
 package audit
 
 import (
@@ -28,10 +28,10 @@ const (
 	Denied  Result = "denied"
 )
 
-// Entry is what the caller knows; who, from where and in which context is
-// taken from the context of the call.
+// Entry is what the caller knows. Record takes the actor, the client's address
+// and the correlation id from the context.
 type Entry struct {
-	Action     string // noun.verb, such as tenant.create
+	Action     string // noun.verb, for example tenant.create
 	TargetKind string
 	TargetID   string
 	Org        id.Org
@@ -86,16 +86,17 @@ func Record(ctx context.Context, tx pgx.Tx, e Entry) error {
 	return nil
 }
 
-// Filter narrows a listing; a nil field does not narrow.
+// Filter filters a listing. A nil field filters nothing.
 type Filter struct {
 	Action, ActorID, TargetKind, TargetID, Result, CorrelationID *string
 	Since, Until                                                 *time.Time
-	// Orgs narrows to tenants; nil means all, empty means none.
+	// Orgs keeps only entries of these tenants. Nil means all, empty means
+	// none.
 	Orgs []id.Org
 }
 
-// List reads entries, newest first, older than a sequence number (0: from the
-// newest).
+// List reads entries before a sequence number, newest first. 0 begins at the
+// newest.
 func List(ctx context.Context, db *postgres.DB, f Filter, before int64, limit int32) ([]Log, error) {
 	p := auditdb.ListParams{
 		Action: f.Action, ActorID: f.ActorID, TargetKind: f.TargetKind, TargetID: f.TargetID, Result: f.Result,

@@ -1,6 +1,6 @@
 // Package auth says who is asking and what they may do. It knows roles and
-// permissions, not tables: package identity builds principals, package httpapi
-// asks for decisions.
+// permissions, not tables: package identity builds principals, and package
+// httpapi asks for decisions.
 package auth
 
 import (
@@ -12,7 +12,7 @@ import (
 	"gpuaas/controlplane/internal/base/id"
 )
 
-// Kind is what sort of actor a principal is.
+// Kind is the kind of actor that a principal is.
 type Kind string
 
 // The kinds of principal.
@@ -40,7 +40,7 @@ const (
 // Roles lists every role that can be granted.
 var Roles = []Role{PlatformAdmin, Auditor, TenantAdmin, ProjectAdmin, ProjectMember, ProjectViewer}
 
-// Principal is whoever a request comes from, with all roles it holds.
+// Principal is the sender of a request, with all its roles.
 type Principal struct {
 	Kind     Kind
 	ID       string
@@ -48,11 +48,11 @@ type Principal struct {
 	Platform Role // PlatformAdmin, Auditor or empty
 	Tenants  map[id.Org]Role
 	Projects map[id.Project]ProjectRole
-	// Scopes narrows what a token may do to these permissions; empty means
-	// all that its owner may do. It never widens.
+	// Scopes limits what a token may do to these permissions. If it is empty,
+	// the token may do all that its owner may. It never adds anything.
 	Scopes []Permission
 	Token  id.Token
-	// Expires is when the token ends; zero without one.
+	// Expires is when the token ends. It is zero if there is no token.
 	Expires time.Time
 }
 
@@ -69,19 +69,19 @@ type Target struct {
 	Project id.Project
 }
 
-// Decision is the answer to "may they?".
+// Decision answers whether a principal may do something.
 type Decision int
 
 // The decisions. Hidden is a refusal that must look like absence, because the
-// caller has no business knowing that the target exists.
+// caller must not learn that the target exists.
 const (
 	Denied Decision = iota
 	Hidden
 	Allowed
 )
 
-// Decide answers whether a principal may do something to a target. Whatever is
-// not granted is refused.
+// Decide says whether a principal may do something to a target. Whatever is not
+// granted is refused.
 func (p *Principal) Decide(want Permission, target Target) Decision {
 	role := p.RoleOn(target)
 	switch {
@@ -93,8 +93,8 @@ func (p *Principal) Decide(want Permission, target Target) Decision {
 	return Allowed
 }
 
-// DecideAnywhere answers for operations that narrow their own answer to what
-// the caller may see: it is enough to hold the permission somewhere.
+// DecideAnywhere decides about operations that limit their own answer to what
+// the caller may see: it is enough to hold the permission on any target.
 func (p *Principal) DecideAnywhere(want Permission) Decision {
 	if !p.InScope(want) {
 		return Denied
@@ -115,7 +115,8 @@ func (p *Principal) DecideAnywhere(want Permission) Decision {
 	return Denied
 }
 
-// RoleOn is the strongest role a principal holds on a target; NoRole when none.
+// RoleOn returns the strongest role that a principal holds on a target, or
+// NoRole.
 func (p *Principal) RoleOn(target Target) Role {
 	if p.Kind == KindSystem {
 		return PlatformAdmin
@@ -135,8 +136,8 @@ func (p *Principal) RoleOn(target Target) Role {
 	return p.roleInAnyProject(target.Org)
 }
 
-// Members of a project may see the tenant it belongs to, with the rights of a
-// viewer: a project role never reaches beyond its project.
+// Members of a project may see its tenant with the rights of a viewer: a
+// project role never reaches beyond its project.
 func (p *Principal) roleInAnyProject(org id.Org) Role {
 	if org.IsZero() {
 		return NoRole
@@ -149,12 +150,12 @@ func (p *Principal) roleInAnyProject(org id.Org) Role {
 	return NoRole
 }
 
-// InScope reports whether the scopes of the token leave a permission in.
+// InScope reports whether the scopes of the token include a permission.
 func (p *Principal) InScope(want Permission) bool {
 	return len(p.Scopes) == 0 || slices.Contains(p.Scopes, want)
 }
 
-// SeesEverything reports whether lists need no narrowing to the caller's tenants.
+// SeesEverything reports whether lists show the principal all tenants.
 func (p *Principal) SeesEverything() bool { return p.Kind == KindSystem || p.Platform != "" }
 
 // Orgs lists the tenants a principal has any role in.
@@ -169,18 +170,18 @@ func (p *Principal) Orgs() []id.Org {
 	return slices.Collect(maps.Keys(seen))
 }
 
-// OrgsWith lists the tenants on which a principal holds a permission: what an
-// answer is narrowed to for callers who do not see everything.
+// OrgsWith lists the tenants on which a principal holds a permission. Lists are
+// limited to these for callers that do not see everything.
 func (p *Principal) OrgsWith(want Permission) []id.Org {
 	return slices.DeleteFunc(p.Orgs(), func(org id.Org) bool { return p.Decide(want, Target{Org: org}) != Allowed })
 }
 
-// System is the principal of the product's own background work.
+// System returns the principal of the product's own background work.
 func System(name string) *Principal {
 	return &Principal{Kind: KindSystem, ID: "system:" + name, Name: name}
 }
 
-// Anonymous is the principal of a request without valid credentials.
+// Anonymous returns the principal of a request without valid credentials.
 func Anonymous() *Principal {
 	return &Principal{Kind: KindAnonymous, ID: "anonymous", Name: "anonymous"}
 }
@@ -192,7 +193,8 @@ func With(ctx context.Context, p *Principal) context.Context {
 	return context.WithValue(ctx, contextKey{}, p)
 }
 
-// From is the principal of a context: anonymous when nobody was put there.
+// From returns the principal of a context, or the anonymous one if there is
+// none.
 func From(ctx context.Context) *Principal {
 	if p, ok := ctx.Value(contextKey{}).(*Principal); ok {
 		return p

@@ -13,7 +13,7 @@ import (
 	"gpuaas/controlplane/internal/engine/telemetry"
 )
 
-// correlation carries the correlation id from whoever starts a workflow into
+// correlation carries the correlation id from the starter of a workflow into
 // the workflow and all its activities.
 type correlation struct{}
 
@@ -57,15 +57,15 @@ func (correlation) ExtractToWorkflow(ctx workflow.Context, r workflow.HeaderRead
 		id, _ = ctx.Value(correlationKey{}).(string)
 	}
 	if id == "" {
-		// Nobody asked for a workflow that a schedule started: what it does is tied
-		// together by its own run.
+		// A schedule started this workflow, so no request gave it a correlation
+		// id: its run id takes that place.
 		id = workflow.GetInfo(ctx).WorkflowExecution.RunID
 	}
 	return workflow.WithValue(ctx, correlationKey{}, id), err
 }
 
-// faultInterceptor gives every activity the identity it acts under and turns
-// its error into what the history may hold, so that no activity needs to.
+// faultInterceptor gives every activity its identity, and turns its error into
+// what the history may hold, so that no activity has to do either.
 type faultInterceptor struct {
 	interceptor.WorkerInterceptorBase
 	logger *slog.Logger

@@ -1,4 +1,4 @@
-// Package durable is the one way to Temporal: the client, the worker, the
+// Package durable is the only way to Temporal: the client, the worker, the
 // delivery of workflow starts that transactions recorded, and the translation
 // between faults and what a workflow history may hold.
 package durable
@@ -40,7 +40,7 @@ type Config struct {
 	ServerName string
 }
 
-// TLS says whether the connection is encrypted and its other end verified.
+// TLS says whether the connection is encrypted and the server verified.
 func (c Config) TLS() bool { return c.CAFile != "" || c.CertFile != "" || c.ServerName != "" }
 
 // Client starts, signals and cancels workflows.
@@ -111,8 +111,8 @@ func (c *Client) Check(ctx context.Context) error {
 	return c.classify(err)
 }
 
-// cancel asks a workflow to stop. One that has ended already is not an error:
-// its owner's row says how it ended.
+// cancel asks a workflow to stop. It is no error if the workflow has ended: the
+// row of its owner says how it ended.
 func (c *Client) cancel(ctx context.Context, workflowID string) error {
 	err := c.temporal.CancelWorkflow(ctx, workflowID, "")
 	var gone *serviceerror.NotFound
@@ -135,12 +135,12 @@ func (c *Client) classify(err error) error {
 		WithRemedy("check that Temporal is running and reachable; the request can be repeated")
 }
 
-// WorkerOptions are those of every worker, in production and in tests.
+// WorkerOptions are the options of every worker, in production and in tests.
 func WorkerOptions(logger *slog.Logger, stopTimeout time.Duration) worker.Options {
 	return worker.Options{
 		WorkerStopTimeout: stopTimeout,
-		// An activity hears that it must stop when a heartbeat is sent, so this is
-		// how long an operator waits for a stage to stop.
+		// An activity learns that it must stop when it sends a heartbeat, so
+		// this is how long an operator may have to wait for a stage to stop.
 		MaxHeartbeatThrottleInterval: 5 * time.Second,
 		Interceptors:                 []interceptor.WorkerInterceptor{&faultInterceptor{logger: logger}},
 	}
@@ -150,7 +150,7 @@ func WorkerOptions(logger *slog.Logger, stopTimeout time.Duration) worker.Option
 type Registration func(worker.Registry)
 
 // RunWorker serves workflows and activities until the context ends, then lets
-// what is in flight finish. Temporal not being there yet is waited out.
+// running ones finish. If Temporal is not there yet, it waits.
 func (c *Client) RunWorker(ctx context.Context, stopTimeout time.Duration, slices ...Registration) error {
 	for wait := time.Second; ; wait = min(2*wait, 15*time.Second) {
 		w := worker.New(c.temporal, TaskQueue, WorkerOptions(c.logger, stopTimeout))

@@ -8,8 +8,9 @@ import (
 	"gpuaas/controlplane/internal/base/fault"
 )
 
-// retryable is the one place that decides whether Temporal may repeat an
-// activity by itself: only what is proven not accepted, or safe to repeat.
+// retryable is the only place that decides whether Temporal may repeat an
+// activity by itself: only if the effect is proven not accepted, or safe to
+// repeat.
 func retryable(kind fault.Kind) bool {
 	switch kind {
 	case fault.Unavailable, fault.RateLimited:
@@ -21,8 +22,8 @@ func retryable(kind fault.Kind) bool {
 	return false
 }
 
-// details travel in the workflow history, so they hold what a fault shows to
-// people and never its cause, which may quote anything.
+// details are stored in the workflow history. They hold what a fault shows to
+// people, and never its cause, which may quote anything.
 type details struct {
 	Code   string        `json:"code"`
 	Remedy string        `json:"remedy,omitempty"`
@@ -50,7 +51,7 @@ func toTemporal(err error) error {
 }
 
 // FromTemporal turns the error that a workflow gets from an activity back into
-// a fault. An activity that ran out of time proves nothing about its effect.
+// a fault. If the activity ran out of time, nothing is known about its effect.
 func FromTemporal(err error) error {
 	if err == nil {
 		return nil

@@ -7,9 +7,9 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// Insist runs an activity that records something and must not be given up: it
-// is repeated until it works, even when the workflow has been cancelled. The
-// only error left is that of a workflow that is being torn down.
+// Insist runs an activity that records something and must not be given up. It
+// repeats the activity until it works, even after the workflow was cancelled.
+// It fails only if the workflow is being torn down.
 func Insist(ctx workflow.Context, activity func(workflow.Context) error) error {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
@@ -21,8 +21,8 @@ func Insist(ctx workflow.Context, activity func(workflow.Context) error) error {
 		if err == nil {
 			return nil
 		}
-		// Not repeatable by itself: a defect, or data nobody expected. Look
-		// again at leisure; a new release may know better.
+		// Temporal does not repeat it: a defect, or data that nobody expected.
+		// Try again later; a new release may handle it.
 		workflow.GetLogger(ctx).Error("activity that must not be given up failed", "error", err)
 		if err := workflow.Sleep(ctx, time.Minute); err != nil {
 			return err

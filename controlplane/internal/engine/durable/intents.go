@@ -16,12 +16,12 @@ import (
 )
 
 // Intents delivers the starts, signals and cancellations of workflows that
-// transactions recorded. It belongs to the relay: an intent that was acknowledged outlives
-// any outage of Temporal.
+// transactions recorded. The relay calls it, so a recorded intent outlives any
+// outage of Temporal.
 type Intents struct{ Client *Client }
 
-// Deliver carries each intent out. A workflow that was started by an earlier
-// attempt, or has even ended already, counts as delivered: its id is its key.
+// Deliver carries out each intent. If an earlier attempt started the workflow,
+// it counts as delivered even if the workflow has ended: its id is the key.
 func (s Intents) Deliver(ctx context.Context, messages []outbox.Message) []error {
 	errs := make([]error, len(messages))
 	for i, m := range messages {
@@ -30,7 +30,7 @@ func (s Intents) Deliver(ctx context.Context, messages []outbox.Message) []error
 	return errs
 }
 
-// patience bounds one call, so that a Temporal that hangs counts as away.
+// patience is the time limit of one call. A Temporal that hangs counts as away.
 const patience = 5 * time.Second
 
 func (c *Client) deliver(ctx context.Context, m outbox.Message) error {
@@ -74,9 +74,8 @@ func (c *Client) start(ctx context.Context, m outbox.Message) error {
 	return c.classify(err)
 }
 
-// signal tells a workflow something. One that has ended, or was never there,
-// waits for nothing: there is nobody left to tell, unless the signal says how to
-// start it anew.
+// signal sends a signal to a workflow. If the workflow has ended or never
+// existed, there is nobody to tell, unless the signal says how to start it.
 func (c *Client) signal(ctx context.Context, m outbox.Message) error {
 	signal, err := m.WorkflowSignal()
 	if err != nil {

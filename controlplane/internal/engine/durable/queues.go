@@ -9,25 +9,25 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 )
 
-// Work is what a worker does.
+// Work is the kind of work that a worker does.
 type Work string
 
-// What workers do.
+// The kinds of work.
 const (
 	WorkWorkflow Work = "workflow"
 	WorkActivity Work = "activity"
 )
 
-// Queue is what waits for workers, and who serves it.
+// Queue says how much work waits for workers, and how many serve it.
 type Queue struct {
 	Name    string
 	Work    Work
 	Pollers int64         // workers that asked for work within the last minutes
 	Backlog int64         // approximately
-	Oldest  time.Duration // how long the oldest has waited
+	Oldest  time.Duration // how long the oldest task has waited
 }
 
-// Queues asks Temporal what waits for workers.
+// Queues asks Temporal how much work waits for workers.
 func (c *Client) Queues(ctx context.Context) ([]Queue, error) {
 	out := []Queue{}
 	for _, of := range []struct {

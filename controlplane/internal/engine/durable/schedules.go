@@ -22,26 +22,26 @@ import (
 	"gpuaas/controlplane/internal/base/fault"
 )
 
-// Schedule makes Temporal start a workflow again and again, never while the one
-// that it started before still runs.
+// Schedule makes Temporal start a workflow again and again. While one run of it
+// is still open, Temporal starts no other.
 type Schedule struct {
 	ID         string
 	Every      time.Duration // whole seconds
-	Offset     time.Duration // less than Every; spreads schedules of the same interval
+	Offset     time.Duration // less than Every; spreads schedules with the same interval
 	Jitter     time.Duration
 	Workflow   string
 	WorkflowID string // Temporal appends the time of each start
 	Input      any    // nil: the workflow takes none
 	Paused     bool
-	PauseNote  string // why, for whoever looks at it in Temporal
+	PauseNote  string // shown in Temporal: why it is paused
 }
 
-// verifyEvery is how often what Temporal has is read even though nothing that
-// is wanted has changed: somebody may have changed it there.
+// verifyEvery is how often the schedules in Temporal are read although the
+// wanted ones have not changed: somebody may have changed them there.
 const verifyEvery = 10 * time.Minute
 
-// keeper remembers what was last applied, so that a call that wants nothing new
-// costs nothing.
+// keeper remembers what was last applied, so that a call without changes costs
+// nothing.
 type keeper struct {
 	mu    sync.Mutex
 	clock func() time.Time
@@ -53,10 +53,11 @@ type kept struct {
 	verified  time.Time
 }
 
-// KeepSchedules makes the schedules whose id begins with the prefix those that
-// are wanted, and no others. What is wanted here wins over what was changed in
-// Temporal, a pause included. Several replicas may do it at once: each ends with
-// what it wants last, which is the same for all as soon as they read the same.
+// KeepSchedules makes sure that exactly the wanted schedules exist among those
+// whose id begins with the prefix. It overwrites changes that somebody made in
+// Temporal, pauses included. Several replicas may call it at once: each applies
+// what it wants, and that is the same for all once they have read the same
+// rows.
 func (c *Client) KeepSchedules(ctx context.Context, prefix string, want []Schedule) error {
 	wanted, err := wantedSchedules(prefix, want)
 	if err != nil {
@@ -82,8 +83,9 @@ func (c *Client) KeepSchedules(ctx context.Context, prefix string, want []Schedu
 	return nil
 }
 
-// readSchedules brings what Temporal has. A listing there lags behind, so it
-// only tells what nobody wants; what is wanted is read one by one.
+// readSchedules reads the schedules that Temporal has. Temporal's listing lags
+// behind, so it only serves to find unwanted ones; wanted ones are read one by
+// one.
 func (c *Client) readSchedules(ctx context.Context, prefix string, wanted map[string]*schedulepb.Schedule) (map[string]*schedulepb.Schedule, error) {
 	have := map[string]*schedulepb.Schedule{}
 	for token, more := []byte(nil), true; more; more = len(token) > 0 {
@@ -113,8 +115,8 @@ func (c *Client) readSchedules(ctx context.Context, prefix string, wanted map[st
 	return have, nil
 }
 
-// applySchedules does what is left to do. One that Temporal refuses does not
-// keep the others from being applied; a Temporal that is away does.
+// applySchedules makes the remaining changes. If Temporal refuses one schedule,
+// the others are still applied; if Temporal cannot be reached, it stops.
 func (c *Client) applySchedules(ctx context.Context, have, wanted map[string]*schedulepb.Schedule) error {
 	var refused []error
 	for id, want := range wanted {
@@ -146,7 +148,7 @@ func (c *Client) applySchedules(ctx context.Context, have, wanted map[string]*sc
 	return errors.Join(refused...)
 }
 
-// createSchedule falls back to a change where another replica was faster.
+// createSchedule updates the schedule if another replica has created it first.
 func (c *Client) createSchedule(ctx context.Context, id string, want *schedulepb.Schedule) error {
 	err := c.tryCreate(ctx, id, want)
 	if isThere(err) {
@@ -155,7 +157,7 @@ func (c *Client) createSchedule(ctx context.Context, id string, want *schedulepb
 	return err
 }
 
-// updateSchedule falls back to a new one where somebody has deleted it.
+// updateSchedule creates the schedule if somebody has deleted it.
 func (c *Client) updateSchedule(ctx context.Context, id string, want *schedulepb.Schedule) error {
 	err := c.tryUpdate(ctx, id, want)
 	if isGone(err) {
@@ -164,9 +166,9 @@ func (c *Client) updateSchedule(ctx context.Context, id string, want *schedulepb
 	return err
 }
 
-// The calls below are made without the SDK's own client of schedules: it would
-// store the correlation and the trace of whoever happens to create a schedule
-// as those of every workflow that it starts.
+// The calls below do not use the SDK's schedule client. It would store the
+// correlation id and the trace of whoever creates a schedule, and pass them to
+// every workflow that the schedule starts.
 
 func (c *Client) tryCreate(ctx context.Context, id string, want *schedulepb.Schedule) error {
 	_, err := within(ctx, c.temporal.WorkflowService().CreateSchedule, &workflowservice.CreateScheduleRequest{
@@ -193,8 +195,9 @@ func isThere(err error) bool {
 	return errors.As(err, &started) || errors.As(err, &exists)
 }
 
-// within makes one call with the patience that this package has for Temporal,
-// which asks its callers to slow down where many schedules change at once.
+// within makes one call to Temporal with this package's time limits, and
+// repeats it while Temporal asks to slow down because many schedules change at
+// once.
 func within[Req, Res, Option any](ctx context.Context, call func(context.Context, Req, ...Option) (Res, error), req Req) (Res, error) {
 	ctx, stop := context.WithTimeout(ctx, patience)
 	defer stop()
@@ -234,7 +237,7 @@ func wantedSchedules(prefix string, want []Schedule) (map[string]*schedulepb.Sch
 	return wanted, nil
 }
 
-// proto is the schedule as Temporal keeps it.
+// proto returns the schedule in Temporal's own form.
 func (s Schedule) proto(input *commonpb.Payloads) *schedulepb.Schedule {
 	state := &schedulepb.ScheduleState{}
 	if s.Paused {
@@ -248,7 +251,8 @@ func (s Schedule) proto(input *commonpb.Payloads) *schedulepb.Schedule {
 		Action: startOf(s.WorkflowID, s.Workflow, TaskQueue, input),
 		Policies: &schedulepb.SchedulePolicies{
 			OverlapPolicy: enumspb.SCHEDULE_OVERLAP_POLICY_SKIP,
-			// After an outage of Temporal the next start is due soon enough.
+			// After an outage of Temporal, only the last missed start is made
+			// up for: the next one is due soon enough.
 			CatchupWindow: durationpb.New(s.Every),
 		},
 		State: state,
@@ -263,8 +267,9 @@ func startOf(workflowID, kind, queue string, input *commonpb.Payloads) *schedule
 	}}}
 }
 
-// essence is what this package decides of a schedule, written as it writes it:
-// Temporal fills in defaults and leaves out zeros, and neither is a difference.
+// essence returns the parts of a schedule that this package decides, in one
+// form. Temporal fills in defaults and leaves out zeros; neither counts as a
+// difference.
 func essence(s *schedulepb.Schedule) *schedulepb.Schedule {
 	spec, ok := proto.Clone(s.GetSpec()).(*schedulepb.ScheduleSpec)
 	if !ok || spec == nil {

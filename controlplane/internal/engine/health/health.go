@@ -1,5 +1,5 @@
 // Package health knows which outside services this process needs and whether
-// they answer: in a line for load balancers, in detail for operators.
+// they answer. It tells load balancers in one line and operators in detail.
 package health
 
 import (
@@ -21,7 +21,7 @@ type Dependency struct {
 	Probe Probe
 }
 
-// State is how a dependency was when last asked.
+// State is the last answer of a dependency.
 type State struct {
 	Name      string        `json:"name" doc:"postgres, temporal, nats or secrets"`
 	Up        bool          `json:"up"`
@@ -35,7 +35,7 @@ type State struct {
 
 const (
 	probeTimeout = 2 * time.Second
-	// Balancers ask often; a dependency is asked at most this often.
+	// Load balancers ask often; a dependency is asked at most this often.
 	freshFor = 500 * time.Millisecond
 )
 
@@ -43,7 +43,7 @@ const (
 type Monitor struct {
 	dependencies []Dependency
 	// Insecure names what this process does without TLS because its operator
-	// allowed it. It is fixed once the monitor is asked.
+	// allowed it. It must not change once the monitor is in use.
 	Insecure []string
 	now      func() time.Time
 
@@ -57,7 +57,7 @@ func NewMonitor(dependencies ...Dependency) *Monitor {
 	return &Monitor{dependencies: dependencies, now: time.Now}
 }
 
-// States asks every dependency, all at once, unless that was done a moment ago.
+// States asks every dependency at the same time, unless it did so a moment ago.
 func (m *Monitor) States(ctx context.Context) []State {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -90,8 +90,7 @@ func (m *Monitor) ask(ctx context.Context, d Dependency) State {
 	return s
 }
 
-// Live answers that the process runs; nothing more can be asked of a process
-// whose dependencies are down.
+// Live answers that the process runs, even if its dependencies are down.
 func Live(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, map[string]any{"status": "ok"})
 }

@@ -27,36 +27,37 @@ const (
 	projectParam = "project_id"
 )
 
-// Access is who may call an operation. Its zero value is nobody's choice and is
-// refused at registration.
+// Access says who may call an operation. Register refuses the zero value.
 type Access struct {
 	scope      Scope
 	permission auth.Permission
 }
 
-// Public lets everybody in, known or not.
+// Public admits everybody, known or not.
 func Public() Access { return Access{scope: ScopePublic} }
 
-// Authenticated lets every known caller in.
+// Authenticated admits every known caller.
 func Authenticated() Access { return Access{scope: ScopeAuthenticated} }
 
-// Anywhere lets in who holds the permission on anything; the handler narrows
-// its answer to what the caller may see.
+// Anywhere admits callers that hold the permission on any target. The handler
+// limits its answer to what the caller may see.
 func Anywhere(p auth.Permission) Access { return Access{scope: ScopeAnywhere, permission: p} }
 
-// Platform lets in who holds the permission on the platform.
+// Platform admits callers that hold the permission on the platform.
 func Platform(p auth.Permission) Access { return Access{scope: ScopePlatform, permission: p} }
 
-// Tenant lets in who holds the permission on the tenant of path parameter org_id.
+// Tenant admits callers that hold the permission on the tenant of path
+// parameter org_id.
 func Tenant(p auth.Permission) Access { return Access{scope: ScopeTenant, permission: p} }
 
-// Project lets in who holds the permission on the project of path parameter project_id.
+// Project admits callers that hold the permission on the project of path
+// parameter project_id.
 func Project(p auth.Permission) Access { return Access{scope: ScopeProject, permission: p} }
 
-// Scope is on what the permission must be held.
+// Scope returns on what the permission must be held.
 func (a Access) Scope() Scope { return a.scope }
 
-// Permission is the one needed; empty when none is.
+// Permission returns the permission that is needed. It is empty if none is.
 func (a Access) Permission() auth.Permission { return a.permission }
 
 func (a Access) check(path string) error {

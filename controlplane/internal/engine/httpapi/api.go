@@ -19,25 +19,25 @@ import (
 	"gpuaas/controlplane/internal/engine/postgres"
 )
 
-// Authenticator finds out who a bearer token belongs to. It fails with a fault
+// Authenticator finds out to whom a bearer token belongs. It fails with a fault
 // of kind unauthenticated and code token_invalid or token_expired.
 type Authenticator interface {
 	Authenticate(ctx context.Context, token redact.Secret) (*auth.Principal, error)
 }
 
-// ProjectResolver finds the tenant a project belongs to. A project that does
-// not exist is a fault of kind not_found.
+// ProjectResolver finds the tenant of a project. For a project that does not
+// exist it fails with kind not_found.
 type ProjectResolver interface {
 	ProjectOrg(ctx context.Context, project id.Project) (id.Org, error)
 }
 
-// DenialRecorder audits attempts that were refused. The principal is in ctx.
+// DenialRecorder audits refused attempts. The principal is in ctx.
 type DenialRecorder interface {
 	RecordDenial(ctx context.Context, denial Denial) error
 }
 
-// Denial is one refused attempt. Path is the template: what a caller puts in
-// the place of a parameter may be anything, a secret included.
+// Denial is one refused attempt. Path is the template, because a caller can put
+// anything in the place of a parameter, even a secret.
 type Denial struct {
 	OperationID string
 	Method      string
@@ -47,15 +47,15 @@ type Denial struct {
 	Reason      string
 }
 
-// Limits bound what one request and one caller may cost. Zero fields take
-// their value from DefaultLimits.
+// Limits limit what one request and one caller may cost. Zero fields take their
+// value from DefaultLimits.
 type Limits struct {
 	RequestsPerSecond float64
 	Burst             int
 	MaxBodyBytes      int64
 	RequestTimeout    time.Duration
-	// StreamsPerCaller and Streams are how many streams and terminals one caller,
-	// and all of them together, may have open in this process.
+	// StreamsPerCaller and Streams limit how many streams and terminals one
+	// caller, and all callers together, may have open in this process.
 	StreamsPerCaller, Streams int
 }
 
@@ -90,8 +90,9 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Config is what the frame needs. Without Auth nobody but the public gets in,
-// without DB no Idempotency-Key is accepted: enough to describe the API.
+// Config is what the frame needs. Without Auth only public operations work;
+// without DB no Idempotency-Key is accepted. That is enough to describe the
+// API.
 type Config struct {
 	Title       string
 	Version     string
@@ -102,20 +103,21 @@ type Config struct {
 	Projects    ProjectResolver
 	Denials     DenialRecorder
 	Limits      Limits
-	// Gate holds all operations back while it returns an error, such as before
-	// the database has been prepared. Nil: always open.
+	// Gate refuses all operations while it returns an error, for example before
+	// the database has been prepared. Nil means always open.
 	Gate func() error
 	// TrustedProxies are believed about the address of the client (ProxyHeader)
 	// and its connection (X-Forwarded-Proto). Nobody else is.
 	TrustedProxies []netip.Prefix
 	// ProxyHeader is ForwardedFor, the default, or Forwarded.
 	ProxyHeader string
-	// Heartbeat is how often an idle stream shows that it is alive; 15 s by default.
+	// Heartbeat is how often an idle stream shows that it is alive; 15 s by
+	// default.
 	Heartbeat time.Duration
-	// Recheck is how often it is looked whether the caller of a stream or a
+	// Recheck is how often the frame checks whether the caller of a stream or
 	// terminal may still have it; 5 s by default.
 	Recheck time.Duration
-	// Clock is time.Now unless a test says otherwise.
+	// Clock is time.Now except in tests.
 	Clock func() time.Time
 }
 
@@ -201,13 +203,13 @@ func framework(cfg Config) huma.Config {
 // Handler serves the API.
 func (a *API) Handler() http.Handler { return a.handler }
 
-// OpenAPI is the contract of all registered operations.
+// OpenAPI returns the contract of all registered operations.
 func (a *API) OpenAPI() *huma.OpenAPI { return a.huma.OpenAPI() }
 
-// Operations lists what was registered, in that order.
+// Operations lists the registered operations in the order of registration.
 func (a *API) Operations() []Operation { return slices.Clone(a.operations) }
 
-// Schema adds a named set of words to the contract and answers how to refer to it.
+// Schema adds a named enum to the contract and returns a reference to it.
 func (a *API) Schema(name string, enum []string) *huma.Schema {
 	s := &huma.Schema{Type: huma.TypeString}
 	for _, word := range enum {
@@ -226,12 +228,12 @@ func (a *API) Schema(name string, enum []string) *huma.Schema {
 	return ref
 }
 
-// CloseStreams ends every open stream and terminal, so that a server that is shutting down
-// does not wait for them. Streams asked for later are refused.
+// CloseStreams ends every open stream and terminal, so that a server that shuts
+// down does not wait for them. Later ones are refused.
 func (a *API) CloseStreams() { a.streams.close() }
 
-// Sweep forgets Idempotency-Keys older than a day and says how many, and what
-// rate limits no longer need.
+// Sweep deletes Idempotency-Keys older than a day and returns how many. It also
+// deletes what rate limits no longer need.
 func (a *API) Sweep(ctx context.Context) (int64, error) {
 	if err := a.callers.sweep(ctx); err != nil {
 		return 0, err

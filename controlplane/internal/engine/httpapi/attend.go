@@ -14,27 +14,29 @@ import (
 )
 
 const (
-	// recheckEvery, with a round of checks on top, keeps the promise that what
-	// lasts ends within 15 seconds of its caller losing it.
+	// recheckEvery plus one round of checks keeps the promise that a stream or
+	// terminal ends within 15 seconds of its caller losing access.
 	recheckEvery = 5 * time.Second
-	// recheckRound bounds one round of checks, recheckOne the look at one token.
+	// recheckRound is the time limit of one round of checks, recheckOne of the
+	// check of one token.
 	recheckRound = 8 * time.Second
 	recheckOne   = 3 * time.Second
-	recheckAtOne = 8 // tokens looked at at the same time
+	recheckAtOne = 8 // tokens that are checked at the same time
 	// unverifiedFor is how long something goes on while nobody can tell whether
 	// it still may: as long as a restart of the database takes.
 	unverifiedFor = time.Minute
 )
 
-// Standing is who stands behind something that lasts, such as a stream or a
-// terminal, and what must stay true for it to go on.
+// Standing describes a stream or terminal: who it is for, and what must stay
+// true for it to go on.
 type Standing struct {
 	Caller *auth.Principal
-	// Again finds out anew who the caller is, and fails as an Authenticator does.
+	// Again finds out again who the caller is. It fails as an Authenticator
+	// does.
 	Again func(ctx context.Context) (*auth.Principal, error)
-	// May says whether they may still have it: nil, or why not.
+	// May returns nil if the caller may still have it, or else the reason.
 	May func(ctx context.Context, now *auth.Principal) error
-	// End is told, once, why it is over.
+	// End is called once, with the reason why it is over.
 	End func(why error)
 }
 
@@ -45,13 +47,12 @@ var (
 			WithRemedy("connect again; /readyz says what is missing")
 )
 
-// Attend lets something that lasts begin, within what one caller and this
-// process may have open, and looks every few seconds whether its caller may
-// still have it. It goes on until leave is called; once End was told why, leave
-// is still to be called.
+// Attend starts a stream or terminal, within the limits per caller and per
+// process, and checks every few seconds whether its caller may still have it.
+// The caller of Attend must call leave when it ends, also after End was called.
 func (a *API) Attend(s Standing) (leave func(), err error) { return a.streams.enter(s) }
 
-// streams knows all that last: streams of events, and terminals.
+// streams holds all open streams of events and terminals.
 type streams struct {
 	perCaller, most int
 	every           time.Duration
@@ -59,7 +60,7 @@ type streams struct {
 
 	mu      sync.Mutex
 	closed  bool
-	looking bool // there is a goroutine that checks
+	looking bool // a goroutine that checks is running
 	open    map[*attended]struct{}
 	count   map[string]int // by caller
 }
@@ -67,7 +68,7 @@ type streams struct {
 type attended struct {
 	Standing
 	once     sync.Once
-	verified time.Time // only the goroutine that checks uses it
+	verified time.Time // only the checking goroutine uses it
 }
 
 func (t *attended) end(why error) { t.once.Do(func() { t.End(why) }) }
@@ -121,7 +122,7 @@ func (s *streams) close() {
 	}
 }
 
-// look checks all that last, round after round, until there is nothing.
+// look checks everything that is open, round after round, until nothing is.
 func (s *streams) look() {
 	tick := time.NewTicker(s.every)
 	defer tick.Stop()
@@ -134,7 +135,7 @@ func (s *streams) look() {
 	}
 }
 
-// byToken puts together what one look at a token decides about; nil when
+// byToken groups what the check of one token decides about. It returns nil if
 // nothing is open.
 func (s *streams) byToken() [][]*attended {
 	s.mu.Lock()
@@ -193,8 +194,8 @@ func (s *streams) check(ctx context.Context, of []*attended) {
 
 type callerKey struct{}
 
-// Caller is who a stream is for, as last looked up: roles can be lost and won
-// while it lasts.
+// Caller returns who a stream is for, as last checked: roles can change while
+// it lasts.
 func Caller(ctx context.Context) *auth.Principal {
 	if now, ok := ctx.Value(callerKey{}).(func() *auth.Principal); ok {
 		return now()

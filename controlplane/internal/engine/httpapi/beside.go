@@ -12,18 +12,18 @@ import (
 	"gpuaas/controlplane/internal/engine/auth"
 )
 
-// What listeners beside the API share with it, so that a refusal looks the
-// same wherever it comes from.
+// What other listeners share with the API, so that a refusal looks the same
+// everywhere.
 
-// WriteProblem answers a request with the problem document of an error. What the
-// caller must not see is for whoever calls it to log.
+// WriteProblem answers a request with the problem document of an error. The
+// caller of WriteProblem logs what the client must not see.
 func WriteProblem(ctx context.Context, w http.ResponseWriter, err error) {
 	writeProblem(w, problemOf(ctx, err))
 }
 
 func writeProblem(w http.ResponseWriter, p *Problem) {
 	body, err := json.Marshal(p)
-	if err != nil { // strings and numbers only
+	if err != nil { // cannot fail: strings and numbers only
 		panic(err)
 	}
 	for name, values := range p.GetHeaders() {
@@ -31,12 +31,12 @@ func writeProblem(w http.ResponseWriter, p *Problem) {
 	}
 	w.Header().Set("Content-Type", problemType)
 	w.WriteHeader(p.Status)
-	_, _ = w.Write(append(body, '\n')) // a caller who is gone needs no answer
+	_, _ = w.Write(append(body, '\n')) // a client that has gone needs no answer
 }
 
-// Guarded puts a handler that is no part of the contract behind what stands
-// before every operation: who is calling and from what page, how often, whether
-// they hold the permission on the platform, and an audit entry when they do not.
+// Guarded puts a handler that is not in the contract behind the checks of every
+// operation: who calls, from which page, how often, and whether they hold the
+// permission on the platform. If they do not, it writes an audit entry.
 func (a *API) Guarded(name string, permission auth.Permission, h http.Handler) http.Handler {
 	return a.observe(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		op := Operation{ID: name, Method: boundedMethod(r.Method), Path: r.Pattern, Access: Platform(permission)}
@@ -55,11 +55,11 @@ func (a *API) Guarded(name string, permission auth.Permission, h http.Handler) h
 	}))
 }
 
-// Paths below these are never anything but what was registered for them.
+// Paths below these never belong to anything but registered handlers.
 var reserved = []string{"/api/", "/docs/", "/lab/"}
 
-// Beyond lets a handler answer at every path that no operation has. What it
-// knows nothing of either it gives to missing, which says so in a problem.
+// Beyond lets a handler answer all paths that no operation has. The handler
+// passes what it does not know either to missing, which answers with a problem.
 func (a *API) Beyond(name string, with func(missing http.Handler) http.Handler) {
 	beyond := with(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		exchangeFrom(r.Context()).operation = unmatched
@@ -77,9 +77,9 @@ func (a *API) Beyond(name string, with func(missing http.Handler) http.Handler) 
 	})
 }
 
-// Canonical reports whether a request has a path of the one form that it can have:
-// without empty and dot segments, and without slashes and dots in disguise. Others
-// belong to no operation, and nobody is sent from one to what it might mean.
+// Canonical reports whether the path of a request is in its only accepted form:
+// no empty or dot segments, no encoded slashes or dots. Other paths belong to
+// no operation, and nobody is redirected to what they might mean.
 func Canonical(r *http.Request) bool {
 	escaped := strings.ToLower(r.URL.EscapedPath())
 	if strings.Contains(escaped, "%2f") || strings.Contains(escaped, "%2e") || strings.Contains(escaped, "%5c") {
@@ -102,22 +102,23 @@ func (a *API) canonical(next http.Handler) http.Handler {
 	})
 }
 
-// Correlation is the correlation id that a request brings, or a new one.
+// Correlation returns the correlation id of a request, or a new one.
 func Correlation(h http.Header) string { return correlationOf(h) }
 
-// Peer is the address of the other end of a connection, without its port.
+// Peer returns the address of the other end of a connection, without its port.
 func Peer(remote string) string { return hostOf(remote) }
 
-// InvalidRequest is a request that cannot be read.
+// InvalidRequest is the fault for a request that cannot be read.
 func InvalidRequest(format string, args ...any) error {
 	return fault.New(fault.Invalid, codeInvalidRequest, format, args...)
 }
 
-// Limiter gives each caller a rate of its own.
+// Limiter limits the rate of each caller.
 type Limiter struct{ limiter *limiter }
 
-// NewLimiter makes a limiter of which only rate and burst count.
+// NewLimiter makes a limiter. It uses only the rate and the burst of l.
 func NewLimiter(l Limits, clock func() time.Time) *Limiter { return &Limiter{newLimiter(l, clock)} }
 
-// Take counts one request of a caller, or fails saying when to come back.
+// Take counts one request of a caller. If there were too many, it fails and
+// says when to come back.
 func (l *Limiter) Take(key string) error { return l.limiter.take(key) }

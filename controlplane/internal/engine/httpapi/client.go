@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// The headers in which a proxy says whom it speaks for. One of them is looked
-// at, never both: the other may be what the client wrote.
+// The headers in which a proxy says for whom it speaks. Only one of them is
+// read, never both: the other may come from the client itself.
 const (
 	ForwardedFor = "X-Forwarded-For"
 	Forwarded    = "Forwarded" // RFC 7239
 )
 
-// clientAddr is the peer, or whom the nearest trusted proxies say they speak
-// for: the first address from the right that is not a trusted proxy.
+// clientAddr returns the peer. If the peer is a trusted proxy, it returns the
+// first address from the right of the header that is not a trusted proxy.
 func (a *API) clientAddr(r *http.Request) string {
 	addr := hostOf(r.RemoteAddr)
 	hops := strings.Split(strings.Join(r.Header.Values(a.cfg.ProxyHeader), ","), ",")
@@ -34,7 +34,7 @@ func (a *API) clientAddr(r *http.Request) string {
 	return addr
 }
 
-// forwardedFor is the address in one element of a header Forwarded.
+// forwardedFor returns the address in one element of a Forwarded header.
 func forwardedFor(element string) string {
 	for pair := range strings.SplitSeq(element, ";") {
 		name, value, _ := strings.Cut(strings.TrimSpace(pair), "=")

@@ -7,16 +7,16 @@ import (
 	"github.com/klauspost/compress/gzhttp"
 )
 
-// compressed sends large answers to those who understand it compressed: the map
-// of a large fleet is a seventh of its size then, and operators look at it from
-// home. Streams are left alone, which would otherwise arrive in lumps.
+// compressed compresses large answers for clients that accept it: the map of a
+// large fleet shrinks to a seventh, and operators also look at it from home. It
+// leaves streams alone, because they would arrive in lumps.
 func compressed(handler http.Handler) http.Handler {
 	wrap, err := gzhttp.NewWrapper(
 		gzhttp.MinSize(4<<10),
-		gzhttp.CompressionLevel(gzip.BestSpeed), // the networks are fast, too
+		gzhttp.CompressionLevel(gzip.BestSpeed), // the networks are fast too
 		gzhttp.ExceptContentTypes([]string{streamType}),
 	)
-	if err != nil { // the settings contradict each other, which no caller can mend
+	if err != nil { // the settings above contradict each other: a defect
 		panic(err)
 	}
 	return wrap(handler)

@@ -26,12 +26,12 @@ var (
 	docsStyle []byte
 )
 
-// Of the embedded viewer only these are served. Its own page is not: that one
-// has scripts inside, which the policy above forbids.
+// Only these files of the embedded viewer are served. Its own page is not,
+// because it contains scripts, which the policy above forbids.
 var docsAssets = []string{"swagger-ui.css", "swagger-ui-bundle.js", "favicon-32x32.png", "favicon-16x16.png"}
 
 // serveDocs adds the contract and a page to read and try it. Neither needs a
-// login, and the page loads nothing from elsewhere.
+// login, and the page loads nothing from other hosts.
 func (a *API) serveDocs() {
 	yaml := sync.OnceValues(a.OpenAPI().YAML)
 	a.router.Get("/openapi.yaml", a.document("get-openapi-yaml", "application/openapi+yaml", yaml))
@@ -66,7 +66,7 @@ func (a *API) document(operation, contentType string, content func() ([]byte, er
 			return
 		}
 		w.Header().Set("Content-Type", contentType)
-		_, _ = w.Write(b) // a caller who is gone needs no contract
+		_, _ = w.Write(b) // a caller that has gone needs no contract
 	}
 }
 

@@ -29,19 +29,19 @@ import (
 const (
 	instrumentation   = "gpuaas/controlplane/internal/engine/httpapi"
 	unmatched         = "unmatched"
-	statusClientGone  = 499 // the caller left before the answer: not a failure of ours
+	statusClientGone  = 499 // the caller left before the answer: not our failure
 	correlationHeader = "X-Correlation-Id"
 )
 
 // exchange is one request and its answer, as logs, metrics and traces see it.
-// What lies outside the router makes it, what lies inside fills it in.
+// The code outside the router makes it, the code inside fills it in.
 type exchange struct {
 	operation string
 	principal string
 	secure    bool          // the browser's end of the connection is encrypted
-	port      string        // that the browser named; empty: the usual one
-	session   bool          // the caller is known by a cookie
-	former    redact.Secret // what a browser had before it opens a session
+	port      string        // the port that the browser named; empty: the default
+	session   bool          // a cookie identifies the caller
+	former    redact.Secret // the browser's session before it opens a new one
 }
 
 type exchangeKey struct{}
@@ -53,10 +53,10 @@ func exchangeFrom(ctx context.Context) *exchange {
 	return &exchange{operation: unmatched}
 }
 
-// ClientAddr is the address a request came from.
+// ClientAddr returns the address that a request came from.
 func ClientAddr(ctx context.Context) string { return telemetry.ClientAddr(ctx) }
 
-// observe surrounds everything: it makes the request traceable, and whatever
+// observe wraps everything: it makes the request traceable, and whatever
 // happens inside ends in an answer, a log line, a metric and a span.
 func (a *API) observe(next http.Handler) http.Handler {
 	tracer := otel.Tracer(instrumentation)
@@ -90,8 +90,8 @@ func (a *API) observe(next http.Handler) http.Handler {
 	})
 }
 
-// survive turns a panic into an answer. http.ErrAbortHandler is how a handler
-// asks for the connection to be cut, so it passes.
+// survive turns a panic into an answer. It passes http.ErrAbortHandler on,
+// because a handler uses it to cut the connection.
 func (a *API) survive(w *response, r *http.Request, next http.Handler) {
 	defer func() {
 		v := recover()
@@ -111,9 +111,9 @@ func (a *API) survive(w *response, r *http.Request, next http.Handler) {
 	next.ServeHTTP(w, r)
 }
 
-// protect sets the headers every answer carries and the deadlines by which it
-// must be asked for and written; streams and the documentation page replace
-// what they must.
+// protect sets the headers that every answer carries, and the deadlines for
+// reading the request and writing the answer. Streams and the documentation
+// page replace some of them.
 func (a *API) protect(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set(correlationHeader, telemetry.Correlation(r.Context()))
@@ -125,8 +125,8 @@ func (a *API) protect(w http.ResponseWriter, r *http.Request) {
 	if r.TLS != nil {
 		h.Set("Strict-Transport-Security", "max-age=31536000; includeSubDomains")
 	}
-	// Not every writer has deadlines; those of a real server do. A body must
-	// have one even when nobody reads it: the server does, to the end, before it
+	// Test writers have no deadlines; a real server has. A body needs one even
+	// if no handler reads it, because the server reads it to the end before it
 	// answers.
 	control := http.NewResponseController(w)
 	_ = control.SetWriteDeadline(time.Now().Add(2 * a.cfg.Limits.RequestTimeout))
@@ -166,7 +166,7 @@ func boundedMethod(m string) string {
 	return "other"
 }
 
-// correlationOf accepts the id a caller brings when it cannot break a log line.
+// correlationOf accepts the caller's id if it cannot break a log line.
 func correlationOf(h http.Header) string {
 	for _, name := range []string{correlationHeader, "X-Request-Id"} {
 		if v := h.Get(name); isPlain(v, 128) {
@@ -220,7 +220,7 @@ func (w *response) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Write is an answer of 200 when nothing else was said before.
+// Write sends status 200 if no status was set before.
 func (w *response) Write(b []byte) (int, error) {
 	if w.status == 0 {
 		w.status = http.StatusOK

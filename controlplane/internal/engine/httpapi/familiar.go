@@ -9,13 +9,13 @@ import (
 	"gpuaas/controlplane/internal/base/redact"
 )
 
-// familiarFor is how long a token that was good lets its holder pass the limit
-// on strangers.
+// familiarFor is how long a valid token exempts its holder from the limit on
+// strangers.
 const familiarFor = 10 * time.Minute
 
-// familiar remembers which tokens were good a while ago, by their hash. It
-// decides nothing but who is counted as a stranger: callers behind one address
-// with somebody who guesses tokens are not held up by him.
+// familiar remembers, by their hash, which tokens were valid recently. It only
+// decides who counts as a stranger: somebody who guesses tokens does not hold
+// up other callers behind the same address.
 type familiar struct {
 	clock func() time.Time
 
@@ -41,7 +41,7 @@ func (f *familiar) knows(token redact.Secret) bool {
 	return ok && f.clock().Sub(e.Value.(*acquaintance).since) < familiarFor //nolint:forcetypeassert // the list holds nothing else
 }
 
-// note remembers whether a token was good just now.
+// note remembers whether a token was valid just now.
 func (f *familiar) note(token redact.Secret, good bool) {
 	key := sha256.Sum256([]byte(token.Reveal()))
 	f.mu.Lock()

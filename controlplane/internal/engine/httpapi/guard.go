@@ -24,8 +24,8 @@ import (
 	"gpuaas/controlplane/internal/engine/auth"
 )
 
-// guard stands before the handler of an operation: nothing gets past it
-// without a decision, and input is not even read before that.
+// guard runs before the handler of an operation. Nothing passes without a
+// decision, and the input is not even read before it.
 func (a *API) guard(op Operation) func(huma.Context, func(huma.Context)) {
 	return func(hctx huma.Context, next func(huma.Context)) {
 		r, w := humachi.Unwrap(hctx)
@@ -70,7 +70,7 @@ func (a *API) guard(op Operation) func(huma.Context, func(huma.Context)) {
 	}
 }
 
-// admit answers whether a request may proceed, and as whom.
+// admit decides whether a request may proceed, and as whom.
 func (a *API) admit(r *http.Request, op Operation) (context.Context, error) {
 	if err := a.cfg.Gate(); err != nil {
 		return nil, err
@@ -92,8 +92,8 @@ func (a *API) admit(r *http.Request, op Operation) (context.Context, error) {
 	return ctx, a.decide(r.WithContext(ctx), op, principal)
 }
 
-// identify finds out who is calling. Whoever cannot say so is counted by where
-// they come from, before anybody is asked about their token.
+// identify finds out who is calling. A caller without a recognised token is
+// counted by address before the token is looked up.
 func (a *API) identify(r *http.Request, op Operation) (*auth.Principal, error) {
 	ctx := r.Context()
 	from := AddressKey(ClientAddr(ctx))
@@ -130,8 +130,8 @@ func (a *API) identify(r *http.Request, op Operation) (*auth.Principal, error) {
 	return principal, err
 }
 
-// credential is the token that a request comes with: in its header, or else in
-// the cookie of a browser, whose pages must be ours.
+// credential returns the token of a request: from its header, otherwise from
+// the cookie of a browser, if the page is ours.
 func (a *API) credential(r *http.Request, op Operation) (redact.Secret, error) {
 	header := r.Header.Get("Authorization")
 	if header == "" {
@@ -150,7 +150,7 @@ func (a *API) credential(r *http.Request, op Operation) (redact.Secret, error) {
 }
 
 // notFound is the one answer for what does not exist and for what the caller
-// must not know of. It says nothing about which it was.
+// must not know of. It does not say which of the two it is.
 func notFound() *fault.Error {
 	return fault.New(fault.NotFound, codeNotFound, "it does not exist, or you have no access to it").
 		WithRemedy("check the id, and that you are a member of the tenant or project")
@@ -216,8 +216,8 @@ func invalidField(field, message string) *fault.Error {
 		WithFields(fault.Field{Path: field, Message: message})
 }
 
-// refuse audits the attempt. An attempt that cannot be audited is refused all
-// the same.
+// refuse audits the attempt. If that fails, the attempt is refused all the
+// same.
 func (a *API) refuse(r *http.Request, op Operation, target auth.Target, decision auth.Decision) error {
 	refusal := fault.New(fault.Forbidden, "insufficient_permissions", "this needs the permission %s", op.Access.permission).
 		WithRemedy("ask an administrator for a role that includes %s, or use a token whose scopes do", op.Access.permission)
@@ -239,7 +239,7 @@ func (a *API) refuse(r *http.Request, op Operation, target auth.Target, decision
 	return refusal
 }
 
-// readableURL refuses what the database would choke on later.
+// readableURL refuses characters that the database could not store later.
 func (a *API) readableURL(u *url.URL) error {
 	if !isText(u.Path) {
 		return fault.New(fault.Invalid, codeInvalidRequest, "the path is not text in UTF-8")
@@ -256,7 +256,7 @@ func (a *API) readableURL(u *url.URL) error {
 			if !isText(v) {
 				return invalidField("query."+name, "not text in UTF-8")
 			}
-			if v == "" && a.ids["query "+name] { // an id is there or it is not
+			if v == "" && a.ids["query "+name] { // an empty id is an error, not a missing filter
 				return invalidField("query."+name, "must be an id, or be left out")
 			}
 		}
@@ -266,7 +266,7 @@ func (a *API) readableURL(u *url.URL) error {
 
 func isText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
 
-// readBody reads what a mutating request carries.
+// readBody reads the body of a request that changes something.
 func (a *API) readBody(w http.ResponseWriter, r *http.Request, op Operation) ([]byte, error) {
 	if !op.Mutates() || r.Body == nil || r.Body == http.NoBody {
 		return nil, nil
@@ -274,11 +274,11 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request, op Operation) ([]
 	return ReadBody(w, r, a.cfg.Limits.MaxBodyBytes)
 }
 
-// ReadBody reads a body of JSON within a size and the read deadline that the
-// connection has; that is lifted when all of it has come.
+// ReadBody reads a JSON body up to a size, under the read deadline of the
+// connection. It removes the deadline when the whole body has come.
 func ReadBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
-	if err == nil { // otherwise the rest of the body is still bound by it
+	if err == nil { // otherwise the deadline still holds for the rest of the body
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	}
 	var tooLarge *http.MaxBytesError
@@ -310,8 +310,8 @@ func mediaTypeRefused() *fault.Error {
 		WithRemedy("send Content-Type: application/json")
 }
 
-// hasEscapedNUL finds the one character that JSON can carry and PostgreSQL
-// cannot store. Text that is not JSON is for others to refuse.
+// hasEscapedNUL finds NUL, the one character that JSON can carry and PostgreSQL
+// cannot store. It does not refuse text that is not JSON; later code does.
 func hasEscapedNUL(raw []byte) bool {
 	if !bytes.Contains(raw, []byte(`\u0000`)) {
 		return false

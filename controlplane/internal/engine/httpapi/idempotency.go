@@ -29,10 +29,10 @@ const (
 	keysKeptFor    = 24 * time.Hour
 )
 
-// What of an answer is replayed besides status and body.
+// The headers that are replayed besides status and body.
 var replayedHeaders = []string{"Content-Type", "ETag", "Location"}
 
-// idempotency remembers which requests took effect and what they were answered.
+// idempotency remembers which requests took effect and how they were answered.
 type idempotency struct {
 	db    *postgres.DB
 	lease time.Duration
@@ -42,8 +42,8 @@ func newIdempotency(cfg Config) *idempotency {
 	return &idempotency{db: cfg.DB, lease: cfg.Limits.RequestTimeout + leaseMargin}
 }
 
-// claim is the right to carry out a request, until the lease ends or a later
-// attempt took over.
+// claim is the right to carry out a request. It lasts until the lease ends or a
+// later attempt takes over.
 type claim struct {
 	caller, key string
 	attempt     int32
@@ -59,8 +59,9 @@ func keyParameter() *huma.Param {
 	}
 }
 
-// requestKey is the key of a request; empty when it has none or needs none.
-// Callers nobody knows share no memory, so theirs is ignored.
+// requestKey returns the key of a request. It is empty if the request has none
+// or needs none. Keys of anonymous callers are ignored, because these callers
+// cannot be told apart.
 func requestKey(r *http.Request, op Operation) (string, error) {
 	if !op.idempotent() {
 		return "", nil
@@ -75,7 +76,7 @@ func requestKey(r *http.Request, op Operation) (string, error) {
 	return key, nil
 }
 
-// hashed is what tells requests of an operation apart besides their address.
+// hashed returns what tells requests of an operation apart besides their URL.
 func (o Operation) hashed(principal *auth.Principal, body []byte) []byte {
 	switch {
 	case o.SecretRequest:
@@ -86,8 +87,8 @@ func (o Operation) hashed(principal *auth.Principal, body []byte) []byte {
 	return body
 }
 
-// requestHash tells requests apart. Each part is preceded by its length, so
-// that no two different requests read the same.
+// requestHash tells requests apart. It writes the length before each part, so
+// that no two different requests give the same bytes.
 func requestHash(r *http.Request, body []byte) []byte {
 	h := sha256.New()
 	for _, part := range [][]byte{[]byte(r.Method), []byte(r.URL.EscapedPath()), []byte(r.URL.RawQuery), body} {
@@ -116,7 +117,7 @@ func (a *API) once(w http.ResponseWriter, r *http.Request, op Operation, key str
 	answer := &answer{header: http.Header{}}
 	kept := false
 	defer func() {
-		if !kept { // also when the handler panicked
+		if !kept { // also if the handler panicked
 			a.idempotency.release(ctx, a, c)
 		}
 	}()
@@ -127,13 +128,14 @@ func (a *API) once(w http.ResponseWriter, r *http.Request, op Operation, key str
 	answer.send(w)
 }
 
-// begin takes the key, or answers what an earlier request with it was answered.
+// begin claims the key, or returns the answer that an earlier request with it
+// got.
 func (i *idempotency) begin(ctx context.Context, c *claim, hash []byte) (*answer, error) {
 	if i.db == nil {
 		return nil, fault.New(fault.Unavailable, "idempotency_unavailable", "%s cannot be honoured here", keyHeader)
 	}
 	q := httpapidb.New(i.db)
-	// The row can vanish between the two looks at it, when its holder lets go.
+	// The row can vanish between the two queries, when its holder releases it.
 	for range 3 {
 		attempt, err := q.ClaimKey(ctx, httpapidb.ClaimKeyParams{
 			Caller: c.caller, Key: c.key, RequestHash: hash, LeaseSeconds: i.lease.Seconds(),
@@ -175,7 +177,7 @@ func earlierAnswer(state httpapidb.KeyStateRow, hash []byte) (*answer, error) {
 			"the first request with this %s took effect, but its answer was lost", keyHeader).
 			WithRemedy("read the resource to see what it did; do not repeat it with another key before that")
 	case state.Status == nil:
-		return nil, inProgress() // its lease ended between the two looks
+		return nil, inProgress() // its lease ended between the two queries
 	case state.BodyWithheld:
 		return nil, fault.New(fault.Conflict, "idempotency_response_withheld",
 			"the request was carried out; its answer held a secret that is shown once and never stored").
@@ -189,9 +191,9 @@ func earlierAnswer(state httpapidb.KeyStateRow, hash []byte) (*answer, error) {
 	return earlier, nil
 }
 
-// markEffect is bound to every transaction of the request: when it commits, it
-// is known that something happened, whatever becomes of the answer. A request
-// that outlived its lease and was overtaken is stopped here.
+// markEffect runs in every transaction of the request. Once one commits, it is
+// known that something happened, whatever becomes of the answer. If a
+// repetition took over after the lease ended, markEffect stops this request.
 func (i *idempotency) markEffect(c claim) postgres.TxFunc {
 	return func(ctx context.Context, tx pgx.Tx) error {
 		n, err := httpapidb.New(tx).MarkEffect(ctx, httpapidb.MarkEffectParams{Caller: c.caller, Key: c.key, Attempt: c.attempt})
@@ -206,7 +208,8 @@ func (i *idempotency) markEffect(c claim) postgres.TxFunc {
 	}
 }
 
-// keep stores an answer, even when the caller has gone: they will be back.
+// keep stores an answer, even if the caller has gone: the caller will repeat
+// the request.
 func (i *idempotency) keep(ctx context.Context, a *API, c claim, op Operation, answer *answer) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaseMargin/2)
 	defer cancel()
@@ -217,7 +220,7 @@ func (i *idempotency) keep(ctx context.Context, a *API, c claim, op Operation, a
 		}
 	}
 	raw, err := json.Marshal(headers)
-	if err != nil { // a map of strings
+	if err != nil { // cannot fail: a map of strings
 		panic(err)
 	}
 	status := int32(answer.status) //nolint:gosec // three digits
@@ -234,8 +237,8 @@ func (i *idempotency) keep(ctx context.Context, a *API, c claim, op Operation, a
 	return true
 }
 
-// release lets a later request with the key try again, unless this one had an
-// effect: then the key stays, and says so.
+// release lets a later request with the key try again. If this one had an
+// effect, the key stays and says so.
 func (i *idempotency) release(ctx context.Context, a *API, c claim) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaseMargin/2)
 	defer cancel()
@@ -267,7 +270,7 @@ type answer struct {
 	body   bytes.Buffer
 }
 
-// Header is that of the answer.
+// Header returns the headers of the answer.
 func (a *answer) Header() http.Header { return a.header }
 
 // WriteHeader sets the status.
@@ -305,5 +308,5 @@ func (a *answer) send(w http.ResponseWriter) {
 		a.status = http.StatusOK
 	}
 	w.WriteHeader(a.status)
-	_, _ = w.Write(a.body.Bytes()) // a caller who is gone will ask again
+	_, _ = w.Write(a.body.Bytes()) // a caller that has gone will ask again
 }

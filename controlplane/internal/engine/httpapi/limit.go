@@ -9,11 +9,11 @@ import (
 	"gpuaas/controlplane/internal/base/fault"
 )
 
-// maxTracked bounds the memory of a limiter. Whoever was not seen for longest
-// is forgotten first and then starts with a full burst again.
+// maxTracked limits the memory of a limiter. It forgets the caller that it saw
+// longest ago; that caller starts with a full burst again.
 const maxTracked = 20_000
 
-// limiter gives each caller a rate of its own, in this process.
+// limiter limits the rate of each caller, in this process.
 type limiter struct {
 	rate  float64
 	burst float64
@@ -38,10 +38,11 @@ func newLimiter(l Limits, clock func() time.Time) *limiter {
 	}
 }
 
-// enough forgives what fractions of a second lose in a float.
+// enough tolerates the rounding of fractions of a second.
 const enough = 1 - 1e-9
 
-// take counts one request of a caller, or fails saying when to come back.
+// take counts one request of a caller. If there were too many, it fails and
+// says when to come back.
 func (l *limiter) take(key string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -53,7 +54,7 @@ func (l *limiter) take(key string) error {
 	return nil
 }
 
-// give takes back that a request was counted.
+// give undoes the counting of one request.
 func (l *limiter) give(key string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,7 +62,7 @@ func (l *limiter) give(key string) {
 	a.tokens = min(l.burst, a.tokens+1)
 }
 
-// missing is how long it takes until there is a whole token.
+// missing returns how long it takes until there is a whole token.
 func (l *limiter) missing(tokens float64) time.Duration {
 	return time.Duration((1 - tokens) / l.rate * float64(time.Second))
 }
@@ -72,7 +73,7 @@ func tooMany(rate float64, wait time.Duration) error {
 		WithRemedy("wait as long as Retry-After says, and spread requests out")}
 }
 
-// allowance is that of a caller at this moment; the lock is held.
+// allowance returns the present allowance of a caller. The lock must be held.
 func (l *limiter) allowance(key string) *allowance {
 	now := l.clock()
 	if e, ok := l.bykey[key]; ok {
@@ -92,8 +93,8 @@ func (l *limiter) allowance(key string) *allowance {
 	return a
 }
 
-// AddressKey is what an address counts as in a limit. Whoever has an address of
-// IPv6 has a whole network of 64 bits, and counts as one.
+// AddressKey returns the key under which an address is limited. Whoever has an
+// IPv6 address has a whole /64 network, so the network counts as one caller.
 func AddressKey(addr string) string {
 	ip, err := netip.ParseAddr(addr)
 	if err != nil {

@@ -11,22 +11,23 @@ import (
 )
 
 const (
-	// A replica takes a twentieth of the burst at a time, at most leaseMost: the
-	// database is asked once for so many requests.
+	// A replica takes a twentieth of the burst at a time, at most leaseMost, so
+	// that it asks the database once for so many requests.
 	leaseShare = 20
 	leaseMost  = 50
-	// leaseIdle is how long a replica keeps what it took and does not use.
+	// leaseIdle is after which time a replica gives unused allowance back.
 	leaseIdle = 2 * time.Second
-	// leasePatience bounds how long a request waits for the database here. Then
+	// leasePatience is how long a request waits for the database. After that,
 	// this replica counts alone.
 	leasePatience = 500 * time.Millisecond
-	// refusalLast is how long a refusal is repeated without asking again.
+	// refusalLast is how long a refusal is repeated without asking the
+	// database.
 	refusalLast = time.Second
 )
 
-// sharedLimiter gives each caller one rate over all replicas. What a caller may
-// ask lies in PostgreSQL; a replica takes it in batches and gives back what was
-// not used.
+// sharedLimiter limits the rate of each caller over all replicas. PostgreSQL
+// holds the allowance; a replica takes it in batches and gives unused parts
+// back.
 type sharedLimiter struct {
 	db     *postgres.DB
 	local  *limiter
@@ -36,15 +37,15 @@ type sharedLimiter struct {
 
 	mu       sync.Mutex
 	leases   map[string]*lease
-	settling bool // there is a goroutine that gives back
+	settling bool // a goroutine that gives back is running
 }
 
-// lease is what this replica holds of a caller's allowance.
+// lease is the part of a caller's allowance that this replica holds.
 type lease struct {
 	mu      sync.Mutex
 	left    int32
 	used    time.Time
-	refused time.Time // until then there is nothing to be had
+	refused time.Time // until then the answer is no
 	gone    bool      // given back: take another one
 }
 
@@ -56,7 +57,8 @@ func newSharedLimiter(cfg Config) *sharedLimiter {
 	}
 }
 
-// take counts one request of a caller, or fails saying when to come back.
+// take counts one request of a caller. If there were too many, it fails and
+// says when to come back.
 func (l *sharedLimiter) take(ctx context.Context, key string) error {
 	if l.db == nil {
 		return l.local.take(key)
@@ -112,7 +114,7 @@ func (l *sharedLimiter) hold(key string) *lease {
 	}
 }
 
-// settle gives back what is not used, until nothing is held.
+// settle gives unused allowance back until this replica holds none.
 func (l *sharedLimiter) settle() {
 	tick := time.NewTicker(leaseIdle)
 	defer tick.Stop()
@@ -152,14 +154,14 @@ func (l *sharedLimiter) giveBack(key string) {
 	ctx, cancel := context.WithTimeout(context.Background(), leasePatience)
 	defer cancel()
 	err := httpapidb.New(l.db).ReturnAllowance(ctx, httpapidb.ReturnAllowanceParams{Burst: l.local.burst, Unused: held.left, Caller: key})
-	if err != nil { // the allowance fills up by itself
+	if err != nil { // the allowance refills by itself
 		l.logger.DebugContext(ctx, "unused requests could not be given back", "error", err)
 	}
 }
 
 const allowancesKept = time.Hour
 
-// sweep forgets callers whose allowance has long been full again.
+// sweep deletes callers whose allowance has long been full again.
 func (l *sharedLimiter) sweep(ctx context.Context) error {
 	if l.db == nil {
 		return nil

@@ -19,11 +19,12 @@ type Page struct {
 	PageSize int    `query:"page_size" minimum:"1" maximum:"200" default:"50" doc:"How many items at most."`
 }
 
-// Limit is how many rows to fetch: one more than the page holds, which tells
+// Limit is how many rows to read: one more than the page holds, which shows
 // whether there is another page.
 func (p Page) Limit() int32 { return int32(p.PageSize) + 1 } //nolint:gosec // validated to be at most 1000
 
-// After decodes the position to continue from; false on the first page.
+// After decodes the position to continue from. It returns false on the first
+// page.
 func (p Page) After(position any) (bool, error) {
 	if p.Cursor == "" {
 		return false, nil
@@ -40,7 +41,7 @@ type List[T any] struct {
 	NextCursor string `json:"next_cursor,omitempty" doc:"Where the next page starts; absent on the last page."`
 }
 
-// NewList cuts rows that were fetched with Page.Limit to a page; position is
+// NewList cuts rows that were read with Page.Limit to a page. position returns
 // the keyset position of a row, for the cursor of the next page.
 func NewList[T any](page Page, rows []T, position func(T) any) List[T] {
 	if len(rows) <= page.PageSize {
@@ -59,8 +60,8 @@ func (l List[T]) MarshalJSON() ([]byte, error) {
 	return json.Marshal(plain(l))
 }
 
-// EncodeCursor makes an opaque cursor of a keyset position. It is a defect to
-// pass what cannot be written as JSON.
+// EncodeCursor makes an opaque cursor from a keyset position, which must be
+// encodable as JSON.
 func EncodeCursor(position any) string {
 	b, err := json.Marshal(position)
 	if err != nil {
@@ -69,8 +70,8 @@ func EncodeCursor(position any) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// DecodeCursor reads a cursor back into a position. A cursor is not signed: a
-// caller can make one up, so it may say where to continue and nothing else.
+// DecodeCursor reads a cursor back into a position. Cursors are not signed: a
+// caller can make one up, so it may only say where to continue.
 func DecodeCursor(cursor string, position any) error {
 	if err := decodeCursor(cursor, position); err != nil {
 		return fault.Wrap(err, fault.Invalid, "cursor_invalid", "the cursor is not one that this list gave out").

@@ -9,16 +9,16 @@ import (
 	"gpuaas/controlplane/internal/base/fault"
 )
 
-// ETag is the entity tag of a version of a resource.
+// ETag returns the entity tag of a version of a resource.
 func ETag(version int64) string { return `"` + strconv.FormatInt(version, 10) + `"` }
 
-// IfMatch is the input of every update: embed it. The change is made only when
+// IfMatch is the input of every update: embed it. The change is made only if
 // the resource still has this version.
 type IfMatch struct {
 	IfMatchHeader string `header:"If-Match" maxLength:"64" doc:"The ETag of the version that the change is based on." example:"\"7\""`
 }
 
-// Version is the version the caller has seen.
+// Version returns the version that the caller has seen.
 func (m IfMatch) Version() (int64, error) {
 	tag := strings.TrimSpace(m.IfMatchHeader)
 	if tag == "" {
@@ -46,7 +46,7 @@ func ifMatchInvalid(why string) error {
 		WithFields(fault.Field{Path: "header.If-Match", Message: why})
 }
 
-// Resolve refuses a request before its handler runs; it is called by the framework.
+// Resolve refuses a request before its handler runs. The framework calls it.
 func (m IfMatch) Resolve(huma.Context) []error {
 	if _, err := m.Version(); err != nil {
 		return []error{err}

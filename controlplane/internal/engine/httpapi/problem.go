@@ -17,7 +17,7 @@ import (
 
 const problemType = "application/problem+json"
 
-// Problem is what every failure is answered with (RFC 9457).
+// Problem is the answer to every failure (RFC 9457).
 type Problem struct { //nolint:errname // the name of the standard, and of the schema
 	Type          string       `json:"type" format:"uri-reference" doc:"Names the kind of problem." example:"urn:gpuaas:problem:not_found"`
 	Title         string       `json:"title" doc:"The status in words." example:"Not Found"`
@@ -40,13 +40,13 @@ type FieldError struct {
 // Error makes a problem an error the framework can carry.
 func (p *Problem) Error() string { return p.Code + ": " + p.Detail }
 
-// GetStatus is the HTTP status.
+// GetStatus returns the HTTP status.
 func (p *Problem) GetStatus() int { return p.Status }
 
-// ContentType is that of problem documents, whatever the caller would accept.
+// ContentType returns that of problem documents, whatever the caller accepts.
 func (p *Problem) ContentType(string) string { return problemType }
 
-// GetHeaders are the headers that belong to the problem.
+// GetHeaders returns the headers that belong to the problem.
 func (p *Problem) GetHeaders() http.Header {
 	h := http.Header{}
 	if p.retryAfter > 0 {
@@ -58,7 +58,7 @@ func (p *Problem) GetHeaders() http.Header {
 	return h
 }
 
-// Codes of the frame whose status says more than their kind.
+// Codes whose status says more than the status of their kind.
 const (
 	codePreconditionRequired = "precondition_required"
 	codeInvalidRequest       = "invalid_request"
@@ -94,7 +94,7 @@ var statusOfKind = map[fault.Kind]int{
 	fault.Internal:        http.StatusInternalServerError,
 }
 
-// Repeating at once would meet the same answer.
+// How long callers should wait: repeating at once would meet the same answer.
 var retryOfKind = map[fault.Kind]time.Duration{
 	fault.RateLimited: time.Second,
 	fault.Unavailable: 5 * time.Second,
@@ -107,7 +107,7 @@ func statusOf(e *fault.Error) int {
 	return statusOfKind[e.Kind]
 }
 
-// retryLaterError is a failure that knows when to try again.
+// retryLaterError is a failure that says when to try again.
 type retryLaterError struct {
 	fault *fault.Error
 	after time.Duration
@@ -117,8 +117,7 @@ func (r *retryLaterError) Error() string { return r.fault.Error() }
 
 func (r *retryLaterError) Unwrap() error { return r.fault }
 
-// problem turns any error into what the caller is shown, and logs what the
-// caller must not see.
+// problem turns any error into what the caller may see, and logs the rest.
 func (a *API) problem(ctx context.Context, err error) *Problem {
 	p := problemOf(ctx, err)
 	if p.Status >= http.StatusInternalServerError {
@@ -168,7 +167,7 @@ func describeFault(e *fault.Error) *Problem {
 		Remedy:     e.Remedy,
 		retryAfter: retryOfKind[e.Kind],
 	}
-	if e.Kind == fault.Internal { // even its message may tell what is nobody's business
+	if e.Kind == fault.Internal { // even the message of an internal fault may reveal too much
 		p.Detail = "something went wrong on our side"
 		p.Remedy = "report it together with the correlation id"
 		return p
@@ -179,8 +178,8 @@ func describeFault(e *fault.Error) *Problem {
 	return p
 }
 
-// useProblems makes the framework's own refusals look like ours. These are
-// variables of its package, which is why it happens once.
+// useProblems makes the framework's own refusals look like ours. It sets global
+// variables of the framework, so it runs once.
 func useProblems() {
 	huma.ValidateStrictCasing = true
 	huma.NewError = func(status int, msg string, errs ...error) huma.StatusError {
@@ -191,7 +190,8 @@ func useProblems() {
 	}
 }
 
-// refusal is a request the framework turned away before any handler saw it.
+// refusal is the problem for a request that the framework refused before any
+// handler saw it.
 func refusal(ctx context.Context, status int, msg string, errs []error) *Problem {
 	for _, err := range errs {
 		if _, ok := fault.As(err); ok {
@@ -214,7 +214,7 @@ func refusal(ctx context.Context, status int, msg string, errs []error) *Problem
 	return p
 }
 
-// fieldsOf leaves out the rejected values: one of them may be a secret.
+// fieldsOf leaves out the rejected values, because one of them may be a secret.
 func fieldsOf(errs []error) []fault.Field {
 	out := make([]fault.Field, 0, len(errs))
 	for _, err := range errs {

@@ -23,20 +23,21 @@ type Operation struct {
 	Description string
 	Tag         string
 	Access      Access
-	Status      int // of success; 200 with a body and 204 without by default
+	Status      int // on success; default: 200 with a body, 204 without
 	// SecretResponse keeps the answer out of the store of repeated requests.
 	SecretResponse bool
-	// SecretRequest keeps even a hash of the body out of the store: a password
-	// can be guessed from one. A repeated key then stands for the request.
+	// SecretRequest keeps even a hash of the body out of the store, because a
+	// password can be guessed from a hash. Then the key alone identifies the
+	// request.
 	SecretRequest bool
-	// OnToken marks an operation on the very token that a request comes with: with
-	// another token it is another request, also where the key is the same.
+	// OnToken marks an operation on the token of the request itself. With
+	// another token it is another request, even if the key is the same.
 	OnToken bool
-	// OpensSession marks an operation that answers with the cookie of a session:
-	// pages of other origins cannot call it.
+	// OpensSession marks an operation that answers with a session cookie. Pages
+	// of other origins cannot call it.
 	OpensSession bool
-	// AnyQuery accepts query parameters that are not declared, for callers who
-	// cannot help sending them, such as the redirect of an identity provider.
+	// AnyQuery accepts query parameters that are not declared, for callers that
+	// cannot avoid sending them, such as the redirect of an identity provider.
 	AnyQuery bool
 	// Stream marks a feed of server-sent events; RegisterStream sets it.
 	Stream bool
@@ -53,9 +54,9 @@ func (o Operation) Mutates() bool {
 
 func (o Operation) idempotent() bool { return o.Mutates() && o.Access.scope != ScopePublic }
 
-// Register adds an operation. What cannot be right is a defect of the program
-// and panics: no access, no id, the same id twice, an update without IfMatch, a
-// body whose type has no name and so none that would stay the same in the contract.
+// Register adds an operation. It panics on a defect of the program: no access,
+// no id, the same id twice, an update without IfMatch, or a body whose type has
+// no name, because the contract needs a stable one.
 func Register[I, O any](a *API, op Operation, handler func(context.Context, *I) (*O, error)) {
 	input, output := reflect.TypeFor[I](), reflect.TypeFor[O]()
 	if op.Method == http.MethodPatch && !embeds[IfMatch](input) {
@@ -133,8 +134,8 @@ func (a *API) refuseOperation(op Operation) error {
 	return op.Access.check(op.Path)
 }
 
-// finish tells the contract what the framework must not check itself, because
-// a missing If-Match has a status of its own.
+// finish adds to the contract what the framework must not check itself, because
+// a missing If-Match has its own status.
 func (a *API) finish(op Operation) {
 	item := a.OpenAPI().Paths[op.Path]
 	described := map[string]*huma.Operation{
@@ -147,7 +148,7 @@ func (a *API) finish(op Operation) {
 		if p.In == "header" && p.Name == "If-Match" {
 			p.Required = true
 		}
-		if p.Schema != nil && p.Schema.Format == "uuid" { // also where an input takes an id as text
+		if p.Schema != nil && p.Schema.Format == "uuid" { // also if the input takes the id as text
 			refuseNil(p.Schema)
 			a.ids[p.In+" "+p.Name] = true
 		}
@@ -155,7 +156,8 @@ func (a *API) finish(op Operation) {
 	for _, part := range strings.Split(op.Path, "/") {
 		name, isParam := strings.CutPrefix(strings.TrimSuffix(part, "}"), "{")
 		if isParam && !declared["path "+name] {
-			// The framework does not look into embedded structs that are not exported.
+			// The framework does not read embedded structs that are not
+			// exported.
 			panic(fmt.Sprintf("httpapi: operation %s: input has no path parameter %s", op.ID, name))
 		}
 	}
@@ -167,7 +169,7 @@ func possibleErrors(op Operation, input reflect.Type) []int {
 	if known {
 		out = append(out, http.StatusUnauthorized)
 	}
-	if op.Access.permission != "" || known && op.Mutates() { // the page that sends it may be a foreign one
+	if op.Access.permission != "" || known && op.Mutates() { // a page of another origin may have sent it
 		out = append(out, http.StatusForbidden)
 	}
 	if strings.Contains(op.Path, "{") {
@@ -186,7 +188,7 @@ func possibleErrors(op Operation, input reflect.Type) []int {
 	return out
 }
 
-// embeds reports whether a struct embeds a type, however deep.
+// embeds reports whether a struct embeds a type at any depth.
 func embeds[T any](t reflect.Type) bool {
 	if t.Kind() != reflect.Struct {
 		return false

@@ -12,9 +12,9 @@ import (
 const schemaPrefix = "#/components/schemas/"
 
 // schemaName names a type in the contract by its package and its own name, so
-// that two slices may both have a Member. A type that already starts with the
-// name of its package is not made to say it twice, and the frame's own types
-// have no prefix. A list of something is named after the something.
+// that two slices may both have a Member. If the type name begins with the
+// package name, it is not repeated. The frame's own types have no prefix, and a
+// list is named after its items.
 func schemaName(t reflect.Type, hint string) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -35,8 +35,9 @@ func schemaName(t reflect.Type, hint string) string {
 
 var framePath = reflect.TypeFor[Problem]().PkgPath()
 
-// argumentNames spells type arguments as reflection prints them:
-// path/to/pkg.Name, []path/to/pkg.Name, other.Box[path/to/pkg.Name], string.
+// argumentNames spells type arguments from the form in which reflection prints
+// them: path/to/pkg.Name, []path/to/pkg.Name, other.Box[path/to/pkg.Name],
+// string.
 func argumentNames(args string) string {
 	var out strings.Builder
 	for _, part := range strings.FieldsFunc(args, func(r rune) bool { return strings.ContainsRune("[]*,", r) }) {
@@ -67,8 +68,8 @@ func capital(s string) string {
 	return strings.ToUpper(s[:1]) + s[1:]
 }
 
-// notNil is a digit that the nil UUID does not have. Inside the program that one
-// means "not set", and nobody who names something means that.
+// notNil is a digit that the nil UUID does not have. Inside the program the nil
+// UUID means "not set", so no caller may send it.
 const notNil = "[1-9A-Fa-f]"
 
 func refuseNil(s *huma.Schema) *huma.Schema {
@@ -88,8 +89,8 @@ func (uuidText) Schema(huma.Registry) *huma.Schema {
 
 var idPath = reflect.TypeFor[id.Org]().PkgPath()
 
-// nameIDs makes the typed ids that operations use known as UUIDs: package id
-// itself knows nothing of contracts.
+// nameIDs registers the typed ids of operations as UUIDs, because package id
+// knows nothing of contracts.
 func (a *API) nameIDs(types ...reflect.Type) {
 	seen := map[reflect.Type]bool{}
 	var walk func(t reflect.Type)

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Server is an HTTP server that no slow or greedy caller can hold up. How long
-// a body may take and an answer may last is the business of each operation,
-// because streams have no end.
+// Server is an HTTP server that no slow or greedy caller can hold up. Each
+// operation decides how long a body and an answer may take, because streams
+// have no end.
 func Server(handler http.Handler, addr string) *http.Server {
 	return &http.Server{
 		Addr:              addr,

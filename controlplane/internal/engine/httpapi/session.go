@@ -12,15 +12,16 @@ import (
 	"gpuaas/controlplane/internal/base/redact"
 )
 
-// The cookies by which a browser is recognised. Over TLS the name forbids every
-// other host to set it, and the browser never sends it in the clear.
+// The cookies by which a browser is recognised. The prefix of the one for TLS
+// forbids every other host to set it, and the browser never sends it in the
+// clear.
 const (
 	sessionCookie       = "gpuaas_session"
 	secureSessionCookie = "__Host-gpuaas_session"
 )
 
-// cookieName keeps control planes apart that are tried out on one host: a browser
-// has the same cookies for all ports of it.
+// cookieName keeps control planes apart that run on one host: a browser sends
+// the same cookies to all ports of a host.
 func (x *exchange) cookieName() string {
 	switch {
 	case x.secure:
@@ -31,7 +32,8 @@ func (x *exchange) cookieName() string {
 	return sessionCookie
 }
 
-// portOf is the port that a browser named; empty: the usual one.
+// portOf returns the port that the browser named. It is empty for the default
+// port.
 func portOf(r *http.Request) string {
 	_, port, err := net.SplitHostPort(r.Host)
 	if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
@@ -40,7 +42,8 @@ func portOf(r *http.Request) string {
 	return port
 }
 
-// cookie is a Set-Cookie header; without a value it makes a browser forget.
+// cookie returns a Set-Cookie header. Without a value it makes the browser
+// forget the cookie.
 func (x *exchange) cookie(value string, expires time.Time) string {
 	c := http.Cookie{ //nolint:gosec // without TLS there can be nothing secure: a browser would not keep it
 		Name: x.cookieName(), Value: value, Expires: expires,
@@ -52,14 +55,14 @@ func (x *exchange) cookie(value string, expires time.Time) string {
 	return c.String()
 }
 
-// NewSession is the Set-Cookie header that lets a browser come back with a
-// token. No script can read it, and no other site can make use of it.
+// NewSession returns the Set-Cookie header that lets a browser come back with a
+// token. No script can read the cookie, and no other site can use it.
 func NewSession(ctx context.Context, token redact.Secret, expires time.Time) string {
 	return exchangeFrom(ctx).cookie(token.Reveal(), expires.UTC())
 }
 
-// EndSession is the Set-Cookie header that makes a browser forget its session;
-// empty when the request did not come with one.
+// EndSession returns the Set-Cookie header that makes a browser forget its
+// session. It is empty if the request came without one.
 func EndSession(ctx context.Context) string {
 	x := exchangeFrom(ctx)
 	if !x.session {
@@ -76,7 +79,7 @@ func endSession(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 // cameByTLS reports whether the browser's end of the connection is encrypted:
-// ours is, or that of a proxy that is believed.
+// our own connection is, or a trusted proxy says that its connection is.
 func (a *API) cameByTLS(r *http.Request) bool {
 	if r.TLS != nil {
 		return true
@@ -85,8 +88,8 @@ func (a *API) cameByTLS(r *http.Request) bool {
 	return a.trusted(hostOf(r.RemoteAddr)) && strings.EqualFold(strings.TrimSpace(hops[0]), "https")
 }
 
-// sessionOf is the token in the cookie of a request. Only the name that fits
-// the connection counts: the other one may have been planted.
+// sessionOf returns the token in the cookie of a request. It reads only the
+// name that fits the connection: somebody may have planted the other one.
 func sessionOf(r *http.Request) (redact.Secret, bool) {
 	c, err := r.Cookie(exchangeFrom(r.Context()).cookieName())
 	if err != nil || c.Value == "" {
@@ -95,15 +98,15 @@ func sessionOf(r *http.Request) (redact.Secret, bool) {
 	return redact.New(c.Value), true
 }
 
-// FormerSession is the session that a browser already has when it asks for one;
-// empty when it has none, and for operations that open none.
+// FormerSession returns the session that a browser has when it asks for a new
+// one. It is empty if there is none, and for operations that open no session.
 func FormerSession(ctx context.Context) redact.Secret { return exchangeFrom(ctx).former }
 
 var origins = http.NewCrossOriginProtection()
 
-// ownOrigin refuses what a page of another origin makes a browser send along
-// with the cookie of its user. Changes must prove where they come from: a
-// browser always says so, and whoever is no browser has no business with a cookie.
+// ownOrigin refuses requests that a page of another origin makes a browser send
+// with the cookie of its user. A request that changes something must prove its
+// origin: every browser sends it, and other programs should not use cookies.
 func (a *API) ownOrigin(r *http.Request, op Operation) error {
 	silent := r.Header.Get("Sec-Fetch-Site") == "" && r.Header.Get("Origin") == ""
 	switch r.Method {
@@ -117,15 +120,15 @@ func (a *API) ownOrigin(r *http.Request, op Operation) error {
 		}
 	}
 	asChange := r.WithContext(r.Context())
-	asChange.Method = http.MethodPost // a stream is judged like a change: it lasts, and it is listened to
+	asChange.Method = http.MethodPost // a stream lasts and can be overheard, so it is judged like a change
 	if err := origins.Check(asChange); err != nil {
 		return a.crossOrigin(r, op)
 	}
 	return nil
 }
 
-// mayOpenSession keeps other pages from signing a browser in as somebody else
-// than its user. There is no cookie yet, so programs need not say where from.
+// mayOpenSession keeps pages of other origins from signing a browser in as
+// somebody else. There is no cookie yet, so programs need not send an origin.
 func (a *API) mayOpenSession(r *http.Request, op Operation) error {
 	if !op.OpensSession {
 		return nil

@@ -5,10 +5,10 @@ import (
 	"net/http"
 )
 
-// Socket adds a handler that takes its connection over, such as for a
-// websocket. It lies in the same frame as operations: traced, logged, counted,
-// held back by the gate and by the limit on strangers. It finds out itself who
-// is calling, and is no part of the contract.
+// Socket adds a handler that takes over its connection, for example for a
+// websocket. The frame traces, logs and counts it like an operation, and
+// applies the gate and the limit on strangers. The handler itself finds out who
+// is calling. It is not part of the contract.
 func (a *API) Socket(id, path string, handler http.Handler) {
 	if a.known[id] {
 		panic(fmt.Sprintf("httpapi: socket %q: registered twice", id))

@@ -21,30 +21,33 @@ import (
 
 const (
 	streamType = "text/event-stream"
-	// A reader that takes nothing for this long is given up.
+	// A reader that takes nothing for this long is cut off.
 	streamWriteTimeout = 10 * time.Second
-	// So soon a stream opens by itself when its handler has nothing to say yet.
+	// After this time a stream opens even if its handler has sent nothing yet.
 	streamOpensAfter = 250 * time.Millisecond
-	// The name of the last event of a stream that broke; its data is a Problem.
-	// It is not called error, which browsers mix up with lost connections.
+	// problemEvent is the last event of a stream that broke; its data is a
+	// Problem. It is not called error, because browsers use that name for lost
+	// connections.
 	problemEvent = "problem"
 )
 
 // Event is one message of a stream. An event without a name opens the stream
 // and sends nothing: from then on the caller knows that it is listening.
 type Event struct {
-	ID   string // what a caller resumes after; empty when the event is no place to resume
-	Name string // one that was declared at registration
+	ID   string // a caller resumes after it; empty: no place to resume
+	Name string // a name that was declared at registration
 	Data any
 }
 
-// LastEventID is where a caller wants to resume: embed it in the input of a stream.
+// LastEventID is where a caller wants to resume: embed it in the input of a
+// stream.
 type LastEventID struct {
 	LastEventIDHeader string `header:"Last-Event-ID" maxLength:"128" pattern:"^[!-~]*$" doc:"Resume after the event with this id."`
 	LastEventIDQuery  string `query:"last_event_id" maxLength:"128" pattern:"^[!-~]*$" doc:"The same, for callers who cannot set headers."`
 }
 
-// Last is the id of the last event the caller has seen; empty at the beginning.
+// Last returns the id of the last event that the caller has seen. It is empty
+// at the beginning.
 func (l LastEventID) Last() string {
 	if l.LastEventIDHeader != "" {
 		return l.LastEventIDHeader
@@ -54,9 +57,9 @@ func (l LastEventID) Last() string {
 
 // RegisterStream adds a feed of server-sent events. events names each kind of
 // event and gives a sample of its data for the contract. The handler runs until
-// it returns, the caller leaves, loses access, or the server shuts down: then
-// its context ends. An error before the first event is answered as a problem,
-// a later one as an event named problem.
+// it returns. Its context ends when the caller leaves or loses access, or when
+// the server shuts down. An error before the first event is answered as a
+// problem, a later one as an event named problem.
 func RegisterStream[I any](
 	a *API, op Operation, events map[string]any,
 	handler func(ctx context.Context, in *I, send func(Event) error) error,
@@ -82,7 +85,7 @@ func RegisterStream[I any](
 	a.finish(op)
 }
 
-// eventSchema describes one message; which one it is, its event field tells.
+// eventSchema describes one message. Its event field says which one it is.
 func (a *API) eventSchema(events map[string]any) *huma.Schema {
 	registry := a.OpenAPI().Components.Schemas
 	message := func(name string, data reflect.Type) *huma.Schema {
@@ -118,19 +121,19 @@ func (a *API) stream(
 	}
 	defer leave()
 	out := &feed{w: w, control: http.NewResponseController(w), events: events}
-	_ = out.control.SetWriteDeadline(time.Time{}) // the frame's own would end the stream
+	_ = out.control.SetWriteDeadline(time.Time{}) // the frame's own deadline would end the stream
 
 	var beating sync.WaitGroup
 	beating.Go(func() { a.beat(ctx, cancel, out) })
 	stop := func() { cancel(nil); beating.Wait() }
-	defer stop() // nothing may write once the request is over, even when the handler panicked
+	defer stop() // nothing may write after the request, even if the handler panicked
 	err = handler(ctx, out.send)
 	ended := context.Cause(ctx)
 	stop()
 	a.endStream(r, out, err, ended)
 }
 
-// attendStream puts a stream under the eyes of those who check what lasts.
+// attendStream has the access to a stream rechecked while it lasts.
 func (a *API) attendStream(
 	ctx context.Context, cancel context.CancelCauseFunc, r *http.Request, op Operation,
 ) (context.Context, func(), error) {
@@ -157,7 +160,7 @@ func (a *API) attendStream(
 	return context.WithValue(ctx, callerKey{}, now.Load), leave, err
 }
 
-// beat opens a silent stream, keeps it visibly alive, and ends it when its
+// beat opens a silent stream, sends signs of life, and ends the stream when its
 // caller can no longer be reached.
 func (a *API) beat(ctx context.Context, cancel context.CancelCauseFunc, out *feed) {
 	wait := streamOpensAfter
@@ -182,7 +185,7 @@ func (a *API) endStream(r *http.Request, out *feed, err, ended error) {
 	}
 	if err == nil || r.Context().Err() != nil || errors.Is(ended, errUnreachable) || errors.Is(err, errUnreachable) {
 		if !out.opened {
-			_ = out.send(Event{}) // a stream with nothing to say is still a stream
+			_ = out.send(Event{}) // opens the stream, although there is nothing to say
 		}
 		return
 	}
@@ -195,7 +198,7 @@ func (a *API) endStream(r *http.Request, out *feed, err, ended error) {
 
 var errUnreachable = errors.New("the listener cannot be reached")
 
-// feed writes one stream. Handler and heartbeat both do.
+// feed writes one stream. The handler and the heartbeat share it.
 type feed struct {
 	mu      sync.Mutex
 	w       http.ResponseWriter
@@ -240,10 +243,10 @@ func (f *feed) write(b []byte) error {
 	if !f.opened {
 		f.opened = true
 		f.w.Header().Set("Content-Type", streamType)
-		f.w.Header().Set("X-Accel-Buffering", "no") // proxies must not wait for the end
+		f.w.Header().Set("X-Accel-Buffering", "no") // proxies must pass events on at once
 		f.w.WriteHeader(http.StatusOK)
 	}
-	// A deadline left standing would end a silent stream, so it is lifted again.
+	// The deadline is removed afterwards, because it would end a silent stream.
 	_ = f.control.SetWriteDeadline(time.Now().Add(streamWriteTimeout))
 	defer func() { _ = f.control.SetWriteDeadline(time.Time{}) }()
 	if _, err := f.w.Write(b); err != nil {

@@ -13,7 +13,7 @@ import (
 	"gpuaas/controlplane/internal/engine/httpapi"
 )
 
-// outboxEvent is a message of the outbox, as OutboxEvent in the contract.
+// outboxEvent is a message of the outbox. The contract calls it OutboxEvent.
 type outboxEvent struct {
 	EventID       id.Event    `json:"event_id"`
 	Destination   string      `json:"destination" enum:"nats,temporal" doc:"where it is to be delivered"`
@@ -53,7 +53,7 @@ type requeueInput struct {
 	EventID id.Event `path:"event_id"`
 }
 
-// Discarding says why an event is given up.
+// Discarding says why an event is discarded.
 type Discarding struct {
 	Reason string `json:"reason" minLength:"1" maxLength:"500" doc:"why it shall not be delivered; kept in the audit log"`
 }

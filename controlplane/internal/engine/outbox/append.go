@@ -16,9 +16,9 @@ import (
 	"gpuaas/controlplane/internal/engine/telemetry"
 )
 
-// Append adds events to the caller's transaction: they are published when, and
-// only when, it commits. Call it late in the transaction, because it holds up
-// other transactions that touch the same aggregates until this one ends.
+// Append adds events to the caller's transaction. They are published if and
+// only if it commits. Call it late in the transaction, because until this one
+// ends other transactions that touch the same aggregates wait.
 func Append(ctx context.Context, tx pgx.Tx, events ...Event) error {
 	rows := make([]outboxdb.InsertParams, len(events))
 	correlation := correlationOf(ctx)
@@ -39,8 +39,8 @@ func Append(ctx context.Context, tx pgx.Tx, events ...Event) error {
 	return insert(ctx, tx, DestinationNATS, rows)
 }
 
-// StartWorkflow adds the start of a workflow to the caller's transaction: once
-// that has committed, the workflow starts, however long Temporal is away.
+// StartWorkflow adds the start of a workflow to the caller's transaction. Once
+// it has committed, the workflow starts, however long Temporal is away.
 func StartWorkflow(ctx context.Context, tx pgx.Tx, start WorkflowStart) error {
 	if start.Type == "" || start.ID == "" || start.Queue == "" {
 		return fault.New(fault.Internal, "workflow_start_incomplete", "a workflow start needs type, id and queue")
@@ -55,8 +55,9 @@ func StartWorkflow(ctx context.Context, tx pgx.Tx, start WorkflowStart) error {
 	}})
 }
 
-// CancelWorkflow adds the wish that a workflow stop to the caller's transaction.
-// It reaches Temporal after the start of that workflow, never before.
+// CancelWorkflow adds the request that a workflow stop to the caller's
+// transaction. It reaches Temporal after the start of that workflow, never
+// before.
 func CancelWorkflow(ctx context.Context, tx pgx.Tx, workflowID string) error {
 	body, err := json.Marshal(WorkflowCancel{ID: workflowID})
 	if err != nil {
@@ -68,9 +69,9 @@ func CancelWorkflow(ctx context.Context, tx pgx.Tx, workflowID string) error {
 	}})
 }
 
-// SignalWorkflow adds a signal to the caller's transaction: once that has
-// committed, the workflow gets it, however long Temporal is away. It may come
-// more than once, and after the start of its workflow, never before.
+// SignalWorkflow adds a signal to the caller's transaction. Once it has
+// committed, the workflow gets the signal, however long Temporal is away. The
+// signal may come more than once, and never before the start of its workflow.
 func SignalWorkflow(ctx context.Context, tx pgx.Tx, signal WorkflowSignal) error {
 	if signal.WorkflowID == "" || signal.Name == "" {
 		return fault.New(fault.Internal, "workflow_signal_incomplete", "a workflow signal needs a workflow and a name")
@@ -94,7 +95,7 @@ func insert(ctx context.Context, tx pgx.Tx, destination string, rows []outboxdb.
 	for i, row := range rows {
 		keys[i] = int64(aggregateHash(row.AggregateKind, row.AggregateID)) //nolint:gosec // a lock key is 64 bits of any sign
 	}
-	slices.Sort(keys) // one order for all, so that two appends cannot wait for each other
+	slices.Sort(keys) // all appends lock in one order, so that two cannot wait for each other
 	if err := q.Lock(ctx, slices.Compact(keys)); err != nil {
 		return fmt.Errorf("lock aggregates of outbox events: %w", err)
 	}
@@ -109,12 +110,12 @@ func insert(ctx context.Context, tx pgx.Tx, destination string, rows []outboxdb.
 	return postgres.Notify(ctx, tx, channelOf(destination), "")
 }
 
-// channelOf is where the database notifies of new messages. Each destination
-// has its own, so that a busy one does not wake the relays of another.
+// channelOf returns the PostgreSQL channel for new messages of a destination.
+// Each has its own, so that a busy one does not wake the relays of another.
 func channelOf(destination string) string { return "outbox_" + destination }
 
-// Every message has a correlation id, so that whatever it causes can be found,
-// even if it began without one.
+// correlationOf is never empty, so that whatever a message causes can be found,
+// even if it began without a correlation id.
 func correlationOf(ctx context.Context) string {
 	if c := telemetry.Correlation(ctx); c != "" {
 		return c

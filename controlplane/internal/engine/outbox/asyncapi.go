@@ -13,10 +13,10 @@ import (
 	"gpuaas/contract/eventwire"
 )
 
-// object keeps the order of keys out of the question: the encoder sorts them.
+// object needs no order of keys: the encoder sorts them.
 type object = map[string]any
 
-// AsyncAPI is the description of all events, made from their Go types.
+// AsyncAPI generates the description of all events from their Go types.
 func AsyncAPI() ([]byte, error) {
 	channels, operations, messages, schemas := object{}, object{}, object{}, object{}
 	for _, d := range eventwire.Events() {

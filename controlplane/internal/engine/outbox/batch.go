@@ -16,14 +16,15 @@ import (
 	"gpuaas/controlplane/internal/engine/outbox/internal/outboxdb"
 )
 
-// relayBatch takes one partition, delivers what is due in it and records the
-// outcome, all while it holds the partition. It reports whether there was one;
-// the error is a database or a destination that cannot be reached.
+// relayBatch takes one partition, delivers the messages that are due in it and
+// records the outcome, while it holds the partition. It reports whether it
+// found one. An error means that the database or the destination cannot be
+// reached.
 //
-// A crash between delivery and commit makes the batch pending again: the copies
-// have the ids that the destination has seen.
+// After a crash between delivery and commit the batch is pending again: the
+// destination recognises the copies by their ids.
 func (l *lane) relayBatch(ctx context.Context) (found bool, err error) {
-	// The record of what was delivered must not be cut short by a slow delivery.
+	// A slow delivery must not cut the recording of its outcome short.
 	ctx, cancel := context.WithTimeout(ctx, l.BatchBudget+30*time.Second)
 	defer cancel()
 	var done outcome
@@ -38,7 +39,7 @@ func (l *lane) relayBatch(ctx context.Context) (found bool, err error) {
 			return fmt.Errorf("claim outbox partition: %w", err)
 		}
 		found = true
-		l.wake() // there may be more in other partitions
+		l.wake() // other partitions may have work
 		rows, err := q.DueEvents(ctx, outboxdb.DueEventsParams{
 			Destination: l.name, Partition: partition, BatchSize: int32(l.BatchSize), //nolint:gosec // a few hundred
 		})
@@ -58,7 +59,8 @@ func (l *lane) relayBatch(ctx context.Context) (found bool, err error) {
 	return found, done.outage
 }
 
-// outcome is what became of a batch. Messages in neither list stay as they are.
+// outcome says what became of a batch. Messages in neither list stay as they
+// are.
 type outcome struct {
 	published []Message
 	refused   []refusal
@@ -70,9 +72,9 @@ type refusal struct {
 	err error
 }
 
-// deliver sends a batch in waves, each with at most one message of an
-// aggregate: a message is not sent before the one ahead of it was accepted, and
-// not at all if that was refused.
+// deliver sends a batch in waves, each with at most one message per aggregate.
+// A message is sent only after the one before it was accepted. If that was
+// refused, it is not sent at all.
 func (l *lane) deliver(ctx context.Context, batch []Message) outcome {
 	ctx, cancel := context.WithTimeout(ctx, l.BatchBudget)
 	defer cancel()
@@ -109,7 +111,7 @@ func (l *lane) deliver(ctx context.Context, batch []Message) outcome {
 
 var tracer = otel.Tracer("gpuaas/outbox")
 
-// deliverWave calls the deliverer, inside a span of the trace that each message
+// deliverWave calls the deliverer within a span of the trace that each message
 // came from.
 func (l *lane) deliverWave(ctx context.Context, wave []Message) []error {
 	spans := make([]trace.Span, len(wave))
@@ -179,7 +181,8 @@ func (l *lane) recordRefusal(ctx context.Context, q *outboxdb.Queries, r refusal
 	return nil
 }
 
-// shown is what an operator may read of an error: causes stay in the log.
+// shown is the part of an error that an operator may read: causes stay in the
+// log.
 func shown(err error) string {
 	text := err.Error()
 	if f, ok := fault.As(err); ok {
@@ -187,7 +190,7 @@ func shown(err error) string {
 	}
 	const longest = 500
 	text = text[:min(len(text), longest)]
-	return strings.ReplaceAll(strings.ToValidUTF8(text, ""), "\x00", "") // what the database refuses to store
+	return strings.ReplaceAll(strings.ToValidUTF8(text, ""), "\x00", "") // drops what the database cannot store
 }
 
 type aggregate struct{ kind, id string }

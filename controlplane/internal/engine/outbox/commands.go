@@ -14,14 +14,14 @@ import (
 	"gpuaas/controlplane/internal/engine/postgres"
 )
 
-// DeadLetters is what an operator does about messages that failed for good.
+// DeadLetters lets an operator handle messages that failed for good.
 type DeadLetters struct{ db *postgres.DB }
 
 // NewDeadLetters works on the outbox of a database.
 func NewDeadLetters(db *postgres.DB) *DeadLetters { return &DeadLetters{db: db} }
 
-// List reads failed messages, newest first, older than a sequence number (0:
-// from the newest).
+// List reads failed messages before a sequence number, newest first. 0 begins
+// at the newest.
 func (d *DeadLetters) List(ctx context.Context, before int64, limit int32) ([]Entry, error) {
 	p := outboxdb.ListFailedParams{PageSize: limit}
 	if before > 0 {
@@ -50,7 +50,7 @@ func (d *DeadLetters) Requeue(ctx context.Context, event id.Event) (Entry, error
 	})
 }
 
-// Discard decides that a failed message shall never be delivered.
+// Discard decides that a failed message is never delivered.
 func (d *DeadLetters) Discard(ctx context.Context, event id.Event, reason string) (Entry, error) {
 	if reason == "" {
 		return Entry{}, fault.New(fault.Invalid, "reason_required", "an event is discarded for a reason").

@@ -8,7 +8,7 @@ import (
 	"gpuaas/controlplane/internal/engine/postgres"
 )
 
-// Deliveries knows what has reached its destination.
+// Deliveries knows which messages have reached their destination.
 type Deliveries struct{ DB *postgres.DB }
 
 // Delivered reports whether every event of an aggregate has reached NATS.

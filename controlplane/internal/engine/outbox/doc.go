@@ -1,6 +1,6 @@
-// Package outbox tells the outside what happened, and never forgets to. A
-// command appends events and workflow starts in its own transaction; a Relay
-// carries them to NATS and Temporal once that transaction has committed.
+// Package outbox publishes what happened, and never forgets to. A command
+// appends events and workflow starts in its own transaction; a Relay carries
+// them to NATS and Temporal once that transaction has committed.
 //
 //	pending ──publish──▶ published
 //	   │  ▲
@@ -9,7 +9,7 @@
 //	 failed ──discard──▶ discarded
 //
 // Invariants:
-//   - An event exists exactly when the change that caused it was committed.
+//   - An event exists if and only if the change that caused it was committed.
 //   - Delivery is at least once. Every copy of an event has the same id, and
 //     both destinations drop copies by it.
 //   - Events of one aggregate reach one destination in commit order: an event

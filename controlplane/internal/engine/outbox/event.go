@@ -22,31 +22,32 @@ const (
 	DestinationTemporal = "temporal"
 )
 
-// Event is something that happened to an aggregate, to be told to readers of
-// the event stream.
+// Event is something that happened to an aggregate. Readers of the event stream
+// are told.
 type Event struct {
 	Type          eventwire.Type
 	AggregateKind string
 	AggregateID   string
 	Org           id.Org // zero for events of the platform
-	// Project is whose event it is within the tenant; zero: the tenant's own.
+	// Project is the project that the event belongs to; zero: the tenant
+	// itself.
 	Project id.Project
 	Payload any // the payload struct that eventwire.Events lists for the type
 }
 
-// WorkflowStart is a workflow to be started. The id makes the start idempotent;
-// the input must be encodable as JSON and must not hold a secret.
+// WorkflowStart is a workflow to start. The id makes the start idempotent. The
+// input must be encodable as JSON and must not hold a secret.
 type WorkflowStart struct {
 	Type  string `json:"type"`
 	ID    string `json:"id"`
 	Queue string `json:"queue"`
 	Input any    `json:"input"`
-	// Marks are what the workflow can be found by in Temporal, where that keeps
-	// them; see durable.Marks.
+	// Marks are the attributes by which the workflow can be found in Temporal,
+	// if Temporal keeps them; see durable.Marks.
 	Marks map[string]string `json:"marks,omitempty"`
 }
 
-// WorkflowCancelType is the message type of a cancellation; a start carries the
+// WorkflowCancelType is the message type of a cancellation. A start carries the
 // type of its workflow.
 const WorkflowCancelType = "workflow.cancel"
 
@@ -58,14 +59,14 @@ type WorkflowCancel struct {
 // WorkflowSignalType is the message type of a signal.
 const WorkflowSignalType = "workflow.signal"
 
-// WorkflowSignal is a word to a workflow that waits for it. The payload must be
-// encodable as JSON and must not hold a secret.
+// WorkflowSignal is a signal to a workflow. The payload must be encodable as
+// JSON and must not hold a secret.
 type WorkflowSignal struct {
 	WorkflowID string `json:"workflow_id"`
 	Name       string `json:"name"`
 	Payload    any    `json:"payload"`
-	// Start is the workflow to be started when none of that id runs: for a job
-	// whose row outlives the memory of Temporal. Its input is given as JSON.
+	// Start is the workflow to start if none with this id runs, for a job whose
+	// row outlives the memory of Temporal. Its input is JSON.
 	Start *WorkflowStart `json:"start,omitempty"`
 }
 
@@ -84,7 +85,8 @@ type Message struct {
 	Body          json.RawMessage // an eventwire.Envelope, a WorkflowStart, WorkflowCancel or WorkflowSignal
 }
 
-// Context adds the correlation id and the trace of whoever appended the message.
+// Context adds the correlation id and the trace of whoever appended the
+// message.
 func (m Message) Context(ctx context.Context) context.Context {
 	ctx = telemetry.WithCorrelation(ctx, m.CorrelationID)
 	return propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{eventwire.HeaderTraceParent: m.TraceParent})
@@ -104,7 +106,7 @@ func (m Message) WorkflowStart() (WorkflowStart, error) {
 	return raw.WorkflowStart, nil
 }
 
-// WorkflowSignal decodes the body of a message for Temporal, its payload as a
+// WorkflowSignal decodes the body of a message for Temporal. Its payload is a
 // json.RawMessage.
 func (m Message) WorkflowSignal() (WorkflowSignal, error) {
 	var raw struct {
@@ -134,7 +136,7 @@ var payloadTypes = func() map[eventwire.Type]reflect.Type {
 	return types
 }()
 
-// validate holds the code to the contract that readers were given.
+// validate refuses an event that breaks the published contract.
 func (e Event) validate() error {
 	want, known := payloadTypes[e.Type]
 	switch {
@@ -177,7 +179,7 @@ const partitions = 16
 // aggregateHash names an aggregate in the lock table and chooses its partition.
 func aggregateHash(kind, aggregateID string) uint64 {
 	h := fnv.New64a()
-	_, _ = fmt.Fprintf(h, "outbox\x00%s\x00%s", kind, aggregateID) // a hash never fails to take bytes
+	_, _ = fmt.Fprintf(h, "outbox\x00%s\x00%s", kind, aggregateID) // a hash never fails
 	return h.Sum64()
 }
 

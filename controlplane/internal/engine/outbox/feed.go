@@ -17,47 +17,49 @@ import (
 )
 
 // Feed reads the event stream for a caller, live and from where the caller
-// left off.
+// stopped.
 type Feed struct {
 	nats *NATS
-	// longest is how long one reading lasts, so that connections are made anew.
+	// longest is how long one reading lasts, so that clients reconnect now and
+	// then.
 	longest time.Duration
 	turns   *turns
 }
 
-// What one reading of the past may cost for a reader who may not see all of it:
-// so many events that it is not shown, and so long. Then it ends with a mark.
+// The limits of one reading of the past, for a reader that may not see all of
+// it: so many hidden events, and so long. Then the reading ends with a mark.
 const (
 	replayScan = 5000
 	replayLast = 10 * time.Second
 )
 
-// NewFeed reads the stream that a NATS publishes to.
+// NewFeed reads the stream to which n publishes.
 func NewFeed(n *NATS) *Feed { return &Feed{nats: n, longest: 15 * time.Minute, turns: newTurns()} }
 
-// FeedRequest is what a caller wants to read.
+// FeedRequest says what a caller wants to read.
 type FeedRequest struct {
-	Resume bool   // continue after a position; otherwise only what is new
+	Resume bool   // continue after a position; otherwise only new events
 	After  uint64 // the position
-	Type   string // beginning of the event types wanted; empty for all
-	// Reader is who reads, as it is known at the moment of asking.
+	Type   string // prefix of the wanted event types; empty: all
+	// Reader returns who reads, as it is known at the moment of the call.
 	Reader func() *auth.Principal
 }
 
-// Gap says that events were lost to the reader: the stream no longer holds what
-// followed the position asked for.
+// Gap says that the reader missed events: the stream no longer holds what
+// followed the requested position.
 type Gap struct {
 	RequestedAfter uint64 `json:"requested_after" doc:"The position that was to be continued."`
 	ContinuesFrom  uint64 `json:"continues_from" doc:"The first position that the stream can still give."`
 }
 
-// Mark says how far a reading has come, at its beginning and its end.
+// Mark says how far a reading has come. It is sent at the beginning and the
+// end.
 type Mark struct {
 	Position uint64 `json:"position" doc:"What to resume after if no event follows."`
 }
 
-// FeedItem is one thing that a reader is told: an Event, a Mark, or a Gap
-// instead of the first Mark when events are missing.
+// FeedItem is one message to a reader: an Event, a Mark, or a Gap instead of
+// the first Mark if events are missing.
 type FeedItem struct {
 	Position uint64
 	Event    *eventwire.Envelope
@@ -65,9 +67,9 @@ type FeedItem struct {
 	Gap      *Gap
 }
 
-// Read tells a reader everything it asked for and may see, until the context
-// ends or tell fails. It returns nil when the reading has lasted long enough;
-// the reader then resumes.
+// Read tells a reader everything that it asked for and may see, until the
+// context ends or tell fails. It returns nil when the reading has lasted long
+// enough; the reader then resumes.
 func (f *Feed) Read(ctx context.Context, r FeedRequest, tell func(FeedItem) error) error {
 	subjects, err := f.subjects(r.Type)
 	if err != nil {
@@ -103,14 +105,15 @@ func (f *Feed) Read(ctx context.Context, r FeedRequest, tell func(FeedItem) erro
 	defer cancel()
 	last, err := f.follow(long, messages, r.Reader, past, tell)
 	if err == nil && ctx.Err() == nil && last >= start {
-		// A reader who may see little must not fall behind the stream.
+		// The mark moves the reader's position forward even if it may see few
+		// events.
 		err = tell(FeedItem{Position: last, Mark: &Mark{Position: last}})
 	}
 	return err
 }
 
-// follow reads until the context ends, or the past has cost enough, and returns
-// the last position it saw.
+// follow reads until the context ends or the past has cost enough. It returns
+// the last position that it saw.
 func (f *Feed) follow(
 	ctx context.Context, messages jetstream.MessagesContext, reader func() *auth.Principal, past *replay, tell func(FeedItem) error,
 ) (last uint64, _ error) {
@@ -144,8 +147,8 @@ func (f *Feed) follow(
 	return last, nil
 }
 
-// subjects turns the beginning of a type into the subjects of all types that
-// begin so.
+// subjects turns the prefix of a type into the subjects of all types that begin
+// with it.
 func (f *Feed) subjects(prefix string) ([]string, error) {
 	if prefix == "" {
 		return []string{eventwire.Subjects(f.nats.cfg.Prefix)}, nil
@@ -164,8 +167,9 @@ func (f *Feed) subjects(prefix string) ([]string, error) {
 	return subjects, nil
 }
 
-// start is the first position to read, with a gap when the one asked for is no
-// longer held, or not yet: then the stream was made anew and counts from one.
+// start returns the first position to read. It returns a gap if the stream no
+// longer holds the requested one, or does not hold it yet: then the stream was
+// created again and counts from one.
 func (f *Feed) start(ctx context.Context, r FeedRequest) (uint64, *Gap, error) {
 	state, err := f.nats.state(ctx)
 	if err != nil {
@@ -195,9 +199,9 @@ func (f *Feed) open(ctx context.Context, subjects []string, start uint64) (jetst
 	return consumer, nil
 }
 
-// past is what a reading owes for what lies before it: nothing when nothing
-// does, or when the reader sees all of it. Each reader reads the past in one
-// stream at a time.
+// past returns the limits for reading the past. There are none if there is no
+// past to read, or if the reader sees all of it. Each reader reads the past in
+// one stream at a time.
 func (f *Feed) past(ctx context.Context, reader *auth.Principal, consumer jetstream.Consumer) (*replay, error) {
 	if reader.SeesEverything() || consumer.CachedInfo().NumPending == 0 {
 		return &replay{}, nil
@@ -206,16 +210,16 @@ func (f *Feed) past(ctx context.Context, reader *auth.Principal, consumer jetstr
 	return &replay{leave: leave, until: time.Now().Add(replayLast), behind: 1}, err
 }
 
-// tenantWide are the events without a project that members of a project see of
-// its tenant: what they could also read of it through the API. All others are
-// for administrators of the tenant.
+// tenantWide are events without a project that members of a project see of its
+// tenant, because they could read the same through the API. Only administrators
+// of the tenant see the others.
 var tenantWide = []eventwire.Type{
 	eventwire.TenantCreated, eventwire.TenantUpdated, eventwire.MembershipChanged, eventwire.MembershipRemoved,
 }
 
-// sees is the rule who may see an event: the platform's own people all,
-// administrators of a tenant those of the tenant and its projects, members of a
-// project those of the project and what is tenantWide.
+// sees decides who may see an event. People with a role on the platform see
+// all; administrators of a tenant see those of the tenant and its projects;
+// members of a project see those of the project and the tenantWide ones.
 func sees(reader *auth.Principal, e eventwire.Envelope) bool {
 	if reader.SeesEverything() {
 		return true
@@ -235,8 +239,9 @@ func sees(reader *auth.Principal, e eventwire.Envelope) bool {
 	return err == nil && reader.Decide(auth.EventRead, auth.Target{Org: org, Project: project}) == auth.Allowed
 }
 
-// projectOf is the project of an event. Events from before envelopes named it
-// name it in their payload, or belong to those who see all of the tenant.
+// projectOf returns the project of an event. Older envelopes do not name it:
+// then it is in the payload, or only those who see all of the tenant see the
+// event.
 func projectOf(e eventwire.Envelope) string {
 	if e.ProjectID != "" {
 		return e.ProjectID

@@ -25,17 +25,17 @@ import (
 const StreamName = "GPUAAS_EVENTS"
 
 // NATSConfig says how to reach NATS and what the event stream looks like. Zero
-// values mean the defaults. Credentials are named by file and read at every
+// values mean the defaults. Credentials are read from files at every
 // connection, so they can be replaced while the product runs.
 type NATSConfig struct {
-	URL             string        // one or more servers, separated by commas; no credentials in it
+	URL             string        // one or more servers, separated by commas, without credentials
 	TokenFile       string        // holds a token
 	User            string        // goes with PasswordFile
 	PasswordFile    string        // holds the password of User
 	CredentialsFile string        // holds a user JWT and its seed, as nsc writes them
 	CAFile          string        // certificates to trust beside the system's
 	Prefix          string        // before the event type in a subject; eventwire.DefaultPrefix
-	Replicas        int           // of the stream; left alone where it exists, else 1
+	Replicas        int           // of the stream; unset: keep what exists, else 1
 	MaxBytes        int64         // of the stream; no limit
 	MaxAge          time.Duration // of an event; 7 days
 	Logger          *slog.Logger
@@ -43,11 +43,11 @@ type NATSConfig struct {
 
 const (
 	duplicateWindow = 10 * time.Minute
-	publishPatience = 5 * time.Second // for the acknowledgement of one message
-	apiPatience     = 2 * time.Second // for an answer about the stream
+	publishPatience = 5 * time.Second // time limit for the acknowledgement of one message
+	apiPatience     = 2 * time.Second // time limit for an answer about the stream
 )
 
-// NATS publishes events to JetStream and is the way to read them back.
+// NATS publishes events to JetStream and reads them back.
 type NATS struct {
 	cfg  NATSConfig
 	log  *slog.Logger
@@ -55,11 +55,11 @@ type NATS struct {
 	js   jetstream.JetStream
 
 	mu      sync.Mutex
-	ensured bool // the stream was seen since the last connection was made
+	ensured bool // the stream was seen since the last connect
 }
 
-// ConnectNATS returns at once: the connection is made in the background,
-// whenever NATS can be reached, and made again whenever it breaks.
+// ConnectNATS returns at once. The connection is made in the background as soon
+// as NATS can be reached, and again whenever it breaks.
 func ConnectNATS(cfg NATSConfig) (*NATS, error) {
 	cfg.Prefix = cmp.Or(cfg.Prefix, eventwire.DefaultPrefix)
 	cfg.MaxAge = cmp.Or(cfg.MaxAge, 7*24*time.Hour)
@@ -71,7 +71,7 @@ func ConnectNATS(cfg NATSConfig) (*NATS, error) {
 		return nil, err
 	}
 	conn, err := nats.Connect(cfg.URL, n.options()...)
-	if err != nil { // not about reachability: that is retried
+	if err != nil { // not about reachability, which is retried
 		return nil, misconfigured("%s", withoutURL(err))
 	}
 	n.conn = conn
@@ -149,7 +149,7 @@ func (n *NATS) secret(file string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// withoutURL drops errors that quote a URL, which may hold a password.
+// withoutURL hides errors that quote a URL, which may hold a password.
 func withoutURL(err error) string {
 	if strings.Contains(err.Error(), "://") {
 		return "the URL or its server is not usable"
@@ -160,13 +160,13 @@ func withoutURL(err error) string {
 // Close ends the connection.
 func (n *NATS) Close() { n.conn.Close() }
 
-// Check asks the stream for a sign of life.
+// Check asks whether the stream answers.
 func (n *NATS) Check(ctx context.Context) error {
 	_, err := n.state(ctx)
 	return err
 }
 
-// state is what the stream holds at this moment.
+// state returns what the stream holds at this moment.
 func (n *NATS) state(ctx context.Context) (jetstream.StreamState, error) {
 	if err := n.ensure(ctx); err != nil {
 		return jetstream.StreamState{}, err
@@ -180,7 +180,7 @@ func (n *NATS) state(ctx context.Context) (jetstream.StreamState, error) {
 	return stream.CachedInfo().State, nil
 }
 
-// ErrUnavailable is the failure of NATS when it is away.
+// ErrUnavailable says that NATS is away.
 var ErrUnavailable = fault.New(fault.Unavailable, "events_unavailable", "the event stream cannot be reached").
 	WithRemedy("check that NATS with JetStream is running; events are kept and will be published when it is back")
 
@@ -194,8 +194,8 @@ func (n *NATS) forget() {
 	n.ensured = false
 }
 
-// ensure makes the stream where it does not exist, and brings what the product
-// decides about it up to date where it does.
+// ensure creates the stream if it does not exist, and otherwise updates the
+// settings that the product decides.
 func (n *NATS) ensure(ctx context.Context) error {
 	if !n.conn.IsConnected() {
 		return unreachable(nats.ErrDisconnected)
@@ -223,7 +223,7 @@ func (n *NATS) ensure(ctx context.Context) error {
 	return nil
 }
 
-// stream sets what the product decides; the rest belongs to the operator.
+// stream sets what the product decides. The operator decides the rest.
 func (n *NATS) stream(c jetstream.StreamConfig) jetstream.StreamConfig {
 	c.Description = "Events of the gpuaas control plane"
 	c.Subjects = []string{eventwire.Subjects(n.cfg.Prefix)}
@@ -284,8 +284,8 @@ func await(ctx context.Context, ack jetstream.PubAckFuture) error {
 	}
 }
 
-// transport lists the errors that say something about the connection or the
-// server, nothing about the message.
+// transport lists errors of the connection or the server, which say nothing
+// about the message.
 var transport = []error{
 	nats.ErrConnectionClosed, nats.ErrConnectionReconnecting, nats.ErrConnectionDraining, nats.ErrDisconnected, nats.ErrReconnectBufExceeded,
 	nats.ErrStaleConnection, nats.ErrTimeout, nats.ErrNoResponders, nats.ErrNoServers, nats.ErrAuthorization, nats.ErrPermissionViolation,
@@ -294,8 +294,8 @@ var transport = []error{
 	context.DeadlineExceeded, context.Canceled, io.EOF, net.ErrClosed, os.ErrDeadlineExceeded,
 }
 
-// classify tells a stream that cannot be reached from a message that it will
-// not take. After a lost acknowledgement the message may be stored: publishing
+// classify distinguishes a stream that cannot be reached from a message that it
+// refuses. After a lost acknowledgement the message may be stored; publishing
 // it again is harmless, because the stream knows its id.
 func (n *NATS) classify(err error) error {
 	if err == nil {

@@ -19,9 +19,9 @@ import (
 // Deliverer carries messages to one destination. The messages of one call
 // belong to different aggregates, so their order does not matter.
 type Deliverer interface {
-	// Deliver returns one result per message: nil when it was accepted. A
-	// fault of kind Unavailable says that the destination cannot be reached: it
-	// is no attempt, and the relay waits for the destination to return. Any
+	// Deliver returns one result per message: nil if it was accepted. A fault
+	// of kind Unavailable says that the destination cannot be reached: it does
+	// not count as an attempt, and the relay waits for the destination. Any
 	// other error counts as an attempt. A message may be delivered again after
 	// it was accepted, always with the same id.
 	Deliver(ctx context.Context, batch []Message) []error
@@ -73,12 +73,13 @@ func (c RelayConfig) withDefaults() RelayConfig {
 }
 
 // Relay carries messages from the outbox to their destinations. Each
-// destination has workers of its own: one that is away does not hold up another.
+// destination has its own workers, so one that is away does not hold up
+// another.
 type Relay struct {
 	cfg RelayConfig
 }
 
-// NewRelay prepares a relay; Run sets it to work.
+// NewRelay makes a relay. Run starts it.
 func NewRelay(cfg RelayConfig) *Relay { return &Relay{cfg: cfg.withDefaults()} }
 
 // Run relays until the context ends, then finishes the batches in hand and
@@ -110,7 +111,8 @@ type lane struct {
 	metrics relayMetrics
 }
 
-// wake makes one idle worker look for work; it wakes the next when it finds some.
+// wake makes one idle worker look for work. If it finds some, it wakes the
+// next.
 func (l *lane) wake() {
 	select {
 	case l.woken <- struct{}{}:
@@ -118,8 +120,8 @@ func (l *lane) wake() {
 	}
 }
 
-// listen keeps a subscription to the database's notifications. What was
-// committed while there was none is found when it stands again.
+// listen keeps a subscription to the database's notifications. After each new
+// subscription the relay looks for what was committed in between.
 func (l *lane) listen(ctx context.Context) {
 	for failures := 0; ctx.Err() == nil; failures++ {
 		err := l.DB.Listen(ctx, channelOf(l.name), func() { failures = 0; l.wake() }, func(string) { l.wake() })
@@ -132,8 +134,8 @@ func (l *lane) listen(ctx context.Context) {
 }
 
 // work empties the lane, one batch at a time, and sleeps when there is nothing
-// to do. Once the context has ended, it passes the word on: events that came in
-// meanwhile must not wait for the next sweep of another relay.
+// to do. When the context has ended, it notifies other relays: events that came
+// in meanwhile must not wait for their next sweep.
 func (l *lane) work(ctx context.Context) {
 	failures := 0
 	for ctx.Err() == nil {
@@ -152,11 +154,11 @@ func (l *lane) work(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
-	_ = l.DB.Notify(ctx, channelOf(l.name), "") // best effort: the sweep is behind it
+	_ = l.DB.Notify(ctx, channelOf(l.name), "") // best effort: the sweep finds it otherwise
 }
 
-// logOutage reports the beginning of an outage of a destination, not each of
-// the many attempts during it.
+// logOutage logs the beginning of an outage of a destination, not each of the
+// many attempts during it.
 func (l *lane) logOutage(ctx context.Context, err error) {
 	if fault.CodeOf(err) != postgres.ErrUnavailable.Code && fault.KindOf(err) == fault.Unavailable {
 		if !l.away.Swap(true) {
@@ -167,7 +169,7 @@ func (l *lane) logOutage(ctx context.Context, err error) {
 	l.log.WarnContext(ctx, "outbox batch interrupted; it will be repeated", "error", err)
 }
 
-// idle sleeps until there may be something to do. The timer only matters for
+// idle sleeps until there may be something to do. The timer matters only for
 // messages that wait for another attempt, and for work of a relay that died.
 func (l *lane) idle(ctx context.Context) {
 	timer := time.NewTimer(l.outlook(ctx))
@@ -179,14 +181,14 @@ func (l *lane) idle(ctx context.Context) {
 	}
 }
 
-// heldElsewhere is how soon to look again at work that another relay holds: it
-// may have died, and nobody would tell.
+// heldElsewhere is how soon to look again at work that another relay holds:
+// that relay may have died without telling anybody.
 const heldElsewhere = time.Second
 
 func (l *lane) outlook(ctx context.Context) time.Duration {
 	o, err := outboxdb.New(l.DB).Outlook(ctx, l.name)
 	if err != nil {
-		return heldElsewhere // the next batch meets the same trouble and reports it
+		return heldElsewhere // the next batch meets and reports the same trouble
 	}
 	wait := l.Sweep
 	if o.HeldElsewhere {
@@ -198,7 +200,7 @@ func (l *lane) outlook(ctx context.Context) time.Duration {
 	return wait
 }
 
-// keepHouse deletes what nobody needs any more, in small bites.
+// keepHouse deletes old messages, a few at a time.
 func (r *Relay) keepHouse(ctx context.Context) {
 	for ctx.Err() == nil {
 		deleted, err := r.deleteFinished(ctx)
@@ -221,7 +223,7 @@ func (r *Relay) deleteFinished(ctx context.Context) (int64, error) {
 }
 
 // backOff is the pause after a number of failures, with jitter so that relays
-// do not knock in step.
+// do not retry in step.
 func backOff(failures int, unit, longest time.Duration) time.Duration {
 	d := longest
 	if failures < 30 && unit<<failures < longest {

@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// replay is the part of a reading that lies in the past, for a reader who may
-// not see all of it. The zero value bounds nothing.
+// replay limits how much of the past one reading may cost, for a reader that
+// may not see all of it. The zero value limits nothing.
 type replay struct {
 	behind uint64    // events between the last one read and the present
-	hidden int       // events that the reader was not shown
-	until  time.Time // zero: there is nothing to bound, or no longer
+	hidden int       // events that were not shown to the reader
+	until  time.Time // zero: no limit, or none any more
 	leave  func()
 }
 
-// spent says whether the past has cost enough. What comes after it is new, and
-// costs what everybody's costs.
+// spent says whether reading the past has cost enough. Once the reader has
+// caught up with the present, nothing is limited any more.
 func (r *replay) spent() bool {
 	if r.until.IsZero() {
 		return false
@@ -44,7 +44,7 @@ type turns struct {
 
 type turn struct {
 	taken chan struct{}
-	users int // who has it, or waits for it
+	users int // readers that have it or wait for it
 }
 
 func newTurns() *turns { return &turns{of: map[string]*turn{}} }

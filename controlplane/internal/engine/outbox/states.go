@@ -6,7 +6,7 @@ import (
 	"gpuaas/controlplane/internal/base/lifecycle"
 )
 
-// Status is how far a message of the outbox has come.
+// Status says how far a message of the outbox has come.
 type Status string
 
 // The statuses.
@@ -17,7 +17,7 @@ const (
 	Discarded Status = "discarded"
 )
 
-// Transition is what may happen to a message of the outbox.
+// Transition moves a message of the outbox from one status to another.
 type Transition string
 
 // The transitions.

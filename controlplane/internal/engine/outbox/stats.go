@@ -13,7 +13,7 @@ import (
 	"gpuaas/controlplane/internal/engine/postgres"
 )
 
-// DestinationStats is how a destination keeps up.
+// DestinationStats says how far behind a destination is.
 type DestinationStats struct {
 	Destination string        `json:"destination"`
 	Pending     int64         `json:"pending"`
@@ -21,7 +21,7 @@ type DestinationStats struct {
 	Lag         time.Duration `json:"-"` // age of the oldest pending message
 }
 
-// Stats reads how each destination keeps up.
+// Stats reads how far behind each destination is.
 func Stats(ctx context.Context, db *postgres.DB) ([]DestinationStats, error) {
 	rows, err := outboxdb.New(db).Stats(ctx)
 	if err != nil {
@@ -39,8 +39,8 @@ func Stats(ctx context.Context, db *postgres.DB) ([]DestinationStats, error) {
 
 const meterName = "gpuaas/outbox"
 
-// ObserveStats exports the statistics as gauges, read when they are collected.
-// The function it returns ends that.
+// ObserveStats exports the statistics as gauges, and reads them at each
+// collection. stop ends that.
 func ObserveStats(db *postgres.DB) (stop func() error, err error) {
 	meter := otel.Meter(meterName)
 	lag, lagErr := meter.Float64ObservableGauge("gpuaas.outbox.lag", metric.WithUnit("s"),
@@ -83,7 +83,7 @@ type relayMetrics struct {
 
 func newRelayMetrics(destination string) relayMetrics {
 	meter := otel.Meter(meterName)
-	// The names are constants that the API accepts; on error it hands out
+	// The names are constants that the API accepts. On error it returns
 	// instruments that do nothing.
 	published, _ := meter.Int64Counter("gpuaas.outbox.published", metric.WithDescription("Messages accepted by their destination."))
 	refused, _ := meter.Int64Counter("gpuaas.outbox.refused", metric.WithDescription("Attempts that a destination refused."))

@@ -22,7 +22,7 @@ import (
 //go:embed migrations/*.sql
 var embedded embed.FS
 
-// Migrations is the ordered history of the schema.
+// Migrations returns the ordered history of the schema.
 func Migrations() fs.FS {
 	sub, err := fs.Sub(embedded, "migrations")
 	if err != nil {
@@ -31,8 +31,7 @@ func Migrations() fs.FS {
 	return sub
 }
 
-// MigrationsHash names a schema: test databases are cloned from a template of
-// that name.
+// MigrationsHash names a schema: the template of test databases has this name.
 func MigrationsHash() string {
 	h := sha256.New()
 	names, _ := fs.Glob(Migrations(), "*.sql")
@@ -49,11 +48,11 @@ type Applied struct {
 	Name    string `json:"name"`
 }
 
-// Migrate brings the schema forward, under a lock that lets several replicas
-// start at once. The history only goes forward.
+// Migrate brings the schema forward, under a lock, so that several replicas may
+// start at once. There is no way back.
 func Migrate(ctx context.Context, ownerURL redact.Secret) ([]Applied, error) {
 	cfg, err := pgx.ParseConfig(ownerURL.Reveal())
-	if err != nil { // the library's error quotes the URL, password included
+	if err != nil { // the library's error quotes the URL with the password
 		return nil, fault.New(fault.Invalid, "postgres_url_invalid", "the PostgreSQL URL for migrations cannot be parsed")
 	}
 	db := stdlib.OpenDB(*cfg)

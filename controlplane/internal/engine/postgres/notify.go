@@ -13,18 +13,18 @@ import (
 // Notify tells the listeners of a channel, once the transaction of this context
 // has committed.
 //
-// The notification does not ride on the commit itself: PostgreSQL lets only one
-// committing transaction that notifies at a time through, its write to disk
-// included, so that notifying changes would wait for each other's disks. It is
-// sent right after the commit instead, together with others. Should the process
-// end in between, nobody is told: listeners must look by themselves now and
-// then, and when they begin to listen.
+// The notification is not part of the transaction: PostgreSQL lets only one
+// notifying transaction commit at a time, and that includes the write to disk,
+// so unrelated changes would wait for each other's disks. It is sent right
+// after the commit instead, together with others. If the process ends in
+// between, nobody is told. So listeners must look by themselves now and then,
+// and when they begin to listen.
 func Notify(ctx context.Context, tx pgx.Tx, channel, payload string) error {
 	if n, ok := ctx.Value(noticesKey{}).(*notices); ok {
 		n.add(notice{channel, payload})
 		return nil
 	}
-	// A transaction that InTx did not begin has nobody to send it afterwards.
+	// Nobody would send it after a transaction that InTx did not begin.
 	if _, err := tx.Exec(ctx, "SELECT pg_notify($1, $2)", channel, payload); err != nil {
 		return fmt.Errorf("notify %s: %w", channel, err)
 	}
@@ -41,17 +41,17 @@ type noticesKey struct{}
 
 type notice struct{ channel, payload string }
 
-// notices are those of one transaction.
+// notices are the notifications of one transaction.
 type notices struct{ all []notice }
 
 func (n *notices) add(one notice) { n.all = append(n.all, one) }
 
-// A lost notification is made up for, so its commit need not wait for the disk.
+// A lost notification does no harm, so its commit need not wait for the disk.
 const sendNotices = `SELECT set_config('synchronous_commit', 'off', true), pg_notify(n.channel, n.payload)
 	FROM unnest($1::text[], $2::text[]) AS n(channel, payload)`
 
-// notifier sends what committed transactions left, in as few statements as they
-// allow: while one is under way, the next gathers.
+// notifier sends the notifications of committed transactions in as few
+// statements as possible: while one is under way, the next batch gathers.
 type notifier struct {
 	pool   *pgxpool.Pool
 	start  sync.Once
@@ -91,7 +91,7 @@ func (n *notifier) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			n.flush(context.WithoutCancel(ctx)) // what is left, as far as it can be told
+			n.flush(context.WithoutCancel(ctx)) // the rest, if that still works
 			return
 		case <-n.woken:
 			n.flush(ctx)
@@ -99,8 +99,8 @@ func (n *notifier) run(ctx context.Context) {
 	}
 }
 
-// flush sends what has gathered. A database that is away loses it: whoever
-// listens looks for himself when it is back.
+// flush sends what has gathered. If the database is away, the notifications are
+// lost: listeners look by themselves when it is back.
 func (n *notifier) flush(ctx context.Context) {
 	n.mu.Lock()
 	batch := n.unsent
@@ -127,9 +127,9 @@ func (n *notifier) flush(ctx context.Context) {
 	}
 }
 
-// close sends what is left and ends.
+// close sends the rest and ends.
 func (n *notifier) close() {
-	n.start.Do(func() {}) // nothing begins any more
+	n.start.Do(func() {}) // from now on nothing can start
 	if n.end != nil {
 		n.end()
 		<-n.ended

@@ -1,6 +1,6 @@
-// Package postgres is the one way to the database: a pool whose errors are
-// already classified, transactions that are retried where that is safe, and
-// the ordered history of migrations.
+// Package postgres is the only way to the database: a pool whose errors are
+// already classified, transactions that are retried where that is safe, and the
+// ordered history of migrations.
 package postgres
 
 import (
@@ -26,18 +26,18 @@ type Config struct {
 	MaxConns int32
 }
 
-// DB is a pool. It can be used wherever typed queries want a connection.
+// DB is a pool. Generated queries accept it as a connection.
 type DB struct {
 	pool     *pgxpool.Pool
 	notifier *notifier
 }
 
-// Open prepares a pool without connecting: a database that is not up yet shows
-// as unavailable until it is.
+// Open prepares a pool without connecting: while a database is not up yet,
+// calls fail as unavailable.
 func Open(cfg Config) (*DB, error) {
 	pc, err := pgxpool.ParseConfig(cfg.URL.Reveal())
 	if err != nil {
-		// The library's error quotes the URL, password included.
+		// The library's error quotes the URL with the password.
 		return nil, fault.New(fault.Invalid, "postgres_url_invalid", "the PostgreSQL URL cannot be parsed").
 			WithRemedy("use the form postgres://user:password@host:port/database")
 	}
@@ -64,7 +64,7 @@ func (db *DB) Close() {
 	db.pool.Close()
 }
 
-// Ping asks the database for a sign of life.
+// Ping asks whether the database answers.
 func (db *DB) Ping(ctx context.Context) error { return classify(db.pool.Ping(ctx)) }
 
 // Exec runs a statement.
@@ -85,7 +85,7 @@ func (db *DB) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 }
 
 // Listen calls fn for each notification on a channel until the context ends or
-// the connection breaks. ready is called once the subscription stands.
+// the connection breaks. It calls ready once the subscription stands.
 func (db *DB) Listen(ctx context.Context, channel string, ready func(), fn func(payload string)) error {
 	conn, err := db.pool.Acquire(ctx)
 	if err != nil {
@@ -108,11 +108,11 @@ func (db *DB) Listen(ctx context.Context, channel string, ready func(), fn func(
 	}
 }
 
-// listenPatience is how long a silent connection is believed to be one.
+// listenPatience is after which silence the connection is checked.
 const listenPatience = 15 * time.Second
 
 // await waits for a notification. After a while without one it asks whether the
-// server is still there: a connection whose other end is gone is silent, too.
+// server is still there, because a broken connection is silent too.
 func await(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification, error) {
 	patience, cancel := context.WithTimeout(ctx, listenPatience)
 	defer cancel()
@@ -133,13 +133,13 @@ type classifiedRow struct{ row pgx.Row }
 
 func (r classifiedRow) Scan(dest ...any) error { return classify(r.row.Scan(dest...)) }
 
-// ErrUnavailable is the failure of a database that cannot be reached.
+// ErrUnavailable says that the database cannot be reached.
 var ErrUnavailable = fault.New(fault.Unavailable, "postgres_unavailable", "the database cannot be reached").
 	WithRemedy("check that PostgreSQL is running and reachable; the request can be repeated")
 
-// classify turns what the driver reports into a fault where its meaning is
-// known. Errors that depend on the statement, such as a violated constraint,
-// stay as they are for the caller who knows what they mean.
+// classify turns errors of the driver into faults where their meaning is known.
+// Errors that depend on the statement, such as a violated constraint, stay as
+// they are: the caller knows what they mean.
 func classify(err error) error {
 	if err == nil || errors.Is(err, pgx.ErrNoRows) {
 		return err
@@ -175,8 +175,8 @@ func Violates(err error, constraint string) bool {
 	return errors.As(err, &pg) && pg.Code[:2] == "23" && pg.ConstraintName == constraint
 }
 
-// Slice is one page of a listing: what comes after a key, and how much of it.
-// The zero key is before all others.
+// Slice is one page of a listing: what comes after a key, and how many. The
+// zero key comes before all others.
 type Slice[key any] struct {
 	After key
 	Limit int32

@@ -18,14 +18,14 @@ const maxTxAttempts = 8
 // have no effect outside the transaction.
 type TxFunc func(ctx context.Context, tx pgx.Tx) error
 
-// InTx runs a transaction and repeats it when the database says that another
-// one was in the way. An error before the commit means that nothing happened;
-// an error of the commit itself means that nobody can know, and says so.
+// InTx runs a transaction, and repeats it if another transaction got in its
+// way. An error before the commit means that nothing happened. If the commit
+// itself fails without an answer, nobody can know, and the error says so.
 func (db *DB) InTx(ctx context.Context, fn TxFunc) error {
 	return db.inTx(ctx, pgx.TxOptions{}, fn)
 }
 
-// InSerializableTx is InTx for rules that span rows nobody locks.
+// InSerializableTx is InTx for rules about rows that nobody locks.
 func (db *DB) InSerializableTx(ctx context.Context, fn TxFunc) error {
 	return db.inTx(ctx, pgx.TxOptions{IsoLevel: pgx.Serializable}, fn)
 }
@@ -53,7 +53,7 @@ func (db *DB) tryTx(ctx context.Context, opts pgx.TxOptions, fn TxFunc) error {
 	if err != nil {
 		return err
 	}
-	// The rollback must reach the server even when the caller has gone away.
+	// The rollback must reach the server even if the caller has gone.
 	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
 	left := &notices{}
 	ctx = context.WithValue(ctx, noticesKey{}, left)
@@ -81,8 +81,8 @@ func (db *DB) tryTx(ctx context.Context, opts pgx.TxOptions, fn TxFunc) error {
 
 type commitHookKey struct{}
 
-// WithCommitHook adds a statement to every transaction of a context, run just
-// before its commit and bound to its fate.
+// WithCommitHook adds a statement to every transaction of a context. It runs
+// just before the commit and is rolled back with the transaction.
 func WithCommitHook(ctx context.Context, hook TxFunc) context.Context {
 	return context.WithValue(ctx, commitHookKey{}, hook)
 }

@@ -25,8 +25,8 @@ import (
 
 const maxCSR = 16 << 10
 
-// Certificate is one that was signed for a node. Serial is the serial number
-// as lower-case hex, two digits a byte, without separators: what
+// Certificate is a certificate that was signed for a node. Serial is the serial
+// number as lower-case hex, two digits a byte, without separators: what
 // hex.EncodeToString makes of the bytes of x509.Certificate.SerialNumber.
 type Certificate struct {
 	PEM       string
@@ -35,16 +35,16 @@ type Certificate struct {
 	NotAfter  time.Time
 }
 
-// ServerCertificate is one for a listener of the control plane, with its key.
-// PEM holds the chain up to, and without, the trust root.
+// ServerCertificate is a certificate for a listener of the control plane, with
+// its key. PEM holds the chain without the trust root.
 type ServerCertificate struct {
 	PEM      string
 	Key      redact.Secret
 	NotAfter time.Time
 }
 
-// SignNodeCSR has the node CA sign the key of a request. The one identity of
-// the certificate is the URI; names in the request are ignored.
+// SignNodeCSR asks the node CA to sign the key of a request. The certificate
+// names only the URI; names in the request are ignored.
 func (e *Engine) SignNodeCSR(ctx context.Context, csrPEM, uri string, ttl time.Duration) (Certificate, error) {
 	key, err := requestedKey(csrPEM)
 	if err != nil {
@@ -69,8 +69,8 @@ func (e *Engine) SignNodeCSR(ctx context.Context, csrPEM, uri string, ttl time.D
 }
 
 // RevokeCertificate puts a node certificate on the revocation list of its CA.
-// One that is revoked already is no error; one that the CA does not hold, for
-// instance because it expired long ago, is ErrNotFound.
+// It is no error if it is revoked already. If the CA does not hold it, for
+// example because it expired long ago, the error is ErrNotFound.
 func (e *Engine) RevokeCertificate(ctx context.Context, serial string) error {
 	raw, err := hex.DecodeString(serial)
 	if err != nil || len(raw) == 0 || len(raw) > 20 {
@@ -85,7 +85,7 @@ func (e *Engine) RevokeCertificate(ctx context.Context, serial string) error {
 	if fault.CodeOf(err) != codeRefused {
 		return err
 	}
-	// A serial that is not there is refused like any other bad request.
+	// The engine answers an unknown serial like any other bad request.
 	held, lookErr := e.read(ctx, "look for certificate "+serial, openbao.PKIMount+"/cert/"+name)
 	if lookErr == nil && held == nil {
 		return fmt.Errorf("revoke certificate %s: %w", serial, ErrNotFound)
@@ -93,14 +93,14 @@ func (e *Engine) RevokeCertificate(ctx context.Context, serial string) error {
 	return err
 }
 
-// NodeCA is what node certificates are verified with: their issuer and the
-// chain above it, up to the root.
+// NodeCA returns the certificates that verify node certificates: their issuer
+// and the chain above it, up to the root.
 func (e *Engine) NodeCA(ctx context.Context) (string, error) {
 	return e.chain(ctx, openbao.PKIMount)
 }
 
-// ServerCA is what certificates of the control plane are verified with. It is
-// never the same as NodeCA.
+// ServerCA returns the certificates that verify those of the control plane. It
+// is never the same as NodeCA.
 func (e *Engine) ServerCA(ctx context.Context) (string, error) {
 	return e.chain(ctx, openbao.ServerPKIMount)
 }
@@ -150,7 +150,7 @@ func (e *Engine) chain(ctx context.Context, mount string) (string, error) {
 	return joinPEM(chain), nil
 }
 
-// read answers nil when there is nothing at the path.
+// read returns nil if there is nothing at the path.
 func (e *Engine) read(ctx context.Context, what, path string) (answer *api.Secret, err error) {
 	err = e.do(ctx, what, func() (err error) {
 		answer, err = e.client.Logical().ReadWithContext(ctx, path)
@@ -167,7 +167,7 @@ func (e *Engine) write(ctx context.Context, what, path string, body map[string]a
 	return answer, err
 }
 
-// requestedKey is the key that a request proves to hold.
+// requestedKey returns the key that a request proves to hold.
 func requestedKey(csrPEM string) (crypto.PublicKey, error) {
 	refused := func(why string) error {
 		return fault.New(fault.Invalid, "csr_refused", "the certificate request is not usable: %s", why).
@@ -198,9 +198,9 @@ func requestedKey(csrPEM string) (crypto.PublicKey, error) {
 	return nil, refused("its key is neither ECDSA (P-256, P-384) nor Ed25519")
 }
 
-// checkNodeCertificate makes sure that the CA did what was asked. Its role is
-// set up by people, and one that takes names from the request would let a node
-// choose who it is.
+// checkNodeCertificate makes sure that the CA did what was asked. People set up
+// the role of the CA, and a role that takes names from the request would let a
+// node choose who it is.
 func checkNodeCertificate(leaf *x509.Certificate, key crypto.PublicKey, uri string) error {
 	same, ok := leaf.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
 	switch {
@@ -231,7 +231,7 @@ func parseCertificate(text string) (*x509.Certificate, error) {
 	return nil, fault.New(fault.Internal, "secrets_answer_malformed", "the secrets engine answered without a certificate")
 }
 
-// intermediates are the issuers that a client needs besides its trust root.
+// intermediates returns the issuers that a client needs besides its trust root.
 func intermediates(answer *api.Secret) []string {
 	chain, _ := answer.Data["ca_chain"].([]any)
 	var out []string

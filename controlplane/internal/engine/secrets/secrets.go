@@ -1,5 +1,5 @@
-// Package secrets is the one way to the secrets engine (OpenBao or Vault): the
-// only place where secrets are kept. Everything else holds paths.
+// Package secrets is the only way to the secrets engine (OpenBao or Vault),
+// which is the only place that keeps secrets. Everything else keeps paths.
 package secrets
 
 import (
@@ -19,8 +19,8 @@ import (
 )
 
 // Config says how to reach the engine and as whom. Credentials are files, so
-// that they can be replaced while the product runs and never stand on a
-// command line.
+// they can be replaced while the product runs and never appear on a command
+// line.
 type Config struct {
 	Address      string
 	CAFile       string
@@ -29,7 +29,7 @@ type Config struct {
 	KVMount      string
 }
 
-// Engine is a client that signs itself in and stays signed in.
+// Engine is a client that signs in and stays signed in.
 type Engine struct {
 	cfg    Config
 	client *api.Client
@@ -47,7 +47,7 @@ func Open(cfg Config) (*Engine, error) {
 		return nil, fmt.Errorf("prepare secrets client: %w", ac.Error)
 	}
 	ac.Address = cfg.Address
-	ac.MaxRetries = 0 // retries belong to the workflow that wants the secret
+	ac.MaxRetries = 0 // the workflow that wants the secret repeats the call
 	ac.Timeout = 10 * time.Second
 	if cfg.CAFile != "" {
 		if err := ac.ConfigureTLS(&api.TLSConfig{CACert: cfg.CAFile}); err != nil {
@@ -58,16 +58,16 @@ func Open(cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prepare secrets client: %w", err)
 	}
-	client.ClearToken() // the library takes one from the environment
+	client.ClearToken() // the library would take one from the environment
 	return &Engine{cfg: cfg, client: client, now: time.Now}, nil
 }
 
-// ErrNotFound is the failure of a path that holds no secret.
+// ErrNotFound says that there is no secret at a path.
 var ErrNotFound = fault.New(fault.NotFound, "secret_not_found", "there is no secret at this path")
 
 const codeRefused = "secrets_refused"
 
-// Put stores a secret, replacing what the path held.
+// Put stores a secret and replaces what the path held.
 func (e *Engine) Put(ctx context.Context, path string, values map[string]redact.Secret) error {
 	plain := make(map[string]any, len(values))
 	for k, v := range values {
@@ -87,7 +87,7 @@ func (e *Engine) Get(ctx context.Context, path string) (map[string]redact.Secret
 		if err != nil {
 			return err
 		}
-		if kv.Data == nil { // deleted, its metadata still there
+		if kv.Data == nil { // deleted; its metadata is still there
 			return api.ErrSecretNotFound
 		}
 		out = make(map[string]redact.Secret, len(kv.Data))
@@ -110,7 +110,7 @@ func (e *Engine) Delete(ctx context.Context, path string) error {
 	})
 }
 
-// Check asks whether the engine is up, unsealed and lets us in.
+// Check asks whether the engine is up, unsealed and accepts our sign-in.
 func (e *Engine) Check(ctx context.Context) error {
 	return e.do(ctx, "look up own token", func() error {
 		_, err := e.client.Auth().Token().LookupSelfWithContext(ctx)
@@ -118,8 +118,9 @@ func (e *Engine) Check(ctx context.Context) error {
 	})
 }
 
-// do runs a call signed in, and once more with a fresh sign-in when the token
-// turns out to be no longer accepted (expired early, or the engine restarted).
+// do makes a call with the present token. If the engine no longer accepts the
+// token (it expired early, or the engine restarted), do signs in and repeats
+// the call once.
 func (e *Engine) do(ctx context.Context, what string, call func() error) error {
 	if err := e.signIn(ctx, false); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
@@ -180,9 +181,9 @@ func refused(err error) bool {
 	return errors.As(err, &re) && re.StatusCode == http.StatusForbidden
 }
 
-// classify keeps the engine's own words out of what is passed on: an answer may
-// quote the request. Storing and deleting are safe to repeat, so nothing here
-// is ambiguous.
+// classify keeps the engine's own texts out of the fault, because an answer may
+// quote the request. Storing and deleting are safe to repeat, so no failure
+// here is ambiguous.
 func (e *Engine) classify(err error) error {
 	if _, ok := fault.As(err); ok {
 		return err
@@ -196,8 +197,8 @@ func (e *Engine) classify(err error) error {
 		case http.StatusNotFound:
 			return ErrNotFound
 		case http.StatusForbidden, http.StatusBadRequest:
-			// Nothing was accepted, and it works once an operator has mended the
-			// AppRole or its policy: unavailable, not a defect.
+			// Nothing was accepted, and it works once an operator has corrected
+			// the AppRole or its policy: unavailable, not a defect.
 			return fault.New(fault.Unavailable, codeRefused, "the secrets engine refused the request with status %d", re.StatusCode).
 				WithRemedy("check the AppRole of this role and its policy against those in deploy/openbao")
 		}

@@ -15,14 +15,14 @@ import (
 
 const signingKeyType = "ed25519"
 
-// signingKeyVersion is the only version that a key ever has here: another
-// version of the signer is another key, so that nothing changes under a name.
+// signingKeyVersion is the only version that a key has here. A new signer gets
+// a new key, so that nothing changes under a name.
 const signingKeyVersion = "1"
 
 var keyNameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,100}$`)
 
 // CreateSigningKey makes an Ed25519 key that never leaves the engine, and
-// returns its public half. A key of this name that exists is returned as it is.
+// returns its public half. If a key of this name exists, it returns that one.
 func (e *Engine) CreateSigningKey(ctx context.Context, name string) ([]byte, error) {
 	path, err := keyPath("keys", name)
 	if err != nil {
@@ -41,7 +41,7 @@ func (e *Engine) CreateSigningKey(ctx context.Context, name string) ([]byte, err
 	return publicKey(answer, name)
 }
 
-// Sign has the engine sign a message with a key that CreateSigningKey made.
+// Sign asks the engine to sign a message with a key that CreateSigningKey made.
 func (e *Engine) Sign(ctx context.Context, name string, message []byte) ([]byte, error) {
 	path, err := keyPath("sign", name)
 	if err != nil {

@@ -4,13 +4,15 @@ import "context"
 
 type correlationKey struct{}
 
-// WithCorrelation puts the id into a context that ties together everything one
-// request causes: log lines, audit entries, events, workflows, node tasks.
+// WithCorrelation puts a correlation id into a context. It connects everything
+// that one request causes: log lines, audit entries, events, workflows and
+// tasks.
 func WithCorrelation(ctx context.Context, correlationID string) context.Context {
 	return context.WithValue(ctx, correlationKey{}, correlationID)
 }
 
-// Correlation is the correlation id of a context; empty when there is none.
+// Correlation returns the correlation id of a context. It is empty if there is
+// none.
 func Correlation(ctx context.Context) string {
 	s, _ := ctx.Value(correlationKey{}).(string)
 	return s
@@ -24,7 +26,8 @@ func WithClientAddr(ctx context.Context, addr string) context.Context {
 	return context.WithValue(ctx, clientAddrKey{}, addr)
 }
 
-// ClientAddr is the address a request came from; empty when there was none.
+// ClientAddr returns the address that a request came from. It is empty if there
+// was none.
 func ClientAddr(ctx context.Context) string {
 	s, _ := ctx.Value(clientAddrKey{}).(string)
 	return s

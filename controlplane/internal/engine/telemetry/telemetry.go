@@ -1,5 +1,5 @@
 // Package telemetry sets up logs, metrics and traces, and carries the
-// correlation id that ties them together.
+// correlation id that connects them.
 package telemetry
 
 import (
@@ -31,7 +31,7 @@ type Config struct {
 	Version      string
 }
 
-// Telemetry is what a running process reports through.
+// Telemetry holds the logger, metrics and traces of a running process.
 type Telemetry struct {
 	Logger   *slog.Logger
 	registry *prometheus.Registry

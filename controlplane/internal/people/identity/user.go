@@ -122,8 +122,8 @@ func checkProjectRole(role auth.Role) error {
 }
 
 // checkGrant refuses to give a role that the giver does not hold, or that the
-// scopes of the giver's token leave out. If the receiving token has scopes,
-// only these count of the role.
+// scopes of the giver's token leave out. If the role is for a token with
+// scopes, the second rule covers only the permissions in these scopes.
 func checkGrant(giver *auth.Principal, target auth.Target, given auth.Role, scopes ...auth.Permission) error {
 	own := giver.RoleOn(target)
 	for _, p := range auth.Permissions() {

@@ -1,6 +1,5 @@
 // Package postgrestest gives each test its own database: a clone of a template
-// that holds the newest schema, reached with the restricted role that the
-// product itself runs as.
+// with the newest schema. Tests use it with the restricted role of the product.
 package postgrestest
 
 import (
@@ -26,13 +25,13 @@ func NewWithOwner(tb testing.TB) (db, owner *postgres.DB) {
 	return open(tb, clone.URL), open(tb, clone.OwnerURL)
 }
 
-// URL is how the product reaches a clone.
+// URL returns how the product reaches a clone.
 func URL(tb testing.TB) redact.Secret {
 	tb.Helper()
 	return redact.New(stacktest.Postgres(tb, migrate, postgres.MigrationsHash()).URL)
 }
 
-// OwnerURL is how the owner of a clone reaches it.
+// OwnerURL returns how the owner of a clone reaches it.
 func OwnerURL(tb testing.TB) redact.Secret {
 	tb.Helper()
 	return redact.New(stacktest.Postgres(tb, migrate, postgres.MigrationsHash()).OwnerURL)
