@@ -58,6 +58,7 @@ const (
 const hardwareJSON = `{"known":{"uuid":"4c4c4544-0042-3510-8052-b4c04f4d3233","system_serial":"B5BRM23","macs":["b0:7b:25:aa:00:01","b0:7b:25:aa:00:02"]},` +
 	`"origin":"maas","learned_at":"2026-03-04T05:00:00Z","said":true,"addresses":["10.20.0.31"],"address_required":false,"enrolled_from":"10.20.0.31",` +
 	`"refused":{"uuid":"4c4c4544-0042-3510-8052-b4c04f4d3200","macs":["b0:7b:25:aa:00:01"]},` +
+	`"refused_claim":"sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",` +
 	`"refused_why":"its system UUID is 4c4c4544-0042-3510-8052-b4c04f4d3200, and 4c4c4544-0042-3510-8052-b4c04f4d3233 is known","refused_at":"2026-03-04T05:06:07Z"}`
 
 func nodeAnswers(into map[string]http.HandlerFunc) map[string]http.HandlerFunc {

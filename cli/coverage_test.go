@@ -183,7 +183,7 @@ var errands = []struct {
 	{"node-bootstrap", "node bootstrap c07u31 --recovery"},
 	{"node-revoke-identity", "node revoke-identity c07u31 --reason stolen"},
 	{"node-hardware", "node hardware c07u31"},
-	{"node-accept-hardware", "node accept-hardware c07u31 --reason mainboard"},
+	{"node-accept-hardware", "node accept-hardware c07u31 --claim sha256:9f86 --reason mainboard"},
 	{"node-agent", "node agent c07u31"},
 	{"node-task-run", "node task run c07u31 node.validate_clean --reason next"},
 	{"node-task-run-wait", "node task run c07u31 node.validate_clean --param scope=local --param n=3 --reason next --wait"},

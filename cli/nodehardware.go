@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/oapi-codegen/runtime/types"
@@ -12,10 +13,15 @@ import (
 func (a *app) nodeHardwareCommand() *cobra.Command {
 	return a.verb(verb{
 		use: "hardware NODE", short: "Show which machine a node is, and who was refused as it", args: exactly("NODE"), operations: []string{"get-node-hardware"},
-		long: "Whoever enrols as the node must not contradict what is known of its machine. A part that was replaced is\n" +
-			"accepted with: gpuaas node accept-hardware NODE --reason REASON",
+		long: "Whoever enrols as the node must say all that is known of its machine, and of its MAC addresses one.\n" +
+			"Where a machine was refused, it shows what that one said, and the command that accepts it.",
 		run: nodeVerb(func(s *session, id types.UUID) error {
-			return show(s, a.hardwareColumns())(s.api.GetNodeHardwareWithResponse(s.ctx, id))
+			return show(s, append(a.hardwareColumns(), column[apiclient.NodeHardwareView]{title: "ACCEPT WITH", text: func(v apiclient.NodeHardwareView) string {
+				if text(v.RefusedClaim) == "" {
+					return ""
+				}
+				return fmt.Sprintf("gpuaas node accept-hardware %s --claim %s --reason \"WHY\"", s.cmd.Flags().Arg(0), *v.RefusedClaim)
+			}}))(s.api.GetNodeHardwareWithResponse(s.ctx, id))
 		}),
 	})
 }
@@ -25,15 +31,18 @@ func (a *app) nodeAcceptHardwareCommand() *cobra.Command {
 		use: "accept-hardware NODE", short: "Accept the machine that was refused last as the one that the node is", args: exactly("NODE"),
 		operations: []string{"accept-node-hardware"},
 		long: "For a part that was replaced, such as the mainboard. Look at it first: gpuaas node hardware NODE\n" +
+			"shows what was refused, and this command with the claim that you have read. It accepts nothing else: another\n" +
+			"machine may have been refused since.\n" +
 			"It gives nobody an identity: the machine enrols with a new bootstrap: gpuaas node bootstrap NODE --recovery",
 		flags: func(cmd *cobra.Command) action {
 			reason := cmd.Flags().String("reason", "", "why; it goes into the history and the audit log")
+			claim := cmd.Flags().String("claim", "", "digest of what the machine said, as gpuaas node hardware NODE shows it")
 			return nodeVerb(func(s *session, id types.UUID) error {
-				if err := s.require("reason"); err != nil {
+				if err := s.require("claim", "reason"); err != nil {
 					return err
 				}
 				return show(s, a.hardwareColumns())(s.api.AcceptNodeHardwareWithResponse(
-					s.ctx, id, &apiclient.AcceptNodeHardwareParams{}, apiclient.NodeAcceptHardwareBody{Reason: *reason}))
+					s.ctx, id, &apiclient.AcceptNodeHardwareParams{}, apiclient.NodeAcceptHardwareBody{Claim: claim, Reason: *reason}))
 			})
 		},
 	})
@@ -53,6 +62,26 @@ func (a *app) hardwareColumns() []column[apiclient.NodeHardwareView] {
 		{title: "ADDRESS REQUIRED", text: func(v view) string { return yesNo(v.AddressRequired) }},
 		{title: "ENROLLED FROM", text: func(v view) string { return text(v.EnrolledFrom) }},
 		{title: "REFUSED", text: func(v view) string { return text(v.RefusedWhy) }},
+		{title: "REFUSED AT", text: func(v view) string { return a.whenever(v.RefusedAt) }},
+		{title: "REFUSED SAYS", text: func(v view) string { return hardwareLine(v.Refused) }},
 		{title: "IDENTITY VOID", text: func(v view) string { return text(v.IdentityVoid) }},
 	}
+}
+
+// hardwareLine is everything that a machine said of itself, on one line: an operator
+// who accepts it accepts all of it.
+func hardwareLine(h *apiclient.NodeHardwareFacts) string {
+	if h == nil {
+		return ""
+	}
+	var parts []string
+	for _, f := range [][2]string{
+		{"system UUID", text(h.Uuid)}, {"system serial", text(h.SystemSerial)}, {"board serial", text(h.BoardSerial)},
+		{"chassis serial", text(h.ChassisSerial)}, {"MAC addresses", strings.Join(h.Macs, " ")},
+	} {
+		if f[1] != "" {
+			parts = append(parts, f[0]+" "+f[1])
+		}
+	}
+	return strings.Join(parts, ", ")
 }

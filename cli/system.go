@@ -18,6 +18,7 @@ func systemColumns() []column[apiclient.SystemStatus] {
 		{title: "VERSION", text: func(v status) string { return v.Version }},
 		{title: "READY", text: func(v status) string { return yesNo(v.Ready) }},
 		{title: "ROLES", text: func(v status) string { return strings.Join(items(v.Roles), ", ") }},
+		{title: "WITHOUT TLS", text: func(v status) string { return strings.Join(items(v.Insecure), ", ") }},
 		{title: "TEMPORAL UI", text: func(v status) string { return text(v.Links.TemporalUi) }},
 	}
 }
@@ -116,6 +117,9 @@ func (a *app) showSystem(s *session, raw json.RawMessage) error {
 	}
 	if err := printPart(s, backlogColumns(), items(status.value.Outbox)); err != nil {
 		return err
+	}
+	if insecure := items(status.value.Insecure); len(insecure) > 0 {
+		s.note("the setting insecure lets %s do without TLS; gpuaas config check says what that risks", strings.Join(insecure, ", "))
 	}
 	for _, n := range status.value.Notices {
 		s.note("%s; %s", n.Message, n.Remedy)

@@ -4114,6 +4114,11 @@ type LifecycleStateDescription struct {
 
 // NodeAcceptHardwareBody defines model for NodeAcceptHardwareBody.
 type NodeAcceptHardwareBody struct {
+	// Claim The refused_claim that you have read with get-node-hardware. Without it nothing is accepted.
+	//
+	// Examples: sha256:5d41…
+	Claim *string `json:"claim,omitempty"`
+
 	// Reason Why; it is part of the history.
 	//
 	// Examples: mainboard replaced, ticket 4711
@@ -4379,7 +4384,7 @@ type NodeHardwareView struct {
 	// IdentityVoid Why nobody is the node any more: somebody else came with its token while it was being enrolled. A new token ends it.
 	IdentityVoid *string `json:"identity_void,omitempty"`
 
-	// Known What is known of the machine that the node is. Whoever enrols as the node must not contradict it.
+	// Known What is known of the machine that the node is. Whoever enrols as the node must say all of it, and of the MAC addresses one.
 	Known     NodeHardwareFacts `json:"known"`
 	LearnedAt *time.Time        `json:"learned_at,omitempty"`
 
@@ -4389,6 +4394,9 @@ type NodeHardwareView struct {
 	// Refused What the machine said that was refused last. accept-node-hardware makes it the one that the node is.
 	Refused   *NodeHardwareFacts `json:"refused,omitempty"`
 	RefusedAt *time.Time         `json:"refused_at,omitempty"`
+
+	// RefusedClaim Digest of what that machine said. accept-node-hardware asks for it, so that nobody accepts another claim than they have read.
+	RefusedClaim *string `json:"refused_claim,omitempty"`
 
 	// RefusedWhy In what it differs, or differed.
 	RefusedWhy *string `json:"refused_why,omitempty"`
@@ -7293,6 +7301,9 @@ type SystemNotice struct {
 // SystemStatus defines model for SystemStatus.
 type SystemStatus struct {
 	Dependencies *[]HealthState `json:"dependencies"`
+
+	// Insecure What this replica does without TLS although it leaves the machine, because the setting insecure names it; absent: nothing.
+	Insecure *[]string `json:"insecure,omitempty"`
 
 	// Links where to see more
 	Links SystemLinks `json:"links"`

@@ -127,7 +127,7 @@ func (m Machine) refuses(said *agentwire.Hardware, from string) (refusal error, 
 	}
 	if wrong := CompareHardware(m.Known, *said); len(wrong) > 0 {
 		return fault.New(fault.Forbidden, agentwire.CodeHardwareMismatch, "this is not the machine that the node is: %s", fieldsOf(wrong)).
-			WithRemedy("an operator reads what differs with gpuaas node hardware NODE, and accepts a part that was replaced with gpuaas node accept-hardware NODE"), told(wrong)
+			WithRemedy("an operator reads what differs with gpuaas node hardware NODE, and accepts a part that was replaced with the command that is shown there"), told(wrong)
 	}
 	switch at, err := netip.ParseAddr(from); {
 	case !m.AddressRequired:
@@ -274,10 +274,11 @@ func (s *Service) doubtHardware(ctx context.Context, c change, n Node, said *age
 	return c.conflict(ctx, n, "report:"+fieldsOf(wrong), "the agent reports another machine than the node is: "+why)
 }
 
-// AcceptHardware makes the machine that was refused last the machine of the
-// node, for example after its mainboard was replaced. It hands out no identity:
-// the machine enrols with a new token.
-func (s *Service) AcceptHardware(ctx context.Context, node id.Node, reason string) (Machine, error) {
+// AcceptHardware makes the machine that was refused last the one that the node
+// is, such as after its mainboard was replaced. The claim is the one that the
+// operator has read: another machine may have been refused since. It gives nobody
+// an identity: the machine enrols with a new token.
+func (s *Service) AcceptHardware(ctx context.Context, node id.Node, claim, reason string) (Machine, error) {
 	var after Machine
 	err := s.inChange(ctx, func(ctx context.Context, c change) error {
 		n, err := c.lock(ctx, node)
@@ -288,9 +289,8 @@ func (s *Service) AcceptHardware(ctx context.Context, node id.Node, reason strin
 		if err != nil {
 			return err
 		}
-		if m.Refused == nil {
-			return fault.New(fault.Conflict, "hardware_not_refused", "no machine was refused as %s, so there is none to accept", n.Hostname).
-				WithRemedy("let the machine enrol first: gpuaas node bootstrap NODE --recovery; what it says is kept when it is refused")
+		if err := m.acceptable(n, claim); err != nil {
+			return err
 		}
 		raw, err := json.Marshal(*m.Refused)
 		if err != nil {
@@ -304,8 +304,34 @@ func (s *Service) AcceptHardware(ctx context.Context, node id.Node, reason strin
 		}
 		return c.record(ctx, n, entry{
 			kind: KindUpdated, event: "accept_hardware", cause: reason, action: "node.accept_hardware", tell: eventwire.NodeUpdated,
-			metadata: map[string]any{"was": m.Known, "is": after.Known, "was_refused_because": m.RefusedWhy},
+			metadata: map[string]any{"was": m.Known, "is": after.Known, "was_refused_because": m.RefusedWhy, "claim": claim},
 		})
 	})
 	return after, err
+}
+
+// acceptable says why the claim that an operator names cannot be accepted.
+func (m Machine) acceptable(n Node, claim string) error {
+	if m.Refused == nil {
+		return fault.New(fault.Conflict, "hardware_not_refused", "no machine was refused as %s, so there is none to accept", n.Hostname).
+			WithRemedy("let the machine enrol first: gpuaas node bootstrap NODE --recovery; what it says is kept when it is refused")
+	}
+	const read = "read which machine was refused with gpuaas node hardware NODE, and accept it with the command that is shown there; " +
+		"a command line that has no --claim must be updated"
+	if claim == "" {
+		return fault.New(fault.Invalid, "hardware_claim_missing", "the request does not say which claim of a machine it accepts for %s", n.Hostname).
+			WithRemedy(read).WithFields(fault.Field{Path: "body.claim", Message: "must be the refused_claim of the hardware of the node"})
+	}
+	now, err := claimOf(*m.Refused)
+	if err != nil || claim == now {
+		return err
+	}
+	at := "meanwhile"
+	if m.RefusedAt != nil {
+		at = "at " + m.RefusedAt.UTC().Format(time.RFC3339)
+	}
+	return fault.New(fault.Conflict, "hardware_claim_changed",
+		"the claim that you accept is not the one that was refused last as %s: %s a machine was refused that says %s; %s",
+		n.Hostname, at, described(*m.Refused), m.RefusedWhy).
+		WithRemedy(read)
 }

@@ -1,7 +1,9 @@
 package node
 
 import (
+	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"net"
 	"slices"
@@ -31,47 +33,31 @@ const (
 // CompareHardware says in which fields a machine differs from the known one. An
 // empty result means that nothing contradicts it.
 //
-// A field that either side does not know says nothing, and neither does a
-// filler value that a vendor gives all its machines. But silence must not be a
-// way in. If something is known that only firmware says, at least one such
-// field must agree; otherwise one MAC address must agree, which everybody on
-// the network can read. The serial of a chassis can contradict but not agree,
-// because several machines share it.
+// The claim must name every field that is known, and agree in it. Of the MAC
+// addresses one must agree, because interfaces come and go. A single agreeing
+// field proves little: a machine sends its UUID over the network whenever it asks
+// for an address. A filler value that a vendor gives all its machines counts as
+// not known, and in a claim as not said.
 func CompareHardware(known, said agentwire.Hardware) []Mismatch {
 	var wrong []Mismatch
-	agreed, asked := false, ""
 	for _, f := range []struct {
 		name        string
 		known, said string
 		same        func(a, b string) bool
-		own         bool // belongs to one machine only
 	}{
-		{FieldUUID, usableUUID(known.UUID), usableUUID(said.UUID), sameUUID, true},
-		{FieldSystemSerial, usableSerial(known.SystemSerial), usableSerial(said.SystemSerial), strings.EqualFold, true},
-		{FieldBoardSerial, usableSerial(known.BoardSerial), usableSerial(said.BoardSerial), strings.EqualFold, true},
-		{FieldChassisSerial, usableSerial(known.ChassisSerial), usableSerial(said.ChassisSerial), strings.EqualFold, false},
+		{FieldUUID, usableUUID(known.UUID), usableUUID(said.UUID), sameUUID},
+		{FieldSystemSerial, usableSerial(known.SystemSerial), usableSerial(said.SystemSerial), strings.EqualFold},
+		{FieldBoardSerial, usableSerial(known.BoardSerial), usableSerial(said.BoardSerial), strings.EqualFold},
+		{FieldChassisSerial, usableSerial(known.ChassisSerial), usableSerial(said.ChassisSerial), strings.EqualFold},
 	} {
-		if f.own && f.known != "" && asked == "" {
-			asked = f.name
-		}
-		switch {
-		case f.known == "" || f.said == "":
-		case !f.same(f.known, f.said):
+		if f.known != "" && !f.same(f.known, f.said) {
 			wrong = append(wrong, Mismatch{Field: f.name, Known: f.known, Said: f.said})
-		case f.own:
-			agreed = true
 		}
 	}
 	knownMACs, saidMACs := usableMACs(known.MACs), usableMACs(said.MACs)
 	common := slices.ContainsFunc(saidMACs, func(m string) bool { return slices.Contains(knownMACs, m) })
-	switch {
-	case len(knownMACs) > 0 && len(saidMACs) > 0 && !common:
+	if len(knownMACs) > 0 && !common {
 		wrong = append(wrong, Mismatch{Field: FieldMACs, Known: someOf(knownMACs), Said: someOf(saidMACs)})
-	case len(wrong) > 0 || agreed:
-	case asked != "":
-		wrong = append(wrong, Mismatch{Field: asked, Known: "known"})
-	case len(knownMACs) > 0 && !common:
-		wrong = append(wrong, Mismatch{Field: FieldMACs, Known: someOf(knownMACs)})
 	}
 	return wrong
 }
@@ -104,9 +90,10 @@ const (
 	maxSerial = 128
 )
 
-// identifies says whether h tells this machine from others.
+// identifies says whether h has any field that can be compared.
 func identifies(h agentwire.Hardware) bool {
-	return usableUUID(h.UUID) != "" || usableSerial(h.SystemSerial) != "" || usableSerial(h.BoardSerial) != "" || len(usableMACs(h.MACs)) > 0
+	serials := usableSerial(h.SystemSerial) + usableSerial(h.BoardSerial) + usableSerial(h.ChassisSerial)
+	return usableUUID(h.UUID) != "" || serials != "" || len(usableMACs(h.MACs)) > 0
 }
 
 // fillerUUIDs are UUIDs that vendors leave in the firmware of all their
@@ -204,6 +191,33 @@ func someOf(list []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(list[:most], ", "), len(list)-most)
 }
 
+// described is hardware in words, without what is not known.
+func described(h agentwire.Hardware) string {
+	var parts []string
+	for _, f := range [][2]string{
+		{FieldUUID, h.UUID}, {FieldSystemSerial, h.SystemSerial}, {FieldBoardSerial, h.BoardSerial},
+		{FieldChassisSerial, h.ChassisSerial}, {FieldMACs, someOf(h.MACs)},
+	} {
+		if f[1] != "" {
+			parts = append(parts, f[0]+" "+f[1])
+		}
+	}
+	if len(parts) == 0 {
+		return "nothing usable"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// claimOf is the digest by which an operator names the claim that they have read.
+func claimOf(h agentwire.Hardware) (string, error) {
+	raw, err := json.Marshal(h)
+	if err != nil {
+		return "", fmt.Errorf("encode hardware: %w", err)
+	}
+	sum := sha256.Sum256(raw)
+	return "sha256:" + hex.EncodeToString(sum[:]), nil
+}
+
 // fieldsOf names the fields of mismatches.
 func fieldsOf(wrong []Mismatch) string {
 	names := make([]string, len(wrong))
@@ -219,7 +233,7 @@ func told(wrong []Mismatch) string {
 	for i, m := range wrong {
 		parts[i] = fmt.Sprintf("its %s is %s, and %s is known", m.Field, m.Said, m.Known)
 		if m.Said == "" {
-			parts[i] = fmt.Sprintf("it says nothing about its %s, which is known", m.Field)
+			parts[i] = fmt.Sprintf("it says nothing usable about its %s, which is known", m.Field)
 		}
 	}
 	return strings.Join(parts, "; ")

@@ -26,6 +26,7 @@ func but(change func(h *hardware)) hardware {
 }
 
 func TestCompareHardware(t *testing.T) {
+	const everything = "system UUID, system serial, board serial, chassis serial, MAC addresses"
 	for name, c := range map[string]struct {
 		known, said hardware
 		wrong       string // fields, in their order
@@ -40,20 +41,30 @@ func TestCompareHardware(t *testing.T) {
 		"the last fields are never swapped":         {server, but(func(h *hardware) { h.UUID = "4c4c4544-0042-3510-5280-b4c04f4d3233" }), "system UUID"},
 		"another machine": {server, hardware{
 			UUID: "4c4c4544-0042-3510-8052-b4c04f4d3299", SystemSerial: "C7XYZ99", BoardSerial: ".C7XYZ99.CNFCP0079P00B2.", MACs: []string{"b0:7b:25:bb:00:01"},
-		}, "system UUID, system serial, board serial, MAC addresses"},
-		"another mainboard":                {server, but(func(h *hardware) { h.UUID, h.BoardSerial = "4c4c4544-0042-3510-8052-b4c04f4d3200", ".X." }), "system UUID"},
+		}, everything},
+		"another mainboard":                {server, but(func(h *hardware) { h.UUID, h.BoardSerial = "4c4c4544-0042-3510-8052-b4c04f4d3200", ".X." }), "system UUID, board serial"},
 		"all interfaces replaced":          {server, but(func(h *hardware) { h.MACs = []string{"b0:7b:25:bb:00:01"} }), "MAC addresses"},
 		"one interface replaced":           {server, but(func(h *hardware) { h.MACs[1] = "b0:7b:25:bb:00:02" }), ""},
 		"an interface that MAAS never saw": {server, but(func(h *hardware) { h.MACs = append(h.MACs, "02:42:ac:11:00:02") }), ""},
 		"a neighbour in the same chassis": {
 			but(func(h *hardware) { h.ChassisSerial = "CHASSIS7" }),
 			hardware{ChassisSerial: "CHASSIS7", MACs: []string{"b0:7b:25:aa:00:01"}},
-			"system UUID",
+			"system UUID, system serial, board serial",
 		},
-		"silence":                            {server, hardware{}, "system UUID"},
-		"only what the network shows":        {server, hardware{MACs: server.MACs}, "system UUID"},
-		"a UUID and nothing else":            {server, hardware{UUID: server.UUID}, ""},
-		"a serial and nothing else":          {server, hardware{SystemSerial: server.SystemSerial}, ""},
+		"silence":                          {server, hardware{}, everything},
+		"only interfaces":                  {server, hardware{MACs: server.MACs}, "system UUID, system serial, board serial, chassis serial"},
+		"only what the network shows":      {server, hardware{UUID: server.UUID, MACs: server.MACs}, "system serial, board serial, chassis serial"},
+		"a UUID and nothing else":          {server, hardware{UUID: server.UUID}, "system serial, board serial, chassis serial, MAC addresses"},
+		"a serial and nothing else":        {server, hardware{SystemSerial: server.SystemSerial}, "system UUID, board serial, chassis serial, MAC addresses"},
+		"no interface":                     {server, but(func(h *hardware) { h.MACs = nil }), "MAC addresses"},
+		"MAAS knows no serial":             {hardware{UUID: server.UUID, MACs: server.MACs}, hardware{UUID: server.UUID, MACs: server.MACs[:1]}, ""},
+		"nor an interface":                 {hardware{UUID: server.UUID}, hardware{UUID: server.UUID}, ""},
+		"no serial, and another interface": {hardware{UUID: server.UUID, MACs: server.MACs}, hardware{UUID: server.UUID, MACs: []string{"b0:7b:25:bb:00:01"}}, "MAC addresses"},
+		"a serial of zeros in MAAS":        {hardware{UUID: server.UUID, SystemSerial: "0000000", MACs: server.MACs}, hardware{UUID: server.UUID, MACs: server.MACs}, ""},
+		"one serial is enough where MAAS knows one": {
+			hardware{UUID: server.UUID, SystemSerial: server.SystemSerial, BoardSerial: "Default string", MACs: server.MACs},
+			hardware{UUID: server.UUID, SystemSerial: server.SystemSerial, MACs: server.MACs}, "",
+		},
 		"firmware that says nothing":         {hardware{MACs: server.MACs}, hardware{MACs: server.MACs[1:]}, ""},
 		"and silence about the rest":         {hardware{MACs: server.MACs}, hardware{}, "MAC addresses"},
 		"a UUID of zeros in MAAS":            {hardware{UUID: "00000000-0000-0000-0000-000000000000", MACs: server.MACs}, server, ""},
@@ -62,7 +73,7 @@ func TestCompareHardware(t *testing.T) {
 		"a UUID that a vendor gave to all":   {hardware{UUID: "03000200-0400-0500-0006-000700080009", MACs: server.MACs}, but(func(h *hardware) { h.MACs = []string{"b0:7b:25:bb:00:09"} }), "MAC addresses"},
 		"serials to be filled by the vendor": {hardware{SystemSerial: "To Be Filled By O.E.M.", BoardSerial: "Default string", MACs: server.MACs}, server, ""},
 		"serials of MAAS that are unknown":   {hardware{SystemSerial: "Unknown", BoardSerial: "None", ChassisSerial: "0123456789", MACs: server.MACs}, server, ""},
-		"serials of the machine":             {server, but(func(h *hardware) { h.SystemSerial, h.ChassisSerial = "System Serial Number", "........" }), ""},
+		"serials of the machine":             {server, but(func(h *hardware) { h.SystemSerial, h.ChassisSerial = "System Serial Number", "........" }), "system serial, chassis serial"},
 		"another chassis":                    {server, but(func(h *hardware) { h.ChassisSerial = "D9AAA11" }), "chassis serial"},
 		"interfaces of InfiniBand":           {hardware{MACs: []string{"80:00:02:08:fe:80:00:00:00:00:00:00:b8:ce:f6:03:00:aa:bb:cc"}}, server, ""},
 	} {
@@ -92,8 +103,8 @@ func TestWhatAMachineSaysIsLearnt(t *testing.T) {
 	}
 }
 
-// Whatever is said: a machine is itself, nobody gets in by silence where
-// something is known, and what was learnt goes on holding.
+// Whatever is said: a machine is itself, nobody gets in by silence where anything
+// is known, and what was learnt goes on holding.
 func FuzzCompareHardware(f *testing.F) {
 	f.Add(server.UUID, server.SystemSerial, server.BoardSerial, server.ChassisSerial, strings.Join(server.MACs, ","), "", "", "", "", "")
 	f.Add("Not Settable", "None", "", "", "00:16:3e:00:00:01", "\x00", "a\x00b", "é", "  ", "x,y")
@@ -110,23 +121,19 @@ func FuzzCompareHardware(f *testing.F) {
 		if again := node.LearnHardware(learnt, hardware{}); again.UUID != learnt.UUID || again.SystemSerial != learnt.SystemSerial || !slices.Equal(again.MACs, learnt.MACs) {
 			t.Errorf("%+v became %+v", learnt, again)
 		}
-		identifies := learnt.UUID != "" || learnt.SystemSerial != "" || learnt.BoardSerial != "" || len(learnt.MACs) > 0
+		identifies := learnt.UUID != "" || learnt.SystemSerial+learnt.BoardSerial+learnt.ChassisSerial != "" || len(learnt.MACs) > 0
 		if silent := node.CompareHardware(known, hardware{}); identifies != (len(silent) > 0) {
 			t.Errorf("silence against %+v: %+v", learnt, silent)
 		}
 		if len(node.CompareHardware(known, said)) > 0 {
 			return
 		}
-		more := node.LearnHardware(known, said)
-		for _, one := range []hardware{known, said} {
-			if wrong := node.CompareHardware(more, one); len(wrong) > 0 && len(node.CompareHardware(learnt, one)) == 0 && one.UUID != "" {
-				// Only one who is silent about what the other taught may fail to agree.
-				for _, w := range wrong {
-					if w.Said != "" {
-						t.Errorf("what two agreed on contradicts one of them: %+v", w)
-					}
-				}
-			}
+		if wrong := node.CompareHardware(node.LearnHardware(known, said), known); slices.ContainsFunc(wrong, func(m node.Mismatch) bool { return m.Said != "" }) {
+			t.Errorf("what two agreed on contradicts one of them: %+v", wrong)
+		}
+		all := node.LearnHardware(said, known) // it says whatever either does
+		if wrong := node.CompareHardware(node.LearnHardware(known, said), all); len(wrong) > 0 {
+			t.Errorf("what two agreed on contradicts both: %+v", wrong)
 		}
 	})
 }

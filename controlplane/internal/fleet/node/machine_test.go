@@ -99,6 +99,35 @@ func TestAttackAMachineThatIsSilentAboutItselfEnrols(t *testing.T) {
 	}
 }
 
+// Machines broadcast their UUID when they ask for an address (DHCP option 97), from
+// a MAC address that everybody sees. A thief who repeats both lacks the serials.
+func TestAttackAThiefRepeatsWhatTheNetworkShows(t *testing.T) {
+	w := newWorld(t)
+	n, token := w.expected(t, false)
+	network := hardware{UUID: server.UUID, MACs: server.MACs}
+	denies(t, w.comes(t, token, "thief", "10.0.0.9", &network), agentwire.CodeHardwareMismatch, "system serial, board serial, chassis serial")
+	for name, c := range map[string]struct {
+		said  hardware
+		field string
+	}{
+		"a serial of its own":     {but(func(h *hardware) { h.SystemSerial = "STRANGER1" }), "system serial"},
+		"no serial of the board":  {but(func(h *hardware) { h.BoardSerial = "" }), "board serial"},
+		"what vendors fill in":    {but(func(h *hardware) { h.SystemSerial = "To be filled by O.E.M." }), "system serial"},
+		"zeros":                   {but(func(h *hardware) { h.BoardSerial = "00000000" }), "board serial"},
+		"no interface":            {but(func(h *hardware) { h.MACs = nil }), "MAC addresses"},
+		"an interface of no one":  {but(func(h *hardware) { h.MACs = []string{"00:00:00:00:00:00"} }), "MAC addresses"},
+		"serials and no UUID":     {but(func(h *hardware) { h.UUID = "" }), "system UUID"},
+		"another UUID, all other": {but(func(h *hardware) { h.UUID = stranger.UUID }), "system UUID"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			denies(t, w.comes(t, w.bootstrap(t, n), "thief", "10.0.0.9", &c.said), agentwire.CodeHardwareMismatch, c.field)
+		})
+	}
+	if w.read(t, n.ID).AgentInstance != "" {
+		t.Error("the thief is the node")
+	}
+}
+
 // The thief comes first, and says of itself what it has overheard. When the right
 // machine comes with the same token, nobody is the node.
 func TestAttackATokenIsUsedByTwoKeysDuringOnboarding(t *testing.T) {
@@ -204,8 +233,9 @@ func TestAReplacedMainboardIsAcceptedByAnOperator(t *testing.T) {
 	}
 	w.callAs(t, "auditor", http.MethodPost, path+"/accept-hardware", "", object{"reason": "no"}).wants(t, http.StatusForbidden, "insufficient_permissions")
 	w.call(t, http.MethodPost, path+"/accept-hardware", "", object{"reason": ""}).wants(t, http.StatusUnprocessableEntity, "validation_error")
+	claim := seen.RefusedClaim
 	seen = node.HardwareView{}
-	w.call(t, http.MethodPost, path+"/accept-hardware", "", object{"reason": "mainboard replaced"}).decode(t, &seen)
+	w.call(t, http.MethodPost, path+"/accept-hardware", "", object{"reason": "mainboard replaced", "claim": claim}).decode(t, &seen)
 	if seen.Origin != node.FromOperator || seen.Known.UUID != board.UUID || seen.RefusedAt != nil || w.audited(t, a.node, "node.accept_hardware") != 1 {
 		t.Errorf("%+v", seen)
 	}
@@ -217,6 +247,45 @@ func TestAReplacedMainboardIsAcceptedByAnOperator(t *testing.T) {
 	w.inTx(t, func(ctx context.Context, c tx) error { return node.Expect(ctx, c, a.node, server, false) })
 	if m, err := w.service.MachineOf(t.Context(), a.node); err != nil || m.Known.UUID != board.UUID {
 		t.Errorf("%+v, %v", m, err)
+	}
+}
+
+// The operator reads the claim of the machine with the new mainboard. Before they
+// accept it, another machine is refused: it is not the one that they have read.
+func TestAttackAnotherClaimIsSlippedInBeforeAnOperatorAccepts(t *testing.T) {
+	w := newWorld(t)
+	a := w.pinned(t)
+	path := "/" + a.node.String()
+	hardwareOf := func() (v node.HardwareView) {
+		w.call(t, http.MethodGet, path+"/hardware", "", nil).decode(t, &v)
+		return v
+	}
+	accept := func(with object) answer {
+		with["reason"] = "mainboard replaced"
+		return w.call(t, http.MethodPost, path+"/accept-hardware", "", with)
+	}
+	board := but(func(h *hardware) { h.UUID, h.BoardSerial = "4c4c4544-0042-3510-8052-b4c04f4d3200", "NEWBOARD7" })
+	denies(t, w.comes(t, w.recovery(t, a), "new key", "10.0.0.7", &board), agentwire.CodeHardwareMismatch, "system UUID, board serial")
+	read := hardwareOf()
+	denies(t, w.comes(t, w.recovery(t, a), "thief", "10.0.0.9", &stranger), agentwire.CodeHardwareMismatch, "system UUID")
+
+	accept(object{}).wants(t, http.StatusUnprocessableEntity, "hardware_claim_missing")
+	changed := accept(object{"claim": read.RefusedClaim})
+	changed.wants(t, http.StatusConflict, "hardware_claim_changed")
+	for _, want := range []string{stranger.UUID, "STRANGER1", stranger.MACs[0], "gpuaas node hardware NODE"} {
+		if !strings.Contains(string(changed.body), want) {
+			t.Errorf("the refusal does not say %s: %s", want, changed.body)
+		}
+	}
+	if now := hardwareOf(); now.Known.UUID != server.UUID || now.RefusedClaim == read.RefusedClaim || w.audited(t, a.node, "node.accept_hardware") != 0 {
+		t.Errorf("the node is %+v", now)
+	}
+	// The machine comes again: it says the same, so that it is the claim that was read.
+	denies(t, w.comes(t, w.recovery(t, a), "new key", "10.0.0.7", &board), agentwire.CodeHardwareMismatch, "system UUID, board serial")
+	var now node.HardwareView
+	accept(object{"claim": read.RefusedClaim}).decode(t, &now)
+	if now.Known.UUID != board.UUID || now.Origin != node.FromOperator || now.RefusedClaim != "" {
+		t.Errorf("the node is %+v", now)
 	}
 }
 

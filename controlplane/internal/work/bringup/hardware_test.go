@@ -34,7 +34,10 @@ func (w *world) hardware(tb testing.TB, job *bringup.Work) *agentwire.Hardware {
 	if m.HardwareUUID == nil || len(m.Interfaces) == 0 {
 		tb.Fatalf("MAAS knows nothing of the hardware of %s", job.Hostname)
 	}
-	return &agentwire.Hardware{UUID: *m.HardwareUUID, SystemSerial: m.HardwareInfo["system_serial"], MACs: []string{m.Interfaces[0].MAC}}
+	return &agentwire.Hardware{
+		UUID: *m.HardwareUUID, SystemSerial: m.HardwareInfo["system_serial"], ChassisSerial: m.HardwareInfo["chassis_serial"],
+		MACs: []string{m.Interfaces[0].MAC},
+	}
 }
 
 // enrols lets a machine come with a token.

@@ -46,6 +46,7 @@ type Status struct {
 	Roles        []string       `json:"roles" doc:"what this replica does"`
 	Ready        bool           `json:"ready" doc:"whether every dependency is up"`
 	Dependencies []health.State `json:"dependencies"`
+	Insecure     []string       `json:"insecure,omitempty" nullable:"false" doc:"What this replica does without TLS although it leaves the machine, because the setting insecure names it; absent: nothing."`
 	Outbox       []Backlog      `json:"outbox" doc:"what waits to be delivered"`
 	Workers      []Workers      `json:"workers" nullable:"false" doc:"what waits for workers; empty when Temporal does not say"`
 	WorkersError string         `json:"workers_error,omitempty" doc:"why Temporal does not say what waits for workers; absent: it does"`
@@ -145,7 +146,7 @@ func (s Source) metrics(context.Context, *struct{}) (*metricsOutput, error) {
 
 func (s Source) status(ctx context.Context, _ *struct{}) (*statusOutput, error) {
 	out := &statusOutput{Body: Status{
-		Version: s.Version, Roles: s.Roles, Ready: true, Outbox: []Backlog{}, Links: Links{TemporalUI: s.TemporalUI},
+		Version: s.Version, Roles: s.Roles, Ready: true, Insecure: s.Monitor.Insecure, Outbox: []Backlog{}, Links: Links{TemporalUI: s.TemporalUI},
 	}}
 	// Beside the rest, so that a Temporal that hangs is waited for once.
 	var asking sync.WaitGroup
