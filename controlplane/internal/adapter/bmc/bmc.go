@@ -20,34 +20,35 @@ import (
 // The codes of the faults of this package.
 const (
 	CodeUnreachable = "bmc_unreachable" // no answer
-	CodeRefused     = "bmc_refused"     // the account is not let in, or may not
-	CodeBusy        = "bmc_busy"        // it has no session left
-	CodeFailed      = "bmc_failed"      // it was asked, and did not do it
+	CodeRefused     = "bmc_refused"     // the account is refused, or lacks the right
+	CodeBusy        = "bmc_busy"        // it has no free session
+	CodeFailed      = "bmc_failed"      // it answered, but did not do it
 )
 
 const (
 	port       = 623
-	actionTime = time.Minute     // for all that is done in one session
-	replyTime  = 5 * time.Second // for one message of it
+	actionTime = time.Minute     // for everything within one session
+	replyTime  = 5 * time.Second // for one message
 	retries    = 2
 )
 
 // IPMI speaks to BMCs. The zero value is ready for use.
 type IPMI struct {
-	// Find says where the BMC of an address listens, as host:port, for networks in
-	// which BMCs are reached by another way; nil: at the address itself.
+	// Find returns where the BMC of an address listens, as host:port, for
+	// networks in which BMCs are reached in another way. Nil means the address
+	// itself.
 	Find func(address string) string
 }
 
-// PXECycle makes a server boot from the network once, now: one that is on is
-// switched off and on again.
+// PXECycle makes a server boot from the network once, now. If the server is on,
+// it is switched off and on again.
 func (i *IPMI) PXECycle(ctx context.Context, address, user string, pass redact.Secret) error {
 	return i.session(ctx, address, user, pass, func(ctx context.Context, c *client.Client) error {
 		state, err := c.GetChassisStatus(ctx)
 		if err != nil {
 			return fmt.Errorf("get chassis status: %w", err)
 		}
-		// The firmware of GPU servers boots by EFI; a legacy one takes the same wish.
+		// GPU servers boot by EFI; legacy firmware accepts the same request.
 		if err := c.SetBootDevice(ctx, types.BootDeviceSelectorForcePXE, types.BIOSBootTypeEFI, false); err != nil {
 			return fmt.Errorf("set boot device: %w", err)
 		}
@@ -62,7 +63,8 @@ func (i *IPMI) PXECycle(ctx context.Context, address, user string, pass redact.S
 	})
 }
 
-// session does something within a session of its own and ends it: a BMC has few.
+// session does something within its own session and ends it, because a BMC has
+// few sessions.
 func (i *IPMI) session(ctx context.Context, address, user string, pass redact.Secret, do func(context.Context, *client.Client) error) error {
 	host, at, err := i.where(address)
 	if err != nil {
@@ -77,7 +79,7 @@ func (i *IPMI) session(ctx context.Context, address, user string, pass redact.Se
 	}
 	c.WithTimeout(replyTime).WithRetry(retries).WithCipherSuiteID(types.CipherSuiteID3).WithMaxPrivilegeLevel(types.PrivilegeLevelOperator)
 	if err := c.Connect(within); err != nil {
-		cancel() // there is no session to end: only the socket is closed
+		cancel() // there is no session to end: this only closes the socket
 		_ = c.Close(within)
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -94,7 +96,7 @@ func (i *IPMI) session(ctx context.Context, address, user string, pass redact.Se
 	case err != nil:
 		return explain(address, errors.Join(err, closed))
 	}
-	return nil // a session that does not end times out, and what was asked for is done
+	return nil // the work is done; a session that does not end times out
 }
 
 func (i *IPMI) where(address string) (host string, at int, err error) {
@@ -117,8 +119,8 @@ const (
 	remedyEnter = "check user, password and privilege (operator or more) of the BMC credentials"
 )
 
-// explain gives a failure its meaning. The library joins the failures of a
-// handshake as text, so their text is what there is to go by.
+// explain turns a failure into a fault. The library joins the failures of a
+// handshake as text, so only the text tells them apart.
 func explain(address string, err error) error {
 	text := err.Error()
 	has := func(parts ...error) bool {
@@ -129,7 +131,7 @@ func explain(address string, err error) error {
 		}
 		return false
 	}
-	cause := errors.New("IPMI") // what the library says may hold what was sent
+	cause := errors.New("IPMI") // the library's text may quote what was sent
 	switch {
 	case has(client.ErrRAKPAuthentication, types.NewRmcpStatusError(types.RmcpStatusCodeInvalidIntegrityCheckValue),
 		types.NewRmcpStatusError(types.RmcpStatusCodeUnauthorizedName)):

@@ -1,4 +1,4 @@
 // Package bmc makes a server boot from the network through its BMC, with IPMI
-// 2.0 over the network. It is for servers that MAAS cannot switch yet; all
-// others are switched by MAAS.
+// 2.0 over the network. It is only for servers that MAAS cannot switch on and
+// off yet.
 package bmc

@@ -28,17 +28,18 @@ type Bundle struct {
 	Layers   []LayerRef    // in their order
 }
 
-// LayerRef names a layer of a bundle. Records on the machine carry the same.
+// LayerRef names a layer of a bundle. Records on the machine use the same
+// names.
 type LayerRef struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
 	Digest  string `json:"digest"`
 }
 
-// maxLayers is what two digits can number.
+// maxLayers is the most that two digits can number.
 const maxLayers = 99
 
-// staged is a layer as the machine gets it.
+// staged is a layer in the form that the machine gets.
 type staged struct {
 	ref   LayerRef
 	files []storedFile
@@ -49,7 +50,7 @@ type storedFile struct {
 	content string
 }
 
-// Compose makes one document of layers, which run in this order.
+// Compose makes one document from layers. They run in this order.
 func Compose(layers ...Layer) (Bundle, error) {
 	if len(layers) == 0 || len(layers) > maxLayers {
 		return Bundle{}, fault.New(fault.Invalid, "first_boot_invalid", "a first boot has 1 to %d layers, not %d", maxLayers, len(layers))
@@ -94,8 +95,8 @@ func Compose(layers ...Layer) (Bundle, error) {
 	return bundle, nil
 }
 
-// stage turns a layer into a script of its steps and the files that these use.
-// The script gets the folder that it lies in as its argument.
+// stage turns a layer into a script of its steps and the files that they use.
+// The script gets its own folder as argument.
 func stage(place string, l Layer) staged {
 	var steps strings.Builder
 	var contents []string
@@ -104,7 +105,7 @@ func stage(place string, l Layer) staged {
 		return fmt.Sprintf(`"$1/file-%d"`, len(contents))
 	}
 	step := func(said, line string) {
-		// What is under way is known when it fails.
+		// Record the step first, so that a failure can name it.
 		fmt.Fprintf(&steps, "printf '%%s\\n' %s | tee \"$1/at\"\n%s\n", quote(said), line)
 	}
 	for _, f := range l.Files {
@@ -136,10 +137,10 @@ func stage(place string, l Layer) staged {
 	return s
 }
 
-// quote makes one word of a shell.
+// quote makes one word for a shell.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// Digest is the digest of a document that Compose made.
+// Digest returns the digest of a document that Compose made.
 func Digest(userData redact.Secret) string { return digest(userData.Reveal()) }
 
 // digest tells texts apart, also by where one ends and the next begins.
@@ -151,14 +152,14 @@ func digest(texts ...string) string {
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
 
-// sshKeys is how cloud-init is given the keys of the SSH server. It installs them
-// before that starts, deletes those of the image, and makes no others.
+// sshKeys gives cloud-init the host keys. cloud-init installs them before the
+// SSH server starts, deletes those of the image, and makes no others.
 type sshKeys struct {
 	Private scalar `yaml:"ed25519_private"`
 	Public  scalar `yaml:"ed25519_public"`
 }
 
-// document is the text for cloud-init. Everything is for root alone.
+// document returns the text for cloud-init. Only root may read the files.
 func document(files []storedFile, host HostKey) (string, error) {
 	type file struct {
 		Path        scalar `yaml:"path"`
@@ -191,9 +192,9 @@ func document(files []storedFile, host HostKey) (string, error) {
 	return "#cloud-config\n" + string(text), nil
 }
 
-// scalar is a string that every reader of YAML takes for a string: cloud-init
-// reads YAML 1.1, where more words have a meaning than the encoder knows of.
-// Lines that need no escapes stand as they are, for people.
+// scalar is a string that every YAML reader takes for a string: cloud-init
+// reads YAML 1.1, in which more words have a meaning than the encoder knows.
+// Lines that need no escapes stay readable for people.
 type scalar string
 
 // MarshalYAML implements yaml.Marshaler.
@@ -205,12 +206,13 @@ func (s scalar) MarshalYAML() (any, error) {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: string(s), Style: style}, nil
 }
 
-// printable says whether a text needs at most escapes that all readers share.
+// printable says whether a text needs only escapes that all readers share.
 func printable(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r != '\n' && r != '\t' && (r < ' ' || r > '~') })
 }
 
-// blockSafe says whether a text is whole lines that no block of YAML changes.
+// blockSafe says whether a text consists of whole lines that a YAML block does
+// not change.
 func blockSafe(s string) bool {
 	return printable(s) && strings.HasSuffix(s, "\n") && !strings.HasSuffix(s, "\n\n") && !strings.ContainsAny(s[:1], " \n\t") &&
 		!strings.Contains(s, " \n") && !strings.Contains(s, "\t\n")

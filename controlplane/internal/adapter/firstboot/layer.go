@@ -12,44 +12,44 @@ import (
 	"gpuaas/controlplane/internal/base/redact"
 )
 
-// Layer is one part of a first boot, with an owner and a version of its own.
-// Its files come first, then its users, then its commands.
+// Layer is one part of a first boot, with its own owner and version. Its files
+// come first, then its users, then its commands.
 type Layer struct {
 	Name, Version string
 	Files         []File
 	Commands      [][]string // argument lists: a command is never a line for a shell
 	Users         []User
-	// HostKey is what the SSH server of the machine is known by, and has no other
-	// beside it. It is in place before that server starts; one layer may have it.
+	// HostKey is the only host key of the machine. It is installed before the
+	// SSH server starts. At most one layer may have it.
 	HostKey HostKey
-	// Rescue layers are carried out although a layer before them failed: they let
-	// people in to see why.
+	// Rescue layers run even if an earlier layer failed: they let people in to
+	// see why.
 	Rescue bool
 }
 
-// File is a file of root. Its content counts as secret, whatever it is.
+// File is a file that only root may read. Its content always counts as secret.
 type File struct {
 	Path    string
 	Mode    fs.FileMode
 	Content redact.Secret
 }
 
-// User is an account that may become root. It has no password: keys let in.
+// User is an account that may become root. It has no password, only keys.
 type User struct {
 	Name string
 	Keys []string // lines of authorized_keys
 }
 
-// HostKey is a key of an SSH server; zero: it makes its own.
+// HostKey is the key of an SSH server. If it is zero, the server makes its own.
 type HostKey struct {
-	Private redact.Secret // Ed25519, in the form of OpenSSH
-	Public  string        // as a line of known_hosts has it
+	Private redact.Secret // Ed25519, in OpenSSH's form
+	Public  string        // as in a line of known_hosts
 }
 
 // IsZero reports that there is no key.
 func (k HostKey) IsZero() bool { return k.Private.IsZero() && k.Public == "" }
 
-// Where things of ours lie on a machine.
+// Our folders and files on a machine.
 const (
 	// Folder holds the layers until they have succeeded, their records and logs.
 	Folder  = "/var/lib/gpuaas-firstboot"

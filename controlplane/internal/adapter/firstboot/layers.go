@@ -18,8 +18,8 @@ import (
 	"gpuaas/controlplane/internal/base/redact"
 )
 
-// The layers that gpuaas owns, and the versions of what they do. The site
-// bundle has the version that its owner gave it.
+// The layers that gpuaas owns, and their versions. The site bundle has the
+// version that its owner gave it.
 const (
 	SiteBundleLayer     = "site-bundle"
 	DeployUserLayer     = "deploy-user"
@@ -35,11 +35,12 @@ const (
 	agentBootstrapVersion = "1"
 )
 
-// maxSiteBundle bounds what one machine is handed at its first boot.
+// maxSiteBundle limits what one machine gets at its first boot.
 const maxSiteBundle = 1 << 20
 
-// SiteBundle runs a program that belongs to the owners of the site, as root.
-// What it does is theirs; that it fails is on record under its version.
+// SiteBundle runs a program of the owners of the site, as root. They decide
+// what it does. If it fails, the record on the machine says so, with its
+// version.
 func SiteBundle(program []byte, version string) (Layer, error) {
 	switch {
 	case len(program) > maxSiteBundle:
@@ -56,13 +57,13 @@ func SiteBundle(program []byte, version string) (Layer, error) {
 }
 
 // SharedLoginVersion is the version of the deploy-user layer that gave machines
-// the password of their site. First boots of it may still be under way.
+// the password of their site. First boots with it may still be under way.
 const SharedLoginVersion = "1"
 
-// DeployUser makes the account that a machine is set up by until it has an agent.
-// It may become root without a password, and logs in over SSH with a key that is
-// for this machine alone; the machine is known by a host key of its own. It is
-// made even if the site bundle failed, so that somebody can look.
+// DeployUser makes the account with which a machine is set up until it has an
+// agent. The account may become root without a password, and logs in over SSH
+// with a key for this machine alone; the machine has its own host key. The
+// account is made even if the site bundle failed, so that somebody can look.
 func DeployUser(name, loginKey string, host HostKey) (Layer, error) {
 	if host.IsZero() {
 		return Layer{}, invalid(DeployUserLayer, "the machine has no host key, so that whoever answers in its place would not be noticed")
@@ -87,7 +88,7 @@ const (
 	SyncCredentialsFile = "/etc/maas/maas-machine-creds.yml" //nolint:gosec // the name of a file
 	SyncService         = "maas_hardware_sync.service"
 	SyncTimer           = "maas_hardware_sync.timer"
-	SyncPinFile         = "/etc/maas/maas-run-scripts.sha256" // what the program that reports must be
+	SyncPinFile         = "/etc/maas/maas-run-scripts.sha256" // digest of the program that reports
 
 	syncProgram  = "/usr/bin/maas-run-scripts"
 	syncCAFile   = "/etc/maas/gpuaas-maas-ca.pem"
@@ -95,16 +96,16 @@ const (
 	syncSettings = "/etc/systemd/system/" + SyncTimer + ".d/gpuaas.conf"
 )
 
-// MachineToken is the key of one machine to its MAAS.
+// MachineToken is the token of one machine for its MAAS.
 type MachineToken struct{ ConsumerKey, TokenKey, TokenSecret redact.Secret }
 
-// IsZero reports that there is no token: MAAS makes one when it deploys.
+// IsZero reports whether there is no token: MAAS makes one when it deploys.
 func (t MachineToken) IsZero() bool {
 	return t.ConsumerKey.IsZero() && t.TokenKey.IsZero() && t.TokenSecret.IsZero()
 }
 
-// SyncCredentials is the content of SyncCredentialsFile: with what, and where,
-// a machine reports its hardware. The agent writes the same.
+// SyncCredentials returns the content of SyncCredentialsFile: where a machine
+// reports its hardware, and with which token. The agent writes the same.
 func SyncCredentials(maasURL, systemID string, token MachineToken) (redact.Secret, error) {
 	base, err := syncBase(maasURL, systemID, "15m")
 	if err != nil {
@@ -126,7 +127,8 @@ func SyncCredentials(maasURL, systemID string, token MachineToken) (redact.Secre
 	return redact.New(text.String()), nil
 }
 
-// syncBase is the address of MAAS in the form that units and credentials use.
+// syncBase returns the address of MAAS in the form that units and credentials
+// use.
 func syncBase(maasURL, systemID, interval string) (string, error) {
 	if err := (agentwire.HWSyncParams{MAASURL: maasURL, SystemID: systemID, Interval: interval}).Validate(); err != nil {
 		return "", invalid(HardwareSyncLayer, "%s", err)
@@ -138,13 +140,14 @@ func syncBase(maasURL, systemID, interval string) (string, error) {
 	return base, nil
 }
 
-// SyncSource is where a machine gets the program that reports its hardware. Root
-// runs it, so something must vouch for it: the certificate of MAAS, or a digest.
+// SyncSource is where a machine gets the program that reports its hardware.
+// Root runs it, so something must vouch for it: the certificate of MAAS, or a
+// digest.
 type SyncSource struct {
 	URL    string // of MAAS
-	CA     string // PEM of who signed the certificate of MAAS; empty: whom the machine trusts
-	Digest string // SHA-256 of the program, in hex; empty: none is known
-	// Plain says that somebody has decided to run whatever plain HTTP brings.
+	CA     string // PEM of the CA of MAAS; empty: the CAs that the machine trusts
+	Digest string // SHA-256 of the program, in hex; empty: unknown
+	// Plain says that somebody decided to run whatever plain HTTP brings.
 	Plain bool
 }
 
@@ -162,7 +165,7 @@ func (s SyncSource) check() error {
 	return nil
 }
 
-// files are what the source is checked by on the machine.
+// files are the files by which the machine checks the source.
 func (s SyncSource) files() []File {
 	var out []File
 	if s.CA != "" {
@@ -174,12 +177,13 @@ func (s SyncSource) files() []File {
 	return out
 }
 
-// HardwareSync lets MAAS hear of changes of the hardware at an interval such as
-// 15m. What it writes is what the agent writes when it sets sync up anew.
+// HardwareSync makes the machine report its hardware to MAAS at an interval
+// such as 15m. It writes the same files as the agent when it sets sync up
+// again.
 //
-// MAAS makes the token of a machine when it deploys it, so that there is none
-// yet when the first boot is written down for the first time. Without a token
-// everything but the credentials is set up; the service waits for them.
+// MAAS makes the token of a machine when it deploys it, so the first time a
+// first boot is written there is none yet. Without a token everything but the
+// credentials is set up; the service waits for them.
 func HardwareSync(source SyncSource, systemID string, token MachineToken, interval string) (Layer, error) {
 	base, err := syncBase(source.URL, systemID, interval)
 	if err == nil {
@@ -224,17 +228,17 @@ func HardwareSync(source SyncSource, systemID string, token MachineToken, interv
 //go:embed scripts/disk-init.sh
 var diskScript string
 
-// DiskSpec says what may happen to the disks of a machine.
+// DiskSpec says what may be done to the disks of a machine.
 type DiskSpec struct {
 	// Destroy must be set by somebody who knows that disks will be formatted.
 	Destroy bool
-	// Reformat also gives up disks that hold data: partitions, file systems,
+	// Reformat also formats disks that hold data: partitions, file systems,
 	// shares of an earlier installation.
 	Reformat   bool
 	Filesystem string // ext4 or xfs
 }
 
-// DiskInit formats the disks beside the root disk and mounts them as /share1,
+// DiskInit formats all disks except the root disk and mounts them as /share1,
 // /share2 and so on. It DESTROYS DATA, and does nothing by default.
 func DiskInit(spec DiskSpec) (Layer, error) {
 	if !spec.Destroy {
@@ -256,8 +260,8 @@ func DiskInit(spec DiskSpec) (Layer, error) {
 	})
 }
 
-// AgentBootstrap takes over the user data that makes a node of a machine, as
-// the gateway of agents renders it.
+// AgentBootstrap takes over the user data that makes a machine a node, as the
+// gateway of agents renders it.
 func AgentBootstrap(userData redact.Secret) (Layer, error) {
 	text, ok := strings.CutPrefix(userData.Reveal(), "#cloud-config\n")
 	if !ok {
@@ -274,7 +278,7 @@ func AgentBootstrap(userData redact.Secret) (Layer, error) {
 	}
 	reader := yaml.NewDecoder(strings.NewReader(text))
 	reader.KnownFields(true)
-	// What the decoder says may quote the document, and that holds a secret.
+	// The decoder's error may quote the document, which holds a secret.
 	if err := reader.Decode(&doc); err != nil || !errors.Is(reader.Decode(new(yaml.Node)), io.EOF) {
 		return Layer{}, invalid(AgentBootstrapLayer, "its user data has more than files and argument lists")
 	}
@@ -289,7 +293,7 @@ func AgentBootstrap(userData redact.Secret) (Layer, error) {
 	return checked(l)
 }
 
-// checked hands out a layer that can be composed.
+// checked returns a layer that can be composed, or an error.
 func checked(l Layer) (Layer, error) {
 	if err := l.check(); err != nil {
 		return Layer{}, err

@@ -21,7 +21,7 @@ var (
 )
 
 // Numbers of tables and rules that nobody else uses by default: systemd, MAAS
-// and VPNs stay below, the tables of the kernel are 253 to 255.
+// and VPNs use lower ones, and the kernel's own tables are 253 to 255.
 const (
 	firstTable    = 1000
 	firstPriority = 10000
@@ -33,9 +33,9 @@ const (
 type RoCEAssignment struct {
 	Interface string
 	CIDR      netip.Prefix // with the address of the interface itself
-	Gateway   netip.Addr   // none: the other end of a /31; wider networks have none then
-	MTU       int          // 0: as it is
-	Table     int          // 0: one is chosen
+	Gateway   netip.Addr   // zero: the other end of a /31; a wider network then has no gateway
+	MTU       int          // 0: keep the present one
+	Table     int          // 0: choose one
 }
 
 // RoCERouting makes traffic of each RoCE interface leave by that interface, now

@@ -23,8 +23,8 @@ func (c *Client) judge(k call, a answer) error {
 	return judge(k, a, append(c.key.words(), k.secrets()...))
 }
 
-// judge turns an answer that is not a success into a fault. It is the only
-// place that knows which status and which words of MAAS mean what.
+// judge turns an unsuccessful answer into a fault. It is the only place that
+// knows what the statuses and texts of MAAS mean.
 func judge(k call, a answer, secrets []string) *fault.Error {
 	d := &AnswerError{
 		Operation: k.String(), Status: a.status, Snippet: sanitise(a.body, secrets...), Sent: true, RetryAfter: retryAfter(a.header),
@@ -57,8 +57,8 @@ func judge(k call, a answer, secrets []string) *fault.Error {
 	}
 }
 
-// serverError: MAAS commits first and turns to racks and BMCs afterwards, so a
-// write that ends here may well have happened.
+// serverError handles a 5xx. MAAS commits first and talks to racks and BMCs
+// afterwards, so a write that ends here may well have happened.
 func serverError(k call, d *AnswerError) *fault.Error {
 	kind, remedy := fault.Unavailable, "repeat later"
 	if k.write() {
@@ -81,7 +81,7 @@ func serverError(k call, d *AnswerError) *fault.Error {
 	}
 }
 
-// AboutBMC recognises what the power drivers of MAAS say.
+// AboutBMC recognises texts of MAAS's power drivers.
 func AboutBMC(text string) bool {
 	lower := strings.ToLower(text)
 	return slices.ContainsFunc([]string{
@@ -95,8 +95,9 @@ func aboutRack(text string) bool {
 	return strings.Contains(lower, "rack") || strings.Contains(lower, "no connections available") || strings.Contains(lower, "unable to connect to cluster")
 }
 
-// invisibleKey: a machine list asked for without a key is not refused but
-// misunderstood, because anonymous callers have another set of operations.
+// invisibleKey recognises that MAAS did not see our key: it does not refuse a
+// machine listing without a key, but misunderstands it, because anonymous
+// callers have other operations.
 func invisibleKey(k call, a answer) bool {
 	return a.status == http.StatusBadRequest && k.method == http.MethodGet && k.op == "" &&
 		bytes.Contains(a.body, []byte("Unrecognised signature: method=GET op=None"))
@@ -144,8 +145,8 @@ func stateConflict(d *AnswerError) *fault.Error {
 		"the machine's status in MAAS does not allow it%s", quoted(d.Snippet))
 }
 
-// rejected: a wrong status is answered with 409 by most operations, but by
-// commission and test as a form error with 400.
+// rejected handles 400 and 409. Most operations answer a wrong status with 409,
+// but commission and test answer it as a form error with 400.
 func rejected(d *AnswerError, a answer, secrets []string) *fault.Error {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(a.body, &fields) != nil {
@@ -199,8 +200,8 @@ func quoted(snippet string) string {
 	return ": " + snippet
 }
 
-// SaysAbsent reports whether a failure is the word of MAAS that it does not have
-// what was asked for. A proxy that answers 404 for itself does not say so.
+// SaysAbsent reports whether MAAS itself said that it does not have the object.
+// A 404 of a proxy does not count.
 func SaysAbsent(err error) bool {
 	d, ok := DetailOf(err)
 	return ok && fault.CodeOf(err) == CodeNotFound && d.genuine

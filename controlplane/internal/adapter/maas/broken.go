@@ -12,8 +12,7 @@ import (
 	"gpuaas/controlplane/internal/base/fault"
 )
 
-// notSent is the failure of a call that never left: whatever stopped it, MAAS
-// has not seen it.
+// notSent is the failure of a call that was never sent: MAAS has not seen it.
 func notSent(k call, err error) error {
 	if f, ok := fault.As(err); ok {
 		return f
@@ -22,15 +21,15 @@ func notSent(k call, err error) error {
 	return failing(d, fault.Unavailable, CodeUnreachable, "repeat later", "the call to MAAS was given up before it was sent")
 }
 
-// broken is the failure of a call that got no answer. A write that had gone
-// out may have been carried out.
+// broken is the failure of a call without an answer. If a write was sent, MAAS
+// may have carried it out.
 func broken(k call, err error, sent bool) error {
 	var outer *url.Error
 	if errors.As(err, &outer) {
 		err = outer.Err
 	}
 	d := &AnswerError{Operation: k.String(), Sent: sent, cause: err}
-	if f, ok := fault.As(err); ok { // the guard's own verdict
+	if f, ok := fault.As(err); ok { // the guard refused it
 		return fault.Wrap(d, f.Kind, f.Code, "%s", f.Message).WithRemedy("%s", f.Remedy)
 	}
 	late := errors.Is(err, context.DeadlineExceeded)
@@ -75,8 +74,8 @@ func distrust(err error) string {
 	return ""
 }
 
-// cutShort is an answer that ended early. Of a write, the effect is probable
-// but its result is unknown.
+// cutShort is the failure of an answer that ended early. A write has probably
+// happened, but its result is unknown.
 func cutShort(k call, a answer, err error) error {
 	d := &AnswerError{Operation: k.String(), Status: a.status, Snippet: k.shown(a), Sent: true, cause: err}
 	code, message := CodeAnswerTruncated, "the answer of MAAS ended early"

@@ -22,7 +22,7 @@ import (
 
 const (
 	maxErrorBody = 64 << 10
-	maxKept      = 1 << 20 // of a buffer
+	maxKept      = 1 << 20 // size of a buffer that is kept
 	apiPath      = "api/2.0/"
 )
 
@@ -33,10 +33,10 @@ type call struct {
 	op      string
 	query   url.Values
 	form    *form
-	slow    bool // may answer with very many objects, or wait for a BMC
-	once    bool // a read that is costly enough not to be repeated
+	slow    bool // may return very many objects, or wait for a BMC
+	once    bool // a read that is too costly to repeat
 	private bool // its answer holds secrets
-	open    bool // beside the API, and for everybody: the path lies below the region itself
+	open    bool // public and outside the API: the path lies below the region itself
 }
 
 func (k call) write() bool { return k.method != http.MethodGet }
@@ -56,7 +56,7 @@ func (k call) secrets() []string {
 	return k.form.secrets
 }
 
-// shown is how a successful answer may appear in a fault.
+// shown returns the part of a successful answer that may appear in a fault.
 func (k call) shown(a answer) string {
 	if k.private {
 		return ""
@@ -71,8 +71,8 @@ type answer struct {
 	body   []byte
 }
 
-// do carries a call out: a write once, a read again where the failure was on
-// the way. The answer returned is a successful one.
+// do carries out a call: a write once, a read again if the failure was on the
+// way. It returns only successful answers.
 func (c *Client) do(ctx context.Context, k call) (answer, error) {
 	for try := 0; ; try++ {
 		a, err := c.try(ctx, k)
@@ -85,8 +85,8 @@ func (c *Client) do(ctx context.Context, k call) (answer, error) {
 	}
 }
 
-// repeatable is the one place that allows a second try. A write qualifies only
-// when MAAS said that its transaction collided and was rolled back.
+// repeatable is the only place that allows a second try. A write qualifies only
+// if MAAS said that its transaction collided and was rolled back.
 func repeatable(k call, err error) bool {
 	f, _ := fault.As(err)
 	d, ok := DetailOf(err)
@@ -103,8 +103,9 @@ func repeatable(k call, err error) bool {
 	case CodeUnreachable, CodeAnswerTruncated, CodeRackUnavailable:
 		return true
 	case CodeTokenInvalid:
-		// The transport repeats a read by itself when a kept connection turns out
-		// to be dead, with the old signature: MAAS then says that it was used.
+		// If a kept connection turns out to be dead, the transport repeats a
+		// read by itself with the old signature. MAAS then says that the nonce
+		// was used.
 		return strings.Contains(d.Snippet, nonceUsed)
 	}
 	return false
@@ -117,7 +118,7 @@ func (c *Client) pause(ctx context.Context, err error, try int) bool {
 		wait = max(wait, min(d.RetryAfter, 15*time.Second))
 	}
 	if deadline, ok := ctx.Deadline(); ok && wait > time.Until(deadline) {
-		return false // the failure says more than that the time was up
+		return false // the failure itself says more than the time limit
 	}
 	select {
 	case <-ctx.Done():
@@ -147,8 +148,8 @@ func (c *Client) try(ctx context.Context, k call) (answer, error) {
 	return a, err
 }
 
-// exchange sends a call and lets the answer be taken in, all within the time of
-// one try.
+// exchange sends a call and passes the answer to take, within the time of one
+// try.
 func (c *Client) exchange(ctx context.Context, k call, take func(*http.Response) error) error {
 	began := time.Now()
 	release, err := c.cfg.Limiter.Acquire(ctx)
@@ -179,7 +180,7 @@ func (c *Client) exchange(ctx context.Context, k call, take func(*http.Response)
 
 func (c *Client) request(ctx context.Context, k call) (*http.Request, error) {
 	for _, part := range strings.Split(strings.TrimSuffix(k.path, "/"), "/") {
-		if part == "" || part == "." || part == ".." { // an id that would lead elsewhere
+		if part == "" || part == "." || part == ".." { // such an id would lead to another path
 			return nil, fault.New(fault.Invalid, CodeIDInvalid, "the id of the machine is empty or malformed")
 		}
 	}
@@ -220,7 +221,7 @@ func (c *Client) request(ctx context.Context, k call) (*http.Request, error) {
 	return req, nil
 }
 
-// read takes in the answer within its limit. An error page is cut off, however
+// read reads the answer within its limit. It cuts off an error page, however
 // long it is.
 func (c *Client) read(k call, resp *http.Response) (answer, error) {
 	a := answer{status: resp.StatusCode, header: resp.Header}
@@ -231,7 +232,7 @@ func (c *Client) read(k call, resp *http.Response) (answer, error) {
 	body, err := readUpTo(resp, limit+1)
 	a.body = body[:min(int64(len(body)), limit)]
 	if a.status >= http.StatusMultipleChoices {
-		return a, c.judge(k, a) // what arrived of an error page is enough
+		return a, c.judge(k, a) // the part of an error page that arrived is enough
 	}
 	if err != nil {
 		return a, cutShort(k, a, err)
@@ -259,7 +260,7 @@ func readUpTo(resp *http.Response, limit int64) ([]byte, error) {
 	return bytes.Clone(buf.Bytes()), err
 }
 
-// keep returns a buffer unless a listing has made it huge.
+// keep returns a buffer to the pool, unless a listing has made it huge.
 func keep(buf *bytes.Buffer) {
 	if buf.Cap() <= maxKept {
 		scratch.Put(buf)
@@ -281,7 +282,7 @@ func decode[T any](k call, a answer) (T, error) {
 	return out, nil
 }
 
-// fetch is a read of one typed object.
+// fetch reads one typed object.
 func fetch[T any](ctx context.Context, c *Client, k call) (T, error) {
 	k.method = http.MethodGet
 	a, err := c.do(ctx, k)
@@ -292,7 +293,7 @@ func fetch[T any](ctx context.Context, c *Client, k call) (T, error) {
 	return decode[T](k, a)
 }
 
-// send is a write that is answered by one typed object.
+// send makes a write that returns one typed object.
 func send[T any](ctx context.Context, c *Client, k call) (T, error) {
 	if k.method == "" {
 		k.method = http.MethodPost
@@ -308,7 +309,7 @@ func send[T any](ctx context.Context, c *Client, k call) (T, error) {
 	return decode[T](k, a)
 }
 
-// command is a write whose answer says nothing.
+// command makes a write whose answer does not matter.
 func (c *Client) command(ctx context.Context, k call) error {
 	if k.method == "" {
 		k.method = http.MethodPost

@@ -10,7 +10,7 @@ import (
 	"gpuaas/controlplane/internal/base/redact"
 )
 
-// Clock tells the time and waits. Tests give their own.
+// Clock tells the time and waits. Tests replace it.
 type Clock interface {
 	Now() time.Time
 	After(d time.Duration) <-chan time.Time
@@ -21,19 +21,19 @@ type systemClock struct{}
 func (systemClock) Now() time.Time                         { return time.Now() }
 func (systemClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
 
-// Config says how to reach a region. Only URL and Token are needed.
+// Config says how to reach a region. Only URL and Token are required.
 type Config struct {
 	URL             string
 	Token           redact.Secret  // consumer:token:secret
-	CA              []byte         // PEM; empty: the CAs of the machine
+	CA              []byte         // PEM; empty: the CAs of this machine
 	AllowedNetworks []netip.Prefix // empty: any but link-local and loopback
 	Limiter         Limiter        // shared by all clients of a site; nil: PerSite for this client alone
-	Clock           Clock          // nil: the clock of the machine
-	// Loopback says whether a region may be called that is on this very machine,
-	// where our own engines are, too. Nil: none, whatever AllowedNetworks say.
+	Clock           Clock          // nil: the clock of this machine
+	// Loopback says whether we may call a region on this very machine, where
+	// our own engines run too. Nil means no, whatever AllowedNetworks says.
 	Loopback func(netip.AddrPort) bool
 
-	// Limits on one try, not counting the wait for a slot. Zero means the
+	// Time limits of one try, without the wait for a slot. Zero means the
 	// default. A write waits for the BMC, a listing for every machine in it.
 	ReadTimeout  time.Duration // 60 s
 	ListTimeout  time.Duration // 5 min
@@ -51,10 +51,10 @@ type Client struct {
 	key   apiKey
 	http  *http.Client
 	dated *atomic.Pointer[dated] // shared by all views
-	meter *meter                 // nil: nobody counts
+	meter *meter                 // nil: nothing is counted
 }
 
-// New checks the configuration; it does not connect.
+// New checks the configuration. It does not connect.
 func New(cfg Config) (*Client, error) {
 	base, err := ParseURL(cfg.URL)
 	if err != nil {
@@ -96,14 +96,14 @@ func preset[T comparable](field *T, value T) {
 	}
 }
 
-// Close drops idle connections. Calls in progress are not disturbed.
+// Close drops idle connections. Calls in progress go on.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// dated is a time that the region told, and when it did.
+// dated is a time that the region told us, and when.
 type dated struct{ told, at time.Time }
 
-// Skew is how far the region's clock is ahead of ours, to about a second, as
-// its latest answer said. MAAS refuses signatures older than five minutes.
+// Skew is how far the region's clock is ahead of ours, to about a second, by
+// its latest answer. MAAS refuses signatures older than five minutes.
 func (c *Client) Skew() (ahead time.Duration, known bool) {
 	if d := c.dated.Load(); d != nil {
 		return d.told.Sub(d.at).Round(time.Second), true
@@ -111,9 +111,9 @@ func (c *Client) Skew() (ahead time.Duration, known bool) {
 	return 0, false
 }
 
-// Now is the time by the region's clock, to about a second: what its latest
-// answer said, and what has passed since. Before the first it is ours. Times in
-// machine objects are compared with it.
+// Now returns the time of the region's clock, to about a second: the time in
+// its latest answer plus what has passed since. Before the first answer it is
+// our own time. Compare times in machine objects with it.
 func (c *Client) Now() time.Time {
 	now := c.cfg.Clock.Now()
 	if d := c.dated.Load(); d != nil {

@@ -30,8 +30,8 @@ func (c *Client) BlockDevices(ctx context.Context, id string) ([]BlockDevice, er
 	return list, nil
 }
 
-// SetBootDisk chooses the disk a Ready machine boots from. The layout must be
-// set again afterwards: it does not move by itself.
+// SetBootDisk chooses the disk from which a Ready machine boots. Set the layout
+// again afterwards, because it stays on the old disk.
 func (c *Client) SetBootDisk(ctx context.Context, id string, device int64) error {
 	err := c.command(ctx, call{path: nodePath(id) + "blockdevices/" + number(device) + "/", op: "set_boot_disk"})
 	if err != nil {
@@ -75,7 +75,8 @@ func (c *Client) Disconnect(ctx context.Context, id string, iface int64) (Interf
 	return c.interfaceOp(ctx, id, iface, "disconnect", newForm())
 }
 
-// InterfaceAttributes are what can be set on an interface. Empty ones are left.
+// InterfaceAttributes are the settable attributes of an interface. Empty ones
+// stay as they are.
 type InterfaceAttributes struct {
 	Name   string // at most 15 characters
 	VLANID int64
@@ -119,8 +120,8 @@ type NewSubnet struct {
 	VLANID int64  // 0: the untagged VLAN of the first fabric
 }
 
-// CreateSubnet makes MAAS know a network. It is refused when it overlaps with
-// one that MAAS knows, so after an ambiguous failure it may be repeated.
+// CreateSubnet adds a network to MAAS. MAAS refuses one that overlaps with a
+// known network, so the call may be repeated after an ambiguous failure.
 func (c *Client) CreateSubnet(ctx context.Context, s NewSubnet) (Subnet, error) {
 	out, err := send[Subnet](ctx, c, call{path: "subnets/", form: newForm().text("cidr", s.CIDR).text("name", s.Name).number("vlan", s.VLANID)})
 	if err != nil {

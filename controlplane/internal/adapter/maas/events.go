@@ -34,11 +34,11 @@ type Event struct {
 	Created     EventTime `json:"created"`
 }
 
-// EventTime is the time of an event, in UTC and to the second; zero when MAAS
-// wrote it in a way this program does not know.
+// EventTime is the time of an event, in UTC and to the second. It is zero if
+// MAAS wrote it in a form that this program does not know.
 type EventTime struct{ time.Time }
 
-// UnmarshalJSON never fails: an event is worth more than its time.
+// UnmarshalJSON never fails: an event without a time is better than none.
 func (t *EventTime) UnmarshalJSON(b []byte) error {
 	var text string
 	if json.Unmarshal(b, &text) != nil {
@@ -57,16 +57,16 @@ func (t *EventTime) UnmarshalJSON(b []byte) error {
 // MaxEvents is the most that MAAS returns at once.
 const MaxEvents = 1000
 
-// EventQuery chooses events. After is exclusive.
+// EventQuery selects events. After is exclusive.
 type EventQuery struct {
 	IDs   []string // of machines; empty: all
-	Level Level    // the least important one; empty: INFO
+	Level Level    // the least important level; empty: INFO
 	After int64    // 0: the newest ones
 	Limit int      // 0: 100
 }
 
-// Events returns events, the oldest first. With After they are the first ones
-// after it, otherwise the newest.
+// Events returns events, the oldest first. With After it returns the first ones
+// after that id, otherwise the newest.
 func (c *Client) Events(ctx context.Context, q EventQuery) ([]Event, error) {
 	values := url.Values{}
 	if len(q.IDs) > 0 {
@@ -96,12 +96,12 @@ type EventReader interface {
 	Events(ctx context.Context, q EventQuery) ([]Event, error)
 }
 
-// overlap is how many ids before the cursor are read again: ids are given out
-// before the transaction that uses them commits.
+// overlap is how many ids before the cursor are read again, because MAAS
+// assigns an id before the transaction that uses it commits.
 const overlap = 100
 
-// Tail follows the events of a region with a cursor of its own. The link to the
-// next page that MAAS sends loses its place as soon as a page is empty.
+// Tail follows the events of a region with its own cursor, because the link to
+// the next page that MAAS sends loses its place as soon as a page is empty.
 type Tail struct {
 	reader EventReader
 	level  Level
@@ -110,12 +110,12 @@ type Tail struct {
 	seen   map[int64]bool // ids within the overlap that were returned already
 }
 
-// NewTail follows events after an id; 0 means from now on.
+// NewTail follows events after an id. 0 means from now on.
 func NewTail(reader EventReader, level Level, after int64) *Tail {
 	return &Tail{reader: reader, level: level, cursor: after, begun: after > 0, seen: map[int64]bool{}}
 }
 
-// Cursor is the newest id that was seen.
+// Cursor returns the newest id that was seen.
 func (t *Tail) Cursor() int64 { return t.cursor }
 
 // Next returns the events since the last call, the oldest first.
@@ -126,7 +126,7 @@ func (t *Tail) Next(ctx context.Context) ([]Event, error) {
 			return nil, err
 		}
 		t.begun = true
-		t.fresh(newest) // what was there before is not news
+		t.fresh(newest) // older events are skipped
 		return nil, nil
 	}
 	var out []Event
@@ -143,7 +143,7 @@ func (t *Tail) Next(ctx context.Context) ([]Event, error) {
 	}
 }
 
-// fresh moves the cursor and keeps what was not returned before.
+// fresh moves the cursor and returns the events that were not returned before.
 func (t *Tail) fresh(page []Event) []Event {
 	var out []Event
 	for _, e := range page {

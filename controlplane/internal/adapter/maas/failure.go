@@ -10,8 +10,8 @@ import (
 )
 
 // The codes of the faults of this package. The code says what went wrong, the
-// kind what that means: a BMC failure is unavailable when a read met it, and
-// ambiguous when a write did.
+// kind what that means: a BMC failure is unavailable if a read met it, and
+// ambiguous if a write did.
 const (
 	CodeURLInvalid        = "maas_url_invalid"         // the site's URL cannot be used
 	CodeIDInvalid         = "maas_id_invalid"          // not an id of a machine
@@ -26,19 +26,19 @@ const (
 	CodeAnswerInvalid     = "maas_answer_invalid"      // the answer is not what was asked for
 	CodeTokenInvalid      = "maas_token_invalid"       // the API key is refused
 	CodeClockSkew         = "maas_clock_skew"          // signatures look too old to MAAS
-	CodeForbidden         = "maas_forbidden"           // the user of the token may not
+	CodeForbidden         = "maas_forbidden"           // the owner of the token lacks the right
 	CodeNotFound          = "maas_not_found"           // no such object
 	CodeFieldErrors       = "maas_field_errors"        // MAAS rejected parameters
 	CodeStateConflict     = "maas_state_conflict"      // the machine's status does not allow it
 	CodeNoneAvailable     = "maas_none_available"      // nothing to allocate
 	CodeAddressInUse      = "maas_address_in_use"      // a static address is taken
-	CodeBusy              = "maas_busy"                // MAAS gave up on a collision in its database
+	CodeBusy              = "maas_busy"                // MAAS gave up after collisions in its database
 	CodeRackUnavailable   = "maas_rack_unavailable"    // no rack controller could do it
 	CodeBMCFailure        = "maas_bmc_failure"         // the BMC did not do it
 	CodeServerError       = "maas_server_error"        // MAAS failed
 	CodeAmbiguous         = "maas_ambiguous"           // a write whose outcome is unknown
 	CodeMachineLocked     = "maas_machine_locked"      // somebody locked the machine in MAAS
-	CodeNotOwner          = "maas_not_owner"           // only the owner may do that
+	CodeNotOwner          = "maas_not_owner"           // only the owner of the machine may do that
 	CodeResurrected       = "maas_resurrected"         // shown as Deployed, with nothing installed
 	CodeWouldDeploy       = "maas_power_on_deploys"    // power on would start an installation
 	CodePowerUncontrolled = "maas_power_uncontrolled"  // MAAS has no BMC for the machine
@@ -51,16 +51,16 @@ const (
 	CodeWaitEnded         = "maas_wait_ended"          // the time for a wait is over
 )
 
-// AnswerError is the technical side of a fault: what was asked and what came back,
+// AnswerError holds the details of a fault: what was asked and what came back,
 // bounded and free of control characters and secrets. It is the cause of the
 // faults of this package; find it with DetailOf.
 type AnswerError struct {
-	Operation  string        // such as "POST machines/abc123/ op=deploy"
-	Status     int           // of HTTP; 0 when no answer came
+	Operation  string        // for example "POST machines/abc123/ op=deploy"
+	Status     int           // of HTTP; 0: no answer came
 	Snippet    string        // the beginning of the answer
-	RetryAfter time.Duration // what MAAS asked for; 0 when it did not
-	Sent       bool          // the request went out, so it may have had an effect
-	genuine    bool          // it bears a mark of the MAAS API
+	RetryAfter time.Duration // as MAAS asked; 0: it did not
+	Sent       bool          // the request was sent, so it may have had an effect
+	genuine    bool          // the answer bears a mark of the MAAS API
 	cause      error
 }
 
@@ -81,7 +81,7 @@ func (d *AnswerError) Error() string {
 
 func (d *AnswerError) Unwrap() error { return d.cause }
 
-// DetailOf finds the technical side of a fault.
+// DetailOf returns the details of a fault.
 func DetailOf(err error) (*AnswerError, bool) {
 	var d *AnswerError
 	ok := errors.As(err, &d)

@@ -7,12 +7,11 @@ import (
 	"gpuaas/controlplane/internal/base/redact"
 )
 
-// form collects the parameters of a call. Booleans are always written as the
-// words true and false: MAAS takes any other text, even "0", for true in some
-// of its forms.
+// form collects the parameters of a call. It always writes booleans as true and
+// false: some forms of MAAS take any other text for true, even "0".
 type form struct {
 	values  url.Values
-	secrets []string // values that must not come back in an error
+	secrets []string // values that no error may quote
 }
 
 func newForm() *form { return &form{values: url.Values{}} }
@@ -33,13 +32,13 @@ func (f *form) list(name string, values ...string) *form {
 	return f
 }
 
-// flag adds a boolean, whichever it is.
+// flag adds a boolean, true or false.
 func (f *form) flag(name string, value bool) *form {
 	f.values.Set(name, strconv.FormatBool(value))
 	return f
 }
 
-// option adds a boolean only when it is true.
+// option adds a boolean only if it is true.
 func (f *form) option(name string, value bool) *form {
 	if value {
 		f.flag(name, true)

@@ -17,9 +17,9 @@ import (
 )
 
 // ParseURL checks the address of a region and completes it to the base of its
-// API. It accepts the host alone, the address of the console, or the API.
+// API. It accepts the host alone, the address of the web console, or the API.
 func ParseURL(raw string) (*url.URL, error) {
-	refuse := func(why string) (*url.URL, error) { // the URL may hold a password, so it is not quoted
+	refuse := func(why string) (*url.URL, error) { // the URL may hold a password, so no error quotes it
 		return nil, fault.New(fault.Invalid, CodeURLInvalid, "the MAAS URL %s", why).
 			WithRemedy("use the form http://maas.example:5240/MAAS or https://maas.example:5443/MAAS")
 	}
@@ -45,9 +45,9 @@ func ParseURL(raw string) (*url.URL, error) {
 	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: path + "/" + apiPath}, nil
 }
 
-// guard connects only to addresses that it has checked. The name is resolved
-// once and the checked address is dialled, so a name that changes its address
-// in between gains nothing.
+// guard connects only to addresses that it has checked. It resolves a name once
+// and dials the checked address, so a name that changes its address in between
+// gains nothing.
 type guard struct {
 	allowed  []netip.Prefix // empty: everything that is not refused below
 	loopback func(netip.AddrPort) bool
@@ -59,9 +59,9 @@ func newGuard(allowed []netip.Prefix, loopback func(netip.AddrPort) bool) *guard
 	return &guard{allowed: allowed, loopback: loopback, resolver: net.DefaultResolver, dialer: net.Dialer{Timeout: 10 * time.Second}}
 }
 
-// permits refuses link-local addresses always: metadata services live there. It
-// refuses loopback unless the operator named that very port: whoever may
-// describe a site may not have us call the engines beside us.
+// permits always refuses link-local addresses, because metadata services are
+// there. It refuses loopback unless the operator named that very port: whoever
+// may describe a site must not make us call the engines beside us.
 func (g *guard) permits(to netip.AddrPort) bool {
 	addr := to.Addr()
 	if addr.IsUnspecified() || addr.IsMulticast() || addr.IsLinkLocalUnicast() || addr.Zone() != "" {
@@ -106,7 +106,7 @@ func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, er
 	return nil, errors.Join(failures...)
 }
 
-// refusal does not tell which addresses the name has.
+// refusal does not reveal which addresses the name has.
 func refusal(addrs []netip.Addr) error {
 	if slices.ContainsFunc(addrs, func(a netip.Addr) bool { return a.Unmap().IsLoopback() }) {
 		return fault.New(fault.Forbidden, CodeAddressRefused, "the MAAS URL leads to the machine of the control plane itself").
@@ -116,8 +116,8 @@ func refusal(addrs []netip.Addr) error {
 		WithRemedy("correct the site's URL, or allow its network")
 }
 
-// transport keeps connections for reuse. Environment proxies are not used:
-// they would connect where the guard cannot look.
+// transport keeps connections for reuse. It uses no proxies of the environment:
+// they would connect where the guard cannot check.
 func transport(g *guard, ca []byte) (*http.Transport, error) {
 	trust := &tls.Config{MinVersion: tls.VersionTLS12}
 	if len(ca) > 0 {
@@ -132,7 +132,7 @@ func transport(g *guard, ca []byte) (*http.Transport, error) {
 		TLSClientConfig:        trust,
 		TLSHandshakeTimeout:    10 * time.Second,
 		MaxIdleConnsPerHost:    PerSite,
-		IdleConnTimeout:        30 * time.Second, // shorter than the proxies in front of MAAS
+		IdleConnTimeout:        30 * time.Second, // shorter than that of proxies in front of MAAS
 		MaxResponseHeaderBytes: 64 << 10,
 	}, nil
 }

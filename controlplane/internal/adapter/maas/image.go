@@ -8,8 +8,8 @@ import (
 
 const customPrefix = "custom/"
 
-// ImageRef is the name under which an image is deployed: images of this
-// product are uploaded ones, which MAAS files under the system "custom".
+// ImageRef returns the name under which an image is deployed. Images of this
+// product are uploaded; MAAS files them under the system "custom".
 func ImageRef(name string) (string, error) {
 	ref := name
 	if strings.HasPrefix(name, "gpuaas-") {
@@ -23,8 +23,8 @@ func ImageRef(name string) (string, error) {
 	return ref, nil
 }
 
-// Runs reports whether an image is what MAAS installs or installed. MAAS
-// completes a name it does not have to the last one that begins with it, so v1
+// Runs reports whether MAAS installs or has installed exactly this image. If
+// MAAS does not have a name, it takes the last one that begins with it, so v1
 // can become v10 without an error.
 func (m Machine) Runs(image string) bool {
 	ref, err := ImageRef(image)

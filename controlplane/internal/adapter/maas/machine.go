@@ -19,7 +19,7 @@ type Machine struct {
 	Status           Status            `json:"status_name"`
 	StatusMessage    string            `json:"status_message"`
 	StatusAction     string            `json:"status_action"`
-	ErrorDescription string            `json:"error_description"` // survives release and redeploy: not a sign of the present
+	ErrorDescription string            `json:"error_description"` // survives release and redeploy: may be old
 	OSystem          string            `json:"osystem"`
 	DistroSeries     string            `json:"distro_series"`
 	EphemeralDeploy  bool              `json:"ephemeral_deploy"`
@@ -27,7 +27,7 @@ type Machine struct {
 	Locked           bool              `json:"locked"`
 	Owner            string            `json:"owner"`
 	PowerType        string            `json:"power_type"`
-	PowerState       PowerState        `json:"power_state"` // as of MAAS's last look
+	PowerState       PowerState        `json:"power_state"` // as MAAS last saw it
 	Zone             Named             `json:"zone"`
 	Pool             Named             `json:"pool"`
 	Domain           Named             `json:"domain"`
@@ -56,7 +56,7 @@ type Named struct {
 	Name string `json:"name"`
 }
 
-// PowerState is whether a machine is on, as MAAS believes.
+// PowerState says whether a machine is on, as far as MAAS knows.
 type PowerState string
 
 // The power states of MAAS.
@@ -67,15 +67,15 @@ const (
 	PowerError   PowerState = "error"
 )
 
-// Hollow reports a machine that MAAS shows as Deployed although it was released
-// when it broke and nothing is installed on it.
+// Hollow reports whether MAAS shows the machine as Deployed although nothing is
+// installed on it, because it was released when it broke.
 func (m Machine) Hollow() bool { return m.Status == StatusDeployed && m.OSystem == "" }
 
-// Installed reports a machine that MAAS deployed. It does not prove that the
-// first boot succeeded, only that it asked for its user data.
+// Installed reports whether MAAS deployed the machine. It proves only that the
+// first boot asked for its user data, not that it succeeded.
 func (m Machine) Installed() bool { return m.Status == StatusDeployed && !m.Hollow() }
 
-// Image is what is installed, or being installed, as system/series.
+// Image returns what is installed or being installed, as system/series.
 func (m Machine) Image() string {
 	if m.OSystem == "" {
 		return ""
@@ -83,8 +83,8 @@ func (m Machine) Image() string {
 	return m.OSystem + "/" + m.DistroSeries
 }
 
-// SyncHealthy reports whether hardware sync is enabled and not overdue by more
-// than half an interval. The API of MAAS does not say so itself.
+// SyncHealthy reports whether hardware sync is enabled and at most half an
+// interval late. The API of MAAS does not say so itself.
 func (m Machine) SyncHealthy(now time.Time) bool {
 	if !m.EnableHWSync || m.LastSync == nil || m.SyncInterval <= 0 {
 		return false
@@ -133,7 +133,7 @@ const (
 )
 
 // BlockDevice is a disk of a machine. Ids survive a release; kernel names may
-// move, so a disk is chosen by serial, id path or size.
+// change, so choose a disk by serial, id path or size.
 type BlockDevice struct {
 	ID                 int64       `json:"id"`
 	Name               string      `json:"name"`
@@ -168,7 +168,7 @@ type Filesystem struct {
 	MountPoint string `json:"mount_point"`
 }
 
-// VLAN is a VLAN of a fabric. ID is of MAAS, VID of the network.
+// VLAN is a VLAN of a fabric. ID is MAAS's number, VID the network's.
 type VLAN struct {
 	ID          int64  `json:"id"`
 	VID         int    `json:"vid"`

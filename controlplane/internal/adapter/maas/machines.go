@@ -11,11 +11,11 @@ import (
 	"gpuaas/controlplane/internal/base/redact"
 )
 
-// MaxIDs is how many machines may be asked for by id in one request: MAAS needs
-// up to a tenth of a second for each.
+// MaxIDs is how many machines one request may ask for by id: MAAS needs up to a
+// tenth of a second for each.
 const MaxIDs = 50
 
-// Filter chooses machines. Values of one field are alternatives.
+// Filter selects machines. Several values of one field mean any of them.
 type Filter struct {
 	IDs       []string
 	Hostnames []string
@@ -49,7 +49,7 @@ func words[T ~string](values []T) []string {
 	return out
 }
 
-// Machines lists machines, by ids in as many requests as MaxIDs demands. A
+// Machines lists machines. It splits ids into requests of at most MaxIDs. A
 // listing without a filter is the most expensive call there is.
 func (c *Client) Machines(ctx context.Context, f Filter) ([]Machine, error) {
 	if len(f.IDs) <= MaxIDs {
@@ -60,7 +60,7 @@ func (c *Client) Machines(ctx context.Context, f Filter) ([]Machine, error) {
 		f.IDs = ids
 		part, err := c.machines(ctx, f)
 		if err != nil {
-			return nil, err // a part is no information about the rest
+			return nil, err // a part says nothing about the rest
 		}
 		out = append(out, part...)
 	}
@@ -109,7 +109,7 @@ func machineOf(k call, a answer) (Machine, error) {
 
 // Power is how MAAS reaches a machine's BMC.
 type Power struct {
-	Type     string // such as ipmi
+	Type     string // for example ipmi
 	Address  string
 	User     string
 	Password redact.Secret
@@ -126,7 +126,8 @@ func (p Power) add(f *form) {
 	}
 }
 
-// Attributes are what can be set on a machine. Empty ones are left as they are.
+// Attributes are the settable attributes of a machine. Empty ones stay as they
+// are.
 type Attributes struct {
 	Hostname     string
 	Description  string
@@ -148,12 +149,12 @@ func (a Attributes) form() *form {
 type CreateOptions struct {
 	Attributes
 	MACs       []string
-	Commission bool // at once; MAAS would do so unless told otherwise
+	Commission bool // at once; MAAS would do so by default
 	Options    CommissionOptions
 }
 
-// Create makes MAAS know a machine. It is not idempotent: after an ambiguous
-// failure the machine is looked up by MAC or hostname.
+// Create adds a machine to MAAS. It is not idempotent: after an ambiguous
+// failure, look the machine up by MAC or hostname.
 func (c *Client) Create(ctx context.Context, o CreateOptions) (Machine, error) {
 	if o.Commission && o.Power.Type == "" {
 		return Machine{}, fault.New(fault.Invalid, CodeFieldErrors, "a machine without a power type cannot be commissioned").
@@ -181,7 +182,7 @@ func (c *Client) Update(ctx context.Context, id string, a Attributes) (Machine, 
 	return c.operate(ctx, call{method: http.MethodPut, path: machinePath(id), form: a.form()}, id)
 }
 
-// Delete makes MAAS forget a machine. Power and disks are not touched.
+// Delete makes MAAS forget a machine. It does not touch power or disks.
 func (c *Client) Delete(ctx context.Context, id string) error {
 	err := c.command(ctx, call{method: http.MethodDelete, path: machinePath(id)})
 	if err != nil {
@@ -190,8 +191,8 @@ func (c *Client) Delete(ctx context.Context, id string) error {
 	return nil
 }
 
-// Accept starts the commissioning of new machines. Those that are past it are
-// not in the result.
+// Accept starts the commissioning of new machines. The result does not contain
+// those that are past it.
 func (c *Client) Accept(ctx context.Context, ids ...string) ([]Machine, error) {
 	accepted, err := send[[]Machine](ctx, c, call{path: "machines/", op: "accept", form: newForm().list("machines", ids...)})
 	if err != nil {
@@ -200,16 +201,17 @@ func (c *Client) Accept(ctx context.Context, ids ...string) ([]Machine, error) {
 	return accepted, nil
 }
 
-// AllocateOptions choose a machine to hold.
+// AllocateOptions select the machine to allocate.
 type AllocateOptions struct {
-	SystemID  string // required: a choice by MAAS could compose a virtual machine
+	SystemID  string // required: MAAS could otherwise compose a virtual machine
 	AgentName string
 	Comment   string
 	DryRun    bool
 }
 
-// Allocate takes a Ready machine. It is not idempotent: winning it twice is
-// answered like losing it, so the caller reads the owner and annotations.
+// Allocate takes a Ready machine. It is not idempotent: MAAS answers the same
+// if we hold it already or somebody else does, so the caller reads the owner
+// and the annotations.
 func (c *Client) Allocate(ctx context.Context, o AllocateOptions) (Machine, error) {
 	if o.SystemID == "" {
 		return Machine{}, fault.New(fault.Invalid, CodeFieldErrors, "allocate needs the id of the machine").

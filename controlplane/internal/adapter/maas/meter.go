@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// Cost is what was asked of a region.
+// Cost counts what was asked of a region.
 type Cost struct {
-	Requests int           // repetitions included
+	Requests int           // including repeated ones
 	Records  int           // machine objects that MAAS rendered, as far as they arrived
 	Waited   time.Duration // for slots and answers
 }
 
-// View is the same client, whose cost is counted from here on.
+// View returns the same client with a new count of its cost.
 func (c *Client) View() *Client {
 	view := *c
 	view.meter = &meter{}
 	return &view
 }
 
-// Cost is what was asked through a view; of a client that is none it is zero.
+// Cost returns the cost of a view. For a client that is no view it is zero.
 func (c *Client) Cost() Cost {
 	if c.meter == nil {
 		return Cost{}
@@ -30,7 +30,7 @@ func (c *Client) Cost() Cost {
 	}
 }
 
-// meter counts for a view; nil counts nothing.
+// meter counts for a view. A nil meter counts nothing.
 type meter struct{ requests, records, nanos atomic.Int64 }
 
 func (m *meter) waited(since time.Time) {
@@ -52,7 +52,7 @@ func (m *meter) rendered(machines int) {
 	}
 }
 
-// body is an answer whose arrival is waited for.
+// body counts the time that is spent waiting for an answer to arrive.
 func (m *meter) body(b io.ReadCloser) io.ReadCloser {
 	if m == nil {
 		return b

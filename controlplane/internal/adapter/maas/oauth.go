@@ -11,7 +11,7 @@ import (
 	"gpuaas/controlplane/internal/base/redact"
 )
 
-// apiKey is the three parts of a MAAS API key.
+// apiKey holds the three parts of a MAAS API key.
 type apiKey struct{ consumer, token, secret redact.Secret }
 
 func parseKey(key redact.Secret) (apiKey, error) {
@@ -28,7 +28,7 @@ func parseKey(key redact.Secret) (apiKey, error) {
 }
 
 // header signs one try of a request. MAAS remembers nonces, so a signature
-// serves once.
+// works only once.
 func (k apiKey) header(now time.Time) string {
 	return `OAuth oauth_version="1.0", oauth_signature_method="PLAINTEXT", oauth_consumer_key="` + url.QueryEscape(k.consumer.Reveal()) +
 		`", oauth_token="` + url.QueryEscape(k.token.Reveal()) +
@@ -37,7 +37,7 @@ func (k apiKey) header(now time.Time) string {
 		`", oauth_timestamp="` + strconv.FormatInt(now.Unix(), 10) + `"`
 }
 
-// words are what must never appear in anything that is kept.
+// words are the texts that must never be stored or shown.
 func (k apiKey) words() []string {
 	return []string{k.secret.Reveal(), k.token.Reveal(), k.consumer.Reveal()}
 }

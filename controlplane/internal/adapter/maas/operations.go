@@ -12,12 +12,12 @@ import (
 	"gpuaas/controlplane/internal/base/redact"
 )
 
-// lagging are the operations that answer with the machine as it was before
-// MAAS acted on racks and BMC: their machine is read again.
+// lagging are the operations that return the machine as it was before MAAS
+// acted on racks and BMC. The client reads the machine again after them.
 var lagging = []string{"abort", "release", "mark_broken", "power_on", "power_off", "commission"}
 
-// operate carries out an operation on a machine and returns the machine as it
-// is afterwards.
+// operate carries out an operation on a machine and returns the machine after
+// it.
 func (c *Client) operate(ctx context.Context, k call, id string) (Machine, error) {
 	what := k.op
 	if what == "" {
@@ -52,8 +52,8 @@ func (c *Client) operated(ctx context.Context, k call, id string) (Machine, erro
 	return now, nil
 }
 
-// explain finds out why MAAS answered 403 without a word: a locked machine, or
-// an operation that only the owner may ask for, whoever is asking.
+// explain finds out why MAAS answered 403 without a reason: the machine is
+// locked, or only its owner may ask for the operation.
 func (c *Client) explain(ctx context.Context, id, op string, err error) error {
 	if fault.CodeOf(err) != CodeForbidden {
 		return err
@@ -93,7 +93,7 @@ func (o CommissionOptions) add(f *form) {
 }
 
 // Commission inspects a New, Ready, Broken or Failed commissioning machine. It
-// clears storage and network configuration unless told to skip them, even when
+// clears storage and network configuration unless told to skip them, even if
 // the BMC then fails.
 func (c *Client) Commission(ctx context.Context, id string, o CommissionOptions) (Machine, error) {
 	f := newForm()
@@ -104,7 +104,7 @@ func (c *Client) Commission(ctx context.Context, id string, o CommissionOptions)
 // DeployOptions say what to install.
 type DeployOptions struct {
 	Image        string        // a gpuaas-* image, system/series, or a series of Ubuntu
-	UserData     redact.Secret // plain; encoded here
+	UserData     redact.Secret // plain text; Deploy encodes it
 	EnableHWSync bool
 	Ephemeral    bool
 	Kernel       string
@@ -113,7 +113,8 @@ type DeployOptions struct {
 }
 
 // Deploy starts an installation on an Allocated or Ready machine and makes sure
-// that it is of the image that was asked for; otherwise it is aborted.
+// that MAAS installs the requested image. If it is another one, Deploy aborts
+// the installation.
 func (c *Client) Deploy(ctx context.Context, id string, o DeployOptions) (Machine, error) {
 	ref, err := ImageRef(o.Image)
 	if err != nil {
@@ -162,15 +163,16 @@ func (c *Client) Abort(ctx context.Context, id, comment string) (Machine, error)
 	return c.operate(ctx, post(id, "abort", newForm().text("comment", comment)), id)
 }
 
-// MarkBroken takes a machine out of service. MAAS releases and powers it off,
-// and allows it to the owner of the machine only.
+// MarkBroken takes a machine out of service. MAAS releases it and powers it
+// off. Only the owner of the machine may do that.
 func (c *Client) MarkBroken(ctx context.Context, id, comment string) (Machine, error) {
 	return c.operate(ctx, post(id, "mark_broken", newForm().text("comment", comment)), id)
 }
 
-// MarkFixed returns a Broken machine to service. One that broke while Deployed
-// comes back as Deployed with nothing installed: that is a fault here, with the
-// machine beside it, because it must be released before it is of any use.
+// MarkFixed returns a Broken machine to service. A machine that broke while
+// Deployed comes back as Deployed with nothing installed. MarkFixed then
+// returns a fault together with the machine, because it must be released before
+// use.
 func (c *Client) MarkFixed(ctx context.Context, id, comment string) (Machine, error) {
 	m, err := c.operate(ctx, post(id, "mark_fixed", newForm().text("comment", comment)), id)
 	if err == nil && m.Hollow() {
@@ -195,9 +197,9 @@ func (c *Client) Unlock(ctx context.Context, id, comment string) (Machine, error
 	return c.operate(ctx, post(id, "unlock", newForm().text("comment", comment)), id)
 }
 
-// Annotate merges annotations into a machine that we own: they are how this
-// product recognises what it holds. An empty value removes one. MAAS drops them
-// when a release ends.
+// Annotate merges annotations into a machine that we own: by them the product
+// recognises what it holds. An empty value removes one. MAAS drops them when a
+// release ends.
 func (c *Client) Annotate(ctx context.Context, id string, annotations map[string]string) (Machine, error) {
 	f := newForm()
 	for name, value := range annotations {

@@ -9,9 +9,9 @@ import (
 	"gpuaas/controlplane/internal/base/redact"
 )
 
-// PowerOn switches a machine on. On an Allocated machine MAAS would start an
-// installation instead, and on one that runs from memory a new one, so that is
-// refused here.
+// PowerOn switches a machine on. For an Allocated machine MAAS would start an
+// installation instead, and for one that runs from memory a new one, so PowerOn
+// refuses both.
 func (c *Client) PowerOn(ctx context.Context, id, comment string) (Machine, error) {
 	before, err := c.Machine(ctx, id)
 	if err != nil {
@@ -24,7 +24,7 @@ func (c *Client) PowerOn(ctx context.Context, id, comment string) (Machine, erro
 	return c.operate(ctx, post(id, "power_on", newForm().text("comment", comment)), id)
 }
 
-// PowerOff switches a machine off: at once, or by asking its system to stop.
+// PowerOff switches a machine off, at once or by asking its system to stop.
 func (c *Client) PowerOff(ctx context.Context, id string, soft bool, comment string) (Machine, error) {
 	mode := "hard"
 	if soft {
@@ -47,9 +47,9 @@ func (c *Client) QueryPower(ctx context.Context, id string) (PowerState, error) 
 // maxPowerIDs keeps the URL of a request within what proxies accept.
 const maxPowerIDs = 200
 
-// PowerOf reads how MAAS reaches the BMCs of machines, by system id; without
-// ids, of all. Machines are found by the address of their BMC this way: MAAS
-// has no filter for it.
+// PowerOf reads how MAAS reaches the BMCs of machines, by system id. Without
+// ids it reads all. It serves to find machines by the address of their BMC,
+// because MAAS has no filter for that.
 func (c *Client) PowerOf(ctx context.Context, ids ...string) (map[string]Power, error) {
 	out := map[string]Power{}
 	for first := true; first || len(ids) > 0; first = false {
@@ -73,7 +73,7 @@ func powerFrom(parameters map[string]any) Power {
 	for name, value := range parameters {
 		text, ok := value.(string)
 		switch {
-		case !ok: // a list, such as the workarounds, which is not set here
+		case !ok: // a list, such as the workarounds; not used here
 		case name == "power_address":
 			p.Address = text
 		case name == "power_user":
@@ -89,7 +89,7 @@ func powerFrom(parameters map[string]any) Power {
 	return p
 }
 
-// MachineToken is what a machine authenticates with against the metadata
+// MachineToken is the token with which a machine authenticates to the metadata
 // service of MAAS.
 type MachineToken struct {
 	Consumer redact.Secret
@@ -97,8 +97,8 @@ type MachineToken struct {
 	Secret   redact.Secret
 }
 
-// MachineToken reads the token of a machine; before MAAS first rendered its
-// installation there is none.
+// MachineToken reads the token of a machine. There is none before MAAS has
+// first rendered its installation.
 func (c *Client) MachineToken(ctx context.Context, id string) (MachineToken, error) {
 	raw, err := fetch[*struct {
 		Consumer string `json:"consumer_key"`

@@ -9,14 +9,15 @@ import (
 	"sync"
 )
 
-// MAAS answers with three times what is asked of a machine here, indented, and
-// decoding is what a read costs most. prune copies only what a type takes up,
-// in one pass that looks at structure alone, and leaves the rest to the decoder.
+// MAAS sends three times as much about a machine as is used here, indented, and
+// decoding is the largest cost of a read. prune copies only the fields that a
+// type has, in one pass that looks only at structure, and the decoder does the
+// rest.
 
-// pruneFrom is the size from which that pays.
+// pruneFrom is the size from which pruning pays.
 const pruneFrom = 2 << 10
 
-// shape is what a type takes up of a value; nil stands for all of it.
+// shape says which parts of a value a type has. Nil stands for all of it.
 type shape struct {
 	fields map[string]*shape // of an object
 	elem   *shape            // of an array
@@ -63,15 +64,15 @@ func newShape(t reflect.Type) *shape {
 	return nil
 }
 
-// prune returns what of a JSON value a shape takes up, in the memory of buf.
-// What it does not understand it returns as it is, so that the decoder finds
-// the fault.
+// prune returns the parts of a JSON value that a shape has, in the memory of
+// buf. If it does not understand the value, it returns it unchanged, so that
+// the decoder reports the error.
 func prune(buf *bytes.Buffer, src []byte, s *shape) []byte {
 	if s == nil || len(src) < pruneFrom {
 		return src
 	}
 	buf.Reset()
-	buf.Grow(len(src)) // the outcome is never longer
+	buf.Grow(len(src)) // the result is never longer
 	p := pruner{src: src, out: buf.AvailableBuffer()}
 	p.value(s)
 	p.space()
@@ -94,7 +95,7 @@ func (p *pruner) space() {
 	}
 }
 
-// next is the first byte that is not space; 0 at the end.
+// next returns the first byte that is not space, or 0 at the end.
 func (p *pruner) next() byte {
 	p.space()
 	if p.at >= len(p.src) {
@@ -192,7 +193,7 @@ func (p *pruner) key() []byte {
 	return key[1 : len(key)-1]
 }
 
-// text passes over a string.
+// text skips a string.
 func (p *pruner) text() {
 	for i := p.at + 1; ; i++ {
 		n := bytes.IndexByte(p.src[i:], '"')
@@ -213,7 +214,7 @@ func (p *pruner) text() {
 	}
 }
 
-// structural are the bytes at which a value can change its depth or end.
+// structural are the bytes at which the depth of a value can change or end.
 var structural = func() (t [256]bool) {
 	for _, c := range []byte(`"{}[],`) {
 		t[c] = true
@@ -221,7 +222,7 @@ var structural = func() (t [256]bool) {
 	return t
 }()
 
-// skip passes over a value of any kind.
+// skip skips a value of any kind.
 func (p *pruner) skip() {
 	for depth := 0; p.at < len(p.src); {
 		c := p.src[p.at]
@@ -234,7 +235,7 @@ func (p *pruner) skip() {
 		case c == '{' || c == '[':
 			depth++
 			p.at++
-		case depth == 0: // a comma, or the end of what holds the value
+		case depth == 0: // a comma, or the end of the enclosing value
 			return
 		case c == ',':
 			p.at++

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Version is what a region says about itself. It needs no API key, so it
-// proves that MAAS is there and nothing more.
+// Version is what a region says about itself. Reading it needs no API key, so
+// it only proves that MAAS is there.
 type Version struct {
 	Version      string   `json:"version"`
 	Subversion   string   `json:"subversion"`
@@ -32,7 +32,7 @@ func (c *Client) Version(ctx context.Context) (Version, error) {
 	return v, nil
 }
 
-// User is whom an API key belongs to.
+// User is the owner of an API key.
 type User struct {
 	Username string `json:"username"`
 	Email    string `json:"email"`
@@ -40,7 +40,8 @@ type User struct {
 	Local    bool   `json:"is_local"`
 }
 
-// WhoAmI proves that the API key is valid, and says whether of an administrator.
+// WhoAmI proves that the API key is valid, and says whether its owner is an
+// administrator.
 func (c *Client) WhoAmI(ctx context.Context) (User, error) {
 	u, err := fetch[User](ctx, c, call{path: "users/", op: "whoami"})
 	if err != nil {
@@ -64,7 +65,7 @@ type Service struct {
 	Info   string `json:"status_info"`
 }
 
-// Service finds a service by name; an absent one is unknown.
+// Service finds a service by name. A missing one has the status unknown.
 func (r RackController) Service(name string) Service {
 	for _, s := range r.Services {
 		if s.Name == name {
@@ -77,7 +78,7 @@ func (r RackController) Service(name string) Service {
 // Healthy reports whether the controller can serve machines.
 func (r RackController) Healthy() bool { return r.Service("rackd").Status == "running" }
 
-// RackControllers lists them. Only administrators see any.
+// RackControllers lists the rack controllers. Only administrators see any.
 func (c *Client) RackControllers(ctx context.Context) ([]RackController, error) {
 	racks, err := fetch[[]RackController](ctx, c, call{path: "rackcontrollers/"})
 	if err != nil {
@@ -86,7 +87,7 @@ func (c *Client) RackControllers(ctx context.Context) ([]RackController, error) 
 	return racks, nil
 }
 
-// Setting reads a setting of the region as text; one that is not set is empty.
+// Setting reads a setting of the region as text. It is empty if it is not set.
 func (c *Client) Setting(ctx context.Context, name string) (string, error) {
 	raw, err := fetch[json.RawMessage](ctx, c, call{path: "maas/", op: "get_config", query: url.Values{"name": {name}}})
 	if err != nil {
@@ -102,8 +103,8 @@ func (c *Client) Setting(ctx context.Context, name string) (string, error) {
 	return string(raw), nil
 }
 
-// RunScriptsSHA256 is the digest of the program that deployed machines report their
-// hardware with, as MAAS hands it out now.
+// RunScriptsSHA256 returns the digest of the program with which deployed
+// machines report their hardware, as MAAS hands it out now.
 func (c *Client) RunScriptsSHA256(ctx context.Context) (string, error) {
 	a, err := c.do(ctx, call{method: http.MethodGet, path: "maas-run-scripts", open: true})
 	if err != nil {
@@ -141,8 +142,8 @@ func (c *Client) Images(ctx context.Context) ([]Image, error) {
 	return images, nil
 }
 
-// HasImage reports whether an image is there under exactly the name that a
-// deployment would ask for.
+// HasImage reports whether an image exists under exactly the name that a
+// deployment would use.
 func HasImage(images []Image, name string) bool {
 	ref, err := ImageRef(name)
 	if err != nil {

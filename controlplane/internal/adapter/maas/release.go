@@ -4,7 +4,7 @@ import (
 	"context"
 )
 
-// Erase is how the disks are treated when a machine is released.
+// Erase says how to treat the disks when a machine is released.
 type Erase string
 
 // The ways to erase.
@@ -15,9 +15,9 @@ const (
 	EraseFull   Erase = "full" // overwrite everything
 )
 
-// ReleaseOptions say how to give a machine back.
+// ReleaseOptions say how to release a machine.
 type ReleaseOptions struct {
-	Erase   Erase // empty: none, unless the region is set to erase always
+	Erase   Erase // empty: none, unless the region always erases
 	Force   bool
 	Comment string
 }
@@ -25,9 +25,9 @@ type ReleaseOptions struct {
 // ReleaseOutcome says what a release set in motion.
 type ReleaseOutcome string
 
-// The outcomes. MAAS answers a release of a machine that is already free, or on
-// its way, with success and does nothing: an erase that was asked for has then
-// not happened, which is why it is an outcome of its own.
+// The outcomes. If a machine is already free, or being released, MAAS answers
+// with success and does nothing. Then a requested erase has not happened, so
+// this is an outcome of its own.
 const (
 	ReleaseNothing ReleaseOutcome = "nothing"  // it was Ready or Releasing already; nothing was sent
 	ReleaseErasing ReleaseOutcome = "erasing"  // disks are being erased; wait for the end
@@ -35,13 +35,13 @@ const (
 	ReleaseDone    ReleaseOutcome = "released" // free at once, because it was off
 )
 
-// Released is what a release led to.
+// Released is the result of a release.
 type Released struct {
 	Machine Machine
 	Outcome ReleaseOutcome
 }
 
-// Release gives a machine back. It ends in Ready, or in New when the latest
+// Release releases a machine. It ends in Ready, or in New if the latest
 // commissioning had not passed: Status.Free covers both.
 func (c *Client) Release(ctx context.Context, id string, o ReleaseOptions) (Released, error) {
 	before, err := c.Machine(ctx, id)

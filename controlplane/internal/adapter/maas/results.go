@@ -45,7 +45,7 @@ func (r ScriptResult) Failed() bool {
 	return false
 }
 
-// Results lists the runs of scripts on a machine; no types means all.
+// Results lists the runs of scripts on a machine. Without types it lists all.
 func (c *Client) Results(ctx context.Context, id string, types ...ResultType) ([]ResultSet, error) {
 	q := url.Values{}
 	for _, t := range types {

@@ -12,23 +12,23 @@ import (
 
 const (
 	maxSnippet  = 300
-	maxExamined = 8 << 10 // no more of an error page is looked at
+	maxExamined = 8 << 10 // how much of an error page is looked at
 )
 
 var (
 	tags = regexp.MustCompile(`<[^<>]*>`)
-	// A refused signature is answered with the one that was expected.
+	// MAAS answers a refused signature with the one that it expected.
 	signatureText = regexp.MustCompile(`(?i)(expected signature base string|oauth_[a-z_]+|authorization|signature|token_secret|power_pass(?:word)?|password)("?\s*[:=]\s*).*`)
-	// Keys of MAAS are 18 or 32 letters and digits without any separator.
+	// Keys of MAAS are 18 or 32 letters and digits without a separator.
 	keyLike = regexp.MustCompile(`[A-Za-z0-9]{18,}`)
 	escaped = regexp.MustCompile(`(?:%26|&)[A-Za-z0-9]{8,}`)
 )
 
-// Shown is text that MAAS was heard to say, such as an event, as it may be told
-// to people and kept: one bounded line without anything that looks like a key.
+// Shown makes text of MAAS, such as an event, fit to be shown and stored: one
+// bounded line without anything that looks like a key.
 func Shown(text string) string { return shown(text) }
 
-// shown is a name or a word from MAAS, as it may appear in a message.
+// shown makes a name or word of MAAS fit for a message.
 func shown(text string) string { return sanitise([]byte(text)) }
 
 // sanitise makes text from outside fit for a log line and a person: one line,
@@ -36,7 +36,7 @@ func shown(text string) string { return sanitise([]byte(text)) }
 func sanitise(raw []byte, secrets ...string) string {
 	if len(raw) > maxExamined {
 		raw = raw[:maxExamined]
-		raw = raw[:bytes.LastIndexAny(raw, " \n\t>")+1] // half a key is not recognised as one
+		raw = raw[:bytes.LastIndexAny(raw, " \n\t>")+1] // half a key would not be recognised as one
 	}
 	text := tags.ReplaceAllString(strings.ToValidUTF8(string(raw), " "), " ")
 	for _, secret := range secrets {

@@ -6,7 +6,8 @@ import (
 )
 
 // Status is what MAAS is doing with a machine. The value is the word that MAAS
-// takes in filters; a status this program does not know survives as Unknown.
+// accepts in filters. A status that this program does not know is kept as
+// Unknown.
 type Status string
 
 // The statuses of MAAS, in the order of their numbers there.
@@ -36,14 +37,15 @@ const (
 	StatusFailedTesting            Status = "failed_testing"
 )
 
-// Statuses lists them; the index is the number that MAAS gives a status.
+// Statuses lists all statuses. The index is MAAS's number of the status.
 var Statuses = []Status{
 	StatusNew, StatusCommissioning, StatusFailedCommissioning, StatusMissing, StatusReady, StatusReserved, StatusDeployed, StatusRetired, StatusBroken, StatusDeploying, StatusAllocated,
 	StatusFailedDeployment, StatusReleasing, StatusFailedReleasing, StatusDiskErasing, StatusFailedDiskErasing, StatusRescueMode, StatusEnteringRescueMode,
 	StatusFailedEnteringRescueMode, StatusExitingRescueMode, StatusFailedExitingRescueMode, StatusTesting, StatusFailedTesting,
 }
 
-// labels are the names in machine objects. They do not follow from the words.
+// labels are the names in machine objects. They cannot be derived from the
+// words.
 var labels = map[Status]string{
 	StatusNew: "New", StatusCommissioning: "Commissioning", StatusFailedCommissioning: "Failed commissioning", StatusMissing: "Missing", StatusReady: "Ready",
 	StatusReserved: "Reserved", StatusDeployed: "Deployed", StatusRetired: "Retired", StatusBroken: "Broken", StatusDeploying: "Deploying", StatusAllocated: "Allocated",
@@ -63,7 +65,7 @@ var byLabel = func() map[string]Status {
 
 const unknownPrefix = "unknown:"
 
-// Unknown is a status of a MAAS that is newer than this program.
+// Unknown makes the status of a MAAS that is newer than this program.
 func Unknown(text string) Status { return Status(unknownPrefix + text) }
 
 // ParseStatus reads the name in a machine object, or the word of a filter.
@@ -86,7 +88,7 @@ func (s *Status) UnmarshalText(b []byte) error {
 // Known reports whether this program knows what the status means.
 func (s Status) Known() bool { return labels[s] != "" }
 
-// Label is the name people know from MAAS.
+// Label returns the name that people know from MAAS.
 func (s Status) Label() string {
 	if label, ok := labels[s]; ok {
 		return label

@@ -14,7 +14,7 @@ import (
 	"gpuaas/controlplane/internal/base/fault"
 )
 
-// Bounds of a listing that is taken in as it arrives.
+// Limits of a listing that is read as it arrives.
 const (
 	maxElement  = 4 << 20 // of one machine; MAAS sends about 50 KiB
 	maxElements = 250_000
@@ -22,8 +22,8 @@ const (
 )
 
 // EachMachine lists machines and hands them out one by one as they arrive, in
-// memory that does not grow with their number. After an error, what was handed
-// out is no information either: the listing may have ended anywhere.
+// memory that does not grow with their number. After an error, the machines
+// that were handed out prove nothing: the listing may have ended anywhere.
 func (c *Client) EachMachine(ctx context.Context, f Filter, each func(Machine) error) error {
 	k := call{method: http.MethodGet, path: "machines/", query: f.query(), slow: len(f.IDs) == 0}
 	for try := 0; ; try++ {
@@ -50,7 +50,7 @@ func (c *Client) stream(k call, resp *http.Response, each func(Machine) error) e
 	}
 	from := &rationed{Reader: bufio.NewReaderSize(resp.Body, 64<<10), left: maxElement}
 	a := answer{status: resp.StatusCode, header: resp.Header}
-	if _, err := from.Peek(1); err != nil { // until something has arrived
+	if _, err := from.Peek(1); err != nil { // waits until something has arrived
 		return streamFailed(k, a, err)
 	}
 	a.body, _ = from.Peek(min(from.Buffered(), peeked))
@@ -111,7 +111,7 @@ func (c *Client) elements(dec *json.Decoder, from *rationed, each func(Machine) 
 	return nil
 }
 
-// handed is a failure of who takes the machines, not of MAAS.
+// handed marks a failure of the caller's function, not of MAAS.
 type handed struct{ error }
 
 func (h handed) Unwrap() error { return h.error }
@@ -132,7 +132,7 @@ func streamFailed(k call, a answer, err error) error {
 	}
 }
 
-// rationed is a reader that gives up when one element takes too much.
+// rationed is a reader that fails when one element is too large.
 type rationed struct {
 	*bufio.Reader
 	left int

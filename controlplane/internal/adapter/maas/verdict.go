@@ -1,31 +1,31 @@
 package maas
 
-// Verdict is what a machine in its present state means to somebody who waits.
+// Verdict says what the present state of a machine means to somebody who waits.
 type Verdict struct {
 	done   bool
 	failed bool
 	reason string
 }
 
-// Waiting means that it is not decided yet.
+// Waiting says that nothing is decided yet.
 func Waiting() Verdict { return Verdict{} }
 
-// Reached means that the wait is over.
+// Reached says that the wait is over.
 func Reached() Verdict { return Verdict{done: true} }
 
-// Failing means that what is waited for will not come.
+// Failing says that the awaited state will not come.
 func Failing(reason string) Verdict { return Verdict{done: true, failed: true, reason: reason} }
 
-// Done reports whether the wait is over, well or not.
+// Done reports whether the wait is over, with success or not.
 func (v Verdict) Done() bool { return v.done }
 
-// Failed reports whether it is over and not well.
+// Failed reports whether the wait is over without success.
 func (v Verdict) Failed() bool { return v.failed }
 
 // Reason says why it failed.
 func (v Verdict) Reason() string { return v.reason }
 
-// UntilCommissioned waits for Ready, after a commissioning was accepted.
+// UntilCommissioned waits for Ready after a commissioning was accepted.
 func UntilCommissioned(m Machine) Verdict {
 	switch m.Status {
 	case StatusReady:
@@ -41,7 +41,7 @@ func UntilCommissioned(m Machine) Verdict {
 	}
 }
 
-// UntilDeployed waits for Deployed, after a deployment was accepted. Deployed
+// UntilDeployed waits for Deployed after a deployment was accepted. Deployed
 // means that the first boot asked for its user data, not that it succeeded.
 func UntilDeployed(m Machine) Verdict {
 	switch m.Status {
@@ -61,8 +61,8 @@ func UntilDeployed(m Machine) Verdict {
 	}
 }
 
-// UntilReleased waits until nobody holds the machine, after a release was
-// accepted. It may end in New.
+// UntilReleased waits until nobody holds the machine after a release was
+// accepted. The machine may end in New.
 func UntilReleased(m Machine) Verdict {
 	switch m.Status {
 	case StatusReady, StatusNew:

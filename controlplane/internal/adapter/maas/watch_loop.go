@@ -9,7 +9,7 @@ import (
 	"gpuaas/controlplane/internal/base/fault"
 )
 
-// grid is what looks are aligned to, so that machines share requests.
+// grid is the raster of looks, so that machines share requests.
 const grid = 250 * time.Millisecond
 
 func (w *Watcher) join(id string) *waiter {
@@ -26,7 +26,7 @@ func (w *Watcher) join(id string) *waiter {
 	w.hurry(it)
 	if !w.running && !w.closed {
 		w.running = true
-		w.tail = NewTail(w.source, LevelInfo, 0) // what happened while nobody waited is not news
+		w.tail = NewTail(w.source, LevelInfo, 0) // events from before anybody waited do not matter
 		go w.run()
 	}
 	w.wake()
@@ -60,7 +60,7 @@ func (w *Watcher) wake() {
 	}
 }
 
-// run lives as long as there is somebody who waits.
+// run runs while somebody waits.
 func (w *Watcher) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	var tasks sync.WaitGroup
@@ -79,7 +79,7 @@ func (w *Watcher) run() {
 	}
 }
 
-// turn starts what is due and says when to look again.
+// turn starts the reads that are due and says when to come back.
 func (w *Watcher) turn(ctx context.Context, tasks *sync.WaitGroup) (wait time.Duration, more bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -104,7 +104,7 @@ func (w *Watcher) turn(ctx context.Context, tasks *sync.WaitGroup) (wait time.Du
 	return w.idle(now), true
 }
 
-// due takes a request's worth of machines: those whose time has come, the
+// due takes as many machines as fit one request: those whose time has come, the
 // longest overdue first, and then those whose time is near.
 func (w *Watcher) due(now time.Time) []string {
 	var candidates []*watched
@@ -128,7 +128,8 @@ func (w *Watcher) due(now time.Time) []string {
 	return ids
 }
 
-// idle is the time until something is due. Waits for running reads end by kick.
+// idle returns the time until something is due. A running read wakes the loop
+// with kick when it ends.
 func (w *Watcher) idle(now time.Time) time.Duration {
 	next := now.Add(time.Minute)
 	if !w.tailing && w.tailDue.Before(next) {
@@ -191,13 +192,13 @@ func (w *Watcher) look(ctx context.Context, ids []string) {
 	}
 }
 
-// lasting reports a failure that waiting does not mend.
+// lasting reports whether a failure does not go away by waiting.
 func lasting(err error) bool {
 	kind := fault.KindOf(err)
 	return kind != fault.Unavailable && kind != fault.Ambiguous && kind != fault.RateLimited
 }
 
-// absent believes that a machine is gone only when two direct reads say so.
+// absent believes that a machine is gone only after two direct reads say so.
 func (w *Watcher) absent(it *watched) {
 	if it.missing++; it.missing >= 2 {
 		it.tell(sighting{err: fault.New(fault.NotFound, CodeMachineGone, "MAAS machine %s no longer exists", it.id).
@@ -205,7 +206,7 @@ func (w *Watcher) absent(it *watched) {
 	}
 }
 
-// tell replaces a sighting that was not taken up yet.
+// tell replaces a sighting that nobody has read yet.
 func (it *watched) tell(s sighting) {
 	for me := range it.waiters {
 		select {
@@ -216,9 +217,9 @@ func (it *watched) tell(s sighting) {
 	}
 }
 
-// schedule decides when to look next: within the pace of the status, growing
-// while nothing changes, and never so often that this machine's share of the
-// requests would keep MAAS busy more than half the time.
+// schedule decides when to look next: within the pace of the status, less often
+// while nothing changes, and so seldom that this machine's share of the
+// requests keeps MAAS busy at most half the time.
 func (w *Watcher) schedule(it *watched, status Status, read bool) {
 	it.reading = false
 	if it.again {
@@ -240,7 +241,7 @@ func (w *Watcher) schedule(it *watched, status Status, read bool) {
 	it.due = aligned(w.cfg.Clock.Now().Add(it.interval - grid))
 }
 
-// follow reads new events; a machine with an event is looked at next.
+// follow reads new events and makes the machines in them due.
 func (w *Watcher) follow(ctx context.Context, tail *Tail) {
 	events, err := tail.Next(ctx)
 	w.mu.Lock()

@@ -10,7 +10,7 @@ import (
 	"gpuaas/controlplane/internal/base/fault"
 )
 
-// Source is what a watcher reads from: a Client.
+// Source is what a watcher reads from. Client implements it.
 type Source interface {
 	Machines(ctx context.Context, f Filter) ([]Machine, error)
 	Machine(ctx context.Context, id string) (Machine, error)
@@ -20,14 +20,14 @@ type Source interface {
 // WatcherConfig tunes a watcher. Zero values mean the defaults.
 type WatcherConfig struct {
 	Clock          Clock
-	Pace           func(Status) (least, most time.Duration) // between two looks at a machine in a status
+	Pace           func(Status) (least, most time.Duration) // shortest and longest pause between looks, by status
 	EventsEvery    time.Duration                            // 2 s
 	HeartbeatEvery time.Duration                            // 10 s
 	Parallel       int                                      // reads at a time; 3, which leaves a slot to others
 }
 
 // Watcher looks at the machines of one site for everybody who waits for one of
-// them. It reads many machines with one request, tails the events of the region
+// them. It reads many machines with one request, reads the events of the region
 // to notice changes early, and looks less often at what takes long, or when
 // MAAS is slow.
 //
@@ -44,8 +44,8 @@ type Watcher struct {
 	readers  int
 	tailing  bool
 	tailDue  time.Time
-	cost     time.Duration // of reading one machine, averaged
-	lastFail error         // of the latest look, while MAAS does not answer
+	cost     time.Duration // average time to read one machine
+	lastFail error         // failure of the latest look, while MAAS does not answer
 	kick     chan struct{}
 	end      chan struct{}
 }
@@ -63,7 +63,7 @@ type watched struct {
 
 type waiter struct{ news chan sighting }
 
-// sighting is what one look at a machine showed.
+// sighting is the result of one look at a machine.
 type sighting struct {
 	machine Machine
 	err     error
@@ -87,12 +87,12 @@ func NewWatcher(source Source, cfg WatcherConfig) *Watcher {
 }
 
 // DefaultPace looks often at what takes seconds and seldom at what takes
-// minutes; within the range, less often the longer nothing changes.
+// minutes. Within the range, it looks less often the longer nothing changes.
 func DefaultPace(s Status) (least, most time.Duration) {
 	switch s {
 	case StatusCommissioning, StatusTesting, StatusDeploying, StatusDiskErasing:
 		return 5 * time.Second, 15 * time.Second
-	default: // releasing, power, and whatever follows at once
+	default: // releasing, power, and everything else that takes seconds
 		return 2 * time.Second, 5 * time.Second
 	}
 }
@@ -107,10 +107,10 @@ func (w *Watcher) Close() {
 	}
 }
 
-// Wait returns the machine once want is satisfied. It fails at once when want
-// says so, with the event of MAAS that explains it, when the machine is gone,
-// and when the API key is refused; a MAAS that does not answer is waited out.
-// heartbeat, which may be nil, is called at least every HeartbeatEvery.
+// Wait returns the machine once want is satisfied. It fails at once if want
+// says so, with the event of MAAS that explains it, if the machine is gone, and
+// if the API key is refused. While MAAS does not answer, it goes on waiting. It
+// calls heartbeat, which may be nil, at least every HeartbeatEvery.
 func (w *Watcher) Wait(ctx context.Context, systemID string, want func(Machine) Verdict, heartbeat func()) (Machine, error) {
 	me := w.join(systemID)
 	defer w.leave(systemID, me)
@@ -156,13 +156,13 @@ func (w *Watcher) ended(id string, last Machine, cause error) error {
 		WithRemedy("look at the machine and its events in MAAS")
 }
 
-// MachineError is the technical side of a wait that failed.
+// MachineError holds the details of a wait that failed.
 type MachineError struct {
 	SystemID string
 	Hostname string
 	Status   Status
 	Reason   string
-	Event    *Event // that explains it, if MAAS has one
+	Event    *Event // the event that explains it, if MAAS has one
 }
 
 func (f *MachineError) Error() string {

@@ -14,8 +14,8 @@ import (
 	"gpuaas/controlplane/internal/base/redact"
 )
 
-// Command is a command line for the shell of the account. It is a type of its
-// own so that only constants become one without being noticed.
+// Command is a command line for the shell of the account. It has its own type,
+// so that a value other than a constant cannot become one unnoticed.
 type Command string
 
 // Dialer opens connections.
@@ -28,14 +28,13 @@ type Config struct {
 	Dialer   Dialer
 	Address  string // host and port
 	User     string
-	Key      redact.Secret // private, in the form of OpenSSH
+	Key      redact.Secret // private, in OpenSSH's form
 	Password redact.Secret
-	HostKey  string // as a line of known_hosts has it
-	// FirstUse takes whatever key a machine shows for its own if HostKey is empty.
-	// Whoever answers then gets the password, so it is for machines of the old form
-	// alone.
+	HostKey  string // as in a line of known_hosts
+	// FirstUse accepts any host key if HostKey is empty. Whoever answers then
+	// gets the password, so use it only for machines of the old form.
 	FirstUse bool
-	Patience time.Duration // with the connection, and with each command; 0: 30 s
+	Patience time.Duration // for the connection and for each command; 0: 30 s
 }
 
 const (
@@ -44,7 +43,7 @@ const (
 	maxStderr       = 4 << 10
 )
 
-// Client is a connection to a machine. It is for one goroutine.
+// Client is a connection to a machine. Only one goroutine may use it.
 type Client struct {
 	cfg     Config
 	conn    net.Conn
@@ -53,8 +52,8 @@ type Client struct {
 	hostKey string
 }
 
-// Dial connects and logs in. The machine proves its key before anything that
-// could open another one is offered to it.
+// Dial connects and logs in. The machine proves its host key before it is
+// offered anything that would open another machine.
 func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	if cfg.Patience <= 0 {
 		cfg.Patience = defaultPatience
@@ -75,19 +74,19 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	defer release()
 	handshake, channels, requests, err := ssh.NewClientConn(conn, cfg.Address, shake)
 	if err != nil {
-		_ = conn.Close() // why there is no session matters more
+		_ = conn.Close() // the reason why there is no session matters more
 		return nil, c.refusal(err)
 	}
 	c.client, c.gone = ssh.NewClient(handshake, channels, requests), make(chan struct{})
 	go func() {
-		_ = c.client.Wait() // whoever uses the connection learns why it ended
+		_ = c.client.Wait() // users of the connection learn why it ended
 		close(c.gone)
 	}()
 	return c, nil
 }
 
-// config pins the key of the machine. A pinned key must be the one that is asked
-// for: a server has several, and would else be free to show another.
+// config pins the host key. It asks for the kind of the pinned key, because a
+// server has several keys and could otherwise show another one.
 func (c *Client) config() (*ssh.ClientConfig, error) {
 	if c.cfg.HostKey == "" && !c.cfg.FirstUse {
 		return nil, fault.New(fault.Internal, "ssh_host_key_unknown", "the key of the machine at %s is not known, so it is not called", c.cfg.Address)
@@ -116,20 +115,20 @@ func (c *Client) config() (*ssh.ClientConfig, error) {
 	return cfg, nil
 }
 
-// auth is how the user proves who they are.
+// auth returns how the user logs in.
 func (c *Client) auth() (ssh.AuthMethod, error) {
 	if c.cfg.Key.IsZero() {
 		return ssh.PasswordCallback(func() (string, error) { return c.cfg.Password.Reveal(), nil }), nil
 	}
 	signer, err := ssh.ParsePrivateKey([]byte(c.cfg.Key.Reveal()))
-	if err != nil { // which says nothing of the key itself
+	if err != nil { // the error does not quote the key
 		return nil, fault.New(fault.Internal, "ssh_key_unreadable", "the key for %s at %s cannot be read", c.cfg.User, c.cfg.Address)
 	}
 	return ssh.PublicKeys(signer), nil
 }
 
-// refusal says why there is no session. A server that has no key of the pinned
-// kind any more has other keys, too.
+// refusal says why there is no session. If the server has no key of the pinned
+// kind any more, its host key has changed.
 func (c *Client) refusal(err error) error {
 	var noKey *ssh.AlgorithmNegotiationError
 	switch {
@@ -141,13 +140,13 @@ func (c *Client) refusal(err error) error {
 	return judge(c.cfg.Address, c.cfg.User, err)
 }
 
-// bound lets nothing on the connection last longer than it may, until released.
+// bound limits how long anything on the connection may take, until released.
 func (c *Client) bound(ctx context.Context) (release func()) {
 	end := time.Now().Add(c.cfg.Patience)
 	if by, limited := ctx.Deadline(); limited && by.Before(end) {
 		end = by
 	}
-	_ = c.conn.SetDeadline(end) // fails only when the connection is closed, which the next use says
+	_ = c.conn.SetDeadline(end) // fails only on a closed connection; the next use reports it
 	stop := context.AfterFunc(ctx, func() { _ = c.conn.SetDeadline(time.Unix(1, 0)) })
 	return func() {
 		if stop() {
@@ -156,11 +155,11 @@ func (c *Client) bound(ctx context.Context) (release func()) {
 	}
 }
 
-// HostKey is the key of the machine, as a line of known_hosts has it.
+// HostKey returns the host key of the machine, as in a line of known_hosts.
 func (c *Client) HostKey() string { return c.hostKey }
 
-// Run runs a command with something on its standard input, and gives what it
-// printed, up to a bound.
+// Run runs a command with stdin as its standard input. It returns what the
+// command printed, up to a limit.
 func (c *Client) Run(ctx context.Context, command Command, stdin redact.Secret) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -171,7 +170,7 @@ func (c *Client) Run(ctx context.Context, command Command, stdin redact.Secret) 
 	if err != nil {
 		return nil, unreachable(c.cfg.Address, err)
 	}
-	defer func() { _ = session.Close() }() // it has ended, or the connection has
+	defer func() { _ = session.Close() }() // it or the connection has ended
 	out, complaint := &limited{most: maxOutput}, &limited{most: maxStderr}
 	session.Stdin, session.Stdout, session.Stderr = strings.NewReader(stdin.Reveal()), out, complaint
 	if err := session.Run(string(command)); err != nil {
@@ -182,9 +181,9 @@ func (c *Client) Run(ctx context.Context, command Command, stdin redact.Secret) 
 
 var errGone = errors.New("the connection has ended")
 
-// opened opens a session on a connection that may end at any moment. The library
-// waits for ever for an answer that was asked for just as it did, so its end is
-// waited for, too.
+// opened opens a session on a connection that may end at any moment. If the
+// connection ends just then, the library waits for ever for the answer, so
+// opened also waits for the end of the connection.
 func opened(gone <-chan struct{}, open func() (*ssh.Session, error)) (*ssh.Session, error) {
 	type result struct {
 		session *ssh.Session
@@ -213,8 +212,8 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-// oneLine is the end of what a command complained about, fit for people to see:
-// without control characters and without what only the machine may know.
+// oneLine returns the end of what a command complained about, fit for people:
+// without control characters and without secrets.
 func (c *Client) oneLine(text string, secrets ...redact.Secret) string {
 	for _, s := range append(secrets, c.cfg.Password, c.cfg.Key) {
 		for line := range strings.Lines(s.Reveal()) {
@@ -232,7 +231,7 @@ func (c *Client) oneLine(text string, secrets ...redact.Secret) string {
 }
 
 // limited keeps the beginning of what is written to it. It embeds no buffer,
-// whose other methods would take everything.
+// because the other methods of a buffer would have no limit.
 type limited struct {
 	kept []byte
 	most int

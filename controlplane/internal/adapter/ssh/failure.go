@@ -16,16 +16,16 @@ import (
 // The codes of the faults of this package.
 const (
 	CodeUnreachable    = "ssh_unreachable"      // no connection, or it broke
-	CodeRefused        = "ssh_refused"          // the machine does not take the key or password
+	CodeRefused        = "ssh_refused"          // the machine refuses the key or password
 	CodeHostKeyChanged = "ssh_host_key_changed" // another machine answers
-	CodeCommandFailed  = "ssh_command_failed"   // it ran and ended badly
+	CodeCommandFailed  = "ssh_command_failed"   // it ran and failed
 )
 
-// CommandError is the technical side of a command that failed.
+// CommandError holds the details of a command that failed.
 type CommandError struct {
 	Command Command
 	Status  int    // 0: a signal ended it
-	Stderr  string // bounded, one line, without what was given to it
+	Stderr  string // bounded, one line, without its input
 }
 
 func (e *CommandError) Error() string {
@@ -37,8 +37,8 @@ func unreachable(address string, err error) error {
 		WithRemedy("check that the machine runs, that its SSH server listens, and that nothing on the way blocks it")
 }
 
-// judge gives a broken handshake its meaning. The library has no type for a
-// refused password, only its text and that of servers.
+// judge turns a broken handshake into a fault. The library has no type for a
+// refused password, so judge compares its text and that of servers.
 func judge(address, user string, err error) error {
 	var network net.Error
 	switch {
@@ -57,7 +57,7 @@ func hostKeyChanged(address, pinned, seen string) error {
 		WithRemedy("find out whether the machine was reinstalled, or whether its address belongs to another one now")
 }
 
-// fingerprintOf is how people compare keys.
+// fingerprintOf returns the form in which people compare keys.
 func fingerprintOf(line string) string {
 	key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line))
 	if err != nil {
@@ -66,7 +66,7 @@ func fingerprintOf(line string) string {
 	return ssh.FingerprintSHA256(key)
 }
 
-// failing gives a command that did not end well its meaning.
+// failing turns the failure of a command into a fault.
 func failing(address string, c Command, stderr string, err error) error {
 	var exit *ssh.ExitError
 	if !errors.As(err, &exit) {

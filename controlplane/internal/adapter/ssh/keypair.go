@@ -14,11 +14,11 @@ import (
 
 // KeyPair is a key of a machine, or of somebody who logs in to one.
 type KeyPair struct {
-	Private redact.Secret // in the form of OpenSSH
-	Public  string        // as a line of known_hosts or authorized_keys has it
+	Private redact.Secret // in OpenSSH's form
+	Public  string        // as in a line of known_hosts or authorized_keys
 }
 
-// NewKeyPair makes a key that nobody has seen.
+// NewKeyPair makes a new key.
 func NewKeyPair() (KeyPair, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {

@@ -1,8 +1,8 @@
 // Package conformance checks a MAAS region, real or simulated, against what the
-// client of package maas relies on. It needs nothing but an address and an API
-// key of an administrator: it creates a machine of its own, which nobody can
-// power on, takes it through the statuses that need no hardware, and deletes
-// it. Given a Ready machine to use, it deploys and releases that one too.
+// client of package maas relies on. It needs only an address and an API key of
+// an administrator. It creates its own machine, which nobody can power on,
+// takes it through the statuses that need no hardware, and deletes it. Given a
+// Ready machine to use, it deploys and releases that one too.
 package conformance
 
 import (
@@ -27,13 +27,13 @@ type Config struct {
 	URL     string
 	Token   redact.Secret
 	CA      []byte
-	Machine string        // system id of a Ready machine that may be installed; empty: that part is left out
-	Image   string        // to install on it
+	Machine string        // system id of a Ready machine that may be installed; empty: skip that part
+	Image   string        // the image to install on it
 	Timeout time.Duration // for each wait; 0: 45 minutes
 }
 
 // FromEnv reads GPUAAS_MAAS_URL and GPUAAS_MAAS_TOKEN, and GPUAAS_MAAS_CA (a
-// file), GPUAAS_MAAS_MACHINE and GPUAAS_MAAS_IMAGE where they are set.
+// file), GPUAAS_MAAS_MACHINE and GPUAAS_MAAS_IMAGE if they are set.
 func FromEnv() (cfg Config, ok bool, err error) {
 	cfg = Config{
 		URL: os.Getenv("GPUAAS_MAAS_URL"), Token: redact.New(os.Getenv("GPUAAS_MAAS_TOKEN")),
@@ -69,7 +69,7 @@ func open(t *testing.T, cfg Config) *maas.Client {
 	t.Helper()
 	c, err := maas.New(maas.Config{
 		URL: cfg.URL, Token: cfg.Token, CA: cfg.CA,
-		Loopback: func(netip.AddrPort) bool { return true }, // whoever runs this names the region himself
+		Loopback: func(netip.AddrPort) bool { return true }, // whoever runs this names the region
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -50,7 +50,7 @@ func checkMachine(t *testing.T, c *maas.Client) {
 	expect(t, "read what was deleted", err, maas.CodeNotFound)
 }
 
-// checkRefusals asks a New machine for what New does not allow.
+// checkRefusals asks a New machine for what MAAS refuses in that status.
 func checkRefusals(t *testing.T, c *maas.Client, id string) {
 	for _, r := range []struct {
 		what string
@@ -115,8 +115,8 @@ func checkReads(t *testing.T, c *maas.Client, id, mac string) {
 	}
 }
 
-// checkCommissioning starts what never gets anywhere, because nobody powers the
-// machine on, and stops it.
+// checkCommissioning starts a commissioning and stops it. It cannot finish,
+// because nobody powers the machine on.
 func checkCommissioning(t *testing.T, c *maas.Client, id string) {
 	ctx := t.Context()
 	tail := maas.NewTail(c, maas.LevelDebug, 0)
@@ -195,8 +195,8 @@ func checkDeployment(t *testing.T, c *maas.Client, cfg Config) {
 	}
 }
 
-// checkBreaking breaks a Deployed machine and mends it: MAAS shows it as
-// Deployed again, though nothing is left on it.
+// checkBreaking breaks a Deployed machine and fixes it: MAAS shows it as
+// Deployed again, although nothing is left on it.
 func checkBreaking(t *testing.T, c *maas.Client, id string) {
 	m, err := c.MarkBroken(t.Context(), id, "conformance")
 	expect(t, "mark broken", err, "")

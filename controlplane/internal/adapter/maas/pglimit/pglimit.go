@@ -1,13 +1,12 @@
 // Package pglimit limits the requests to one MAAS region over all replicas of
-// the control plane. The slots of a site are advisory locks in PostgreSQL, held
-// by the session of the replica that uses them, so a replica that dies gives
-// its slots back.
+// the control plane. The slots of a site are advisory locks in PostgreSQL. The
+// session of the replica that uses a slot holds its lock, so a replica that
+// dies gives its slots back.
 //
-// A replica needs one connection per site, and only while it has requests. The
-// locks belong to the session, not to the transaction that keeps the connection
-// out of the pool; that transaction reads nothing and so holds up no vacuum. It
-// is also the dead man's switch: the server ends it when the replica falls
-// silent.
+// A replica needs one connection per site, and only while it has requests. A
+// transaction keeps the connection out of the pool, but the locks belong to the
+// session. The transaction reads nothing, so it holds up no vacuum. The server
+// ends it when the replica falls silent.
 package pglimit
 
 import (
@@ -27,7 +26,7 @@ type Limiter struct {
 	db    *postgres.DB
 	class int32
 	slots int
-	local *maas.LocalLimiter // keeps the order of those who wait, and the limit when sessions are lost
+	local *maas.LocalLimiter // keeps the order of callers, and the limit if sessions are lost
 
 	mu      sync.Mutex
 	current *session
@@ -38,8 +37,8 @@ type Limiter struct {
 
 var _ maas.Limiter = (*Limiter)(nil)
 
-// New makes a limiter for a site. All replicas must name the site alike and use
-// the same number of slots.
+// New makes a limiter for a site. All replicas must use the same name of the
+// site and the same number of slots.
 func New(db *postgres.DB, site string, slots int) *Limiter {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte("maas-site:" + site))
@@ -50,7 +49,7 @@ func New(db *postgres.DB, site string, slots int) *Limiter {
 	}
 }
 
-// Close gives all slots back.
+// Close returns all slots.
 func (l *Limiter) Close() {
 	l.mu.Lock()
 	current := l.current
@@ -62,8 +61,8 @@ func (l *Limiter) Close() {
 	}
 }
 
-// ask is somebody who wants a slot. Either side may end it: the session by
-// granting, the caller by giving up; the first one wins.
+// ask is a request for a slot. The session ends it by granting, the caller by
+// giving up; the first one wins.
 type ask struct {
 	settled atomic.Bool
 	granted chan int32
@@ -99,7 +98,7 @@ func (l *Limiter) acquire(ctx context.Context) (*session, int32, error) {
 			if s.err != nil {
 				return nil, 0, s.err
 			}
-			continue // it had nothing to do and ended just now
+			continue // the session was idle and has just ended
 		case <-ctx.Done():
 			return nil, 0, ctx.Err()
 		}
@@ -110,7 +109,7 @@ func (l *Limiter) acquire(ctx context.Context) (*session, int32, error) {
 			if a.settled.CompareAndSwap(false, true) {
 				return nil, 0, s.err
 			}
-			return s, <-a.granted, nil // granted and lost: others may use it too, for one request
+			return s, <-a.granted, nil // granted, but the session was lost: for this one request others may use the slot too
 		case <-ctx.Done():
 			if !a.settled.CompareAndSwap(false, true) {
 				s.give(<-a.granted)
@@ -147,9 +146,9 @@ func (l *Limiter) session() (*session, error) {
 
 // Timing of a session.
 const (
-	idleAfter = 2 * time.Second        // without use, the connection goes back to the pool
+	idleAfter = 2 * time.Second        // an unused connection returns to the pool after this
 	pulse     = 10 * time.Second       // sign of life while slots are held
-	silence   = 45 * time.Second       // after which the server ends a session
+	silence   = 45 * time.Second       // after this the server ends a silent session
 	leastWait = 5 * time.Millisecond   // between two tries for a slot that others hold
-	mostWait  = 100 * time.Millisecond // and at most
+	mostWait  = 100 * time.Millisecond // the longest such pause
 )

@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// session owns the connection that holds the slots of a replica. Everything but
-// the channels belongs to the goroutine of run.
+// session owns the connection that holds the slots of a replica. Only the
+// goroutine of run uses its fields, except the channels.
 type session struct {
 	class   int32
 	slots   int
@@ -19,7 +19,7 @@ type session struct {
 	waiting []*ask
 	asks    chan *ask
 	gives   chan int32
-	gone    chan struct{} // closed when the session is over, with err set
+	gone    chan struct{} // closed when the session is over; err is set before
 	err     error
 }
 
@@ -32,7 +32,7 @@ func (s *session) over() bool {
 	}
 }
 
-// give returns a slot; a session that is over has given back everything.
+// give returns a slot. A session that is over has returned all of them.
 func (s *session) give(slot int32) {
 	select {
 	case s.gives <- slot:
@@ -48,7 +48,8 @@ func (s *session) run(ctx context.Context, tx pgx.Tx) error {
 		_, err = tx.Exec(ctx, "SELECT pg_advisory_unlock_all()")
 	}
 	if err != nil {
-		// Locks of the session would travel back into the pool with it.
+		// Close the connection, so that its locks do not return to the pool
+		// with it.
 		_ = tx.Conn().Close(context.WithoutCancel(ctx))
 		return fmt.Errorf("hold MAAS slots: %w", err)
 	}
@@ -93,7 +94,7 @@ func (s *session) serve(ctx context.Context, tx pgx.Tx) error {
 	}
 }
 
-// pause is how long nothing may happen before the next step.
+// pause is how long to wait before the next step.
 func (s *session) pause(wait time.Duration) time.Duration {
 	switch {
 	case len(s.waiting) > 0:
@@ -105,7 +106,7 @@ func (s *session) pause(wait time.Duration) time.Duration {
 	}
 }
 
-// grant serves those who wait, in order, as long as there are free slots.
+// grant serves the waiting callers in order while there are free slots.
 func (s *session) grant(ctx context.Context, tx pgx.Tx) error {
 	for len(s.waiting) > 0 {
 		first := s.waiting[0]
@@ -131,8 +132,8 @@ func (s *session) grant(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// take locks one of the slots that this session does not hold: a session could
-// lock the same one twice.
+// take locks one of the slots that this session does not hold, because a
+// session could lock the same one twice.
 func (s *session) take(ctx context.Context, tx pgx.Tx) (slot int32, ok bool, err error) {
 	var free []int32
 	for _, i := range rand.Perm(s.slots) { //nolint:gosec // any order will do

@@ -1,4 +1,4 @@
-// Package sshtest is an SSH server in the process of a test.
+// Package sshtest runs an SSH server within a test.
 package sshtest
 
 import (
@@ -17,22 +17,22 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Reply is what a command comes to.
+// Reply is the result of a command.
 type Reply struct {
 	Stdout, Stderr string
 	Status         uint32
-	Hang           bool // never ends
+	Hang           bool // the command never ends
 	Drop           bool // the connection breaks instead
 }
 
-// Server lets one user in, by a password or by a key.
+// Server admits one user, by a password or by a key.
 type Server struct {
 	Addr string
 
 	mu       sync.Mutex
 	user     string
 	password string
-	key      string // as a line of authorized_keys; empty: none
+	key      string // a line of authorized_keys; empty: no key
 	offered  int
 	signers  []ssh.Signer
 	handle   func(command string, stdin []byte) Reply
@@ -67,7 +67,7 @@ func Start(tb testing.TB, user, password string, handle func(command string, std
 	return s
 }
 
-// Reinstall gives the machine another key.
+// Reinstall gives the machine a new host key.
 func (s *Server) Reinstall(tb testing.TB) {
 	tb.Helper()
 	_, key, err := ed25519.GenerateKey(rand.Reader)
@@ -77,7 +77,7 @@ func (s *Server) Reinstall(tb testing.TB) {
 	s.SetKeys(tb, key)
 }
 
-// AddRSA gives the machine a second key of another kind.
+// AddRSA gives the machine a second host key of another kind.
 func (s *Server) AddRSA(tb testing.TB) {
 	tb.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -93,7 +93,7 @@ func (s *Server) AddRSA(tb testing.TB) {
 	s.signers = append(s.signers, signer)
 }
 
-// SetKeys makes these the keys of the machine.
+// SetKeys sets the host keys of the machine.
 func (s *Server) SetKeys(tb testing.TB, keys ...any) {
 	tb.Helper()
 	var signers []ssh.Signer
@@ -109,22 +109,22 @@ func (s *Server) SetKeys(tb testing.TB, keys ...any) {
 	s.signers = signers
 }
 
-// SetPassword makes this the password; empty: nobody gets in.
+// SetPassword sets the password. If it is empty, no password works.
 func (s *Server) SetPassword(password string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.password = password
 }
 
-// Authorize makes this line of authorized_keys the way in; empty: nobody gets in
-// by a key.
+// Authorize sets the accepted key, as a line of authorized_keys. If it is
+// empty, no key works.
 func (s *Server) Authorize(line string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.key = line
 }
 
-// SetHostKey gives the machine a key in the form of OpenSSH.
+// SetHostKey sets the host key of the machine, in OpenSSH's form.
 func (s *Server) SetHostKey(tb testing.TB, private string) {
 	tb.Helper()
 	key, err := ssh.ParseRawPrivateKey([]byte(private))
@@ -141,14 +141,14 @@ func (s *Server) Offered() int {
 	return s.offered
 }
 
-// Commands are what was run, in order.
+// Commands returns what was run, in order.
 func (s *Server) Commands() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]string(nil), s.commands...)
 }
 
-// DialContext leads to the server, whatever the address.
+// DialContext connects to the server, whatever the address.
 func (s *Server) DialContext(ctx context.Context, network, _ string) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, network, s.Addr)
 }
