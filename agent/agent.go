@@ -1,13 +1,13 @@
-// Package agent is what makes a server part of the fleet: a loop that polls
-// the control plane for signed tasks, verifies each, carries it out with the
-// handler compiled in for its type, and reports. It decides nothing itself.
+// Package agent makes a server part of the fleet. It polls the control plane
+// for signed tasks, verifies each, carries it out with the handler that is
+// compiled in for its type, and reports. It decides nothing itself.
 //
 // What it promises:
-//   - a task is carried out once, whatever is killed, delivered twice or
-//     delivered out of order; see package journal;
-//   - nothing is carried out that the control plane did not sign for this
-//     node, and every refusal is reported;
-//   - it goes on by itself after any outage, and says what is wrong meanwhile.
+//   - A task is carried out once, whatever is killed, delivered twice or
+//     delivered out of order; see package journal.
+//   - Nothing is carried out that the control plane did not sign for this node,
+//     and every refusal is reported.
+//   - It goes on by itself after any outage, and says what is wrong meanwhile.
 package agent
 
 import (
@@ -33,29 +33,30 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
-// ErrRestart is returned by Run when the agent must be started anew, as after
-// an update of itself.
+// ErrRestart is returned by Run when the agent must be started again, for
+// example after it has updated itself.
 var ErrRestart = errors.New("the agent must be started anew")
 
-// closeTime is what running tasks get to stop when the agent ends.
+// closeTime is how long running tasks may take to stop when the agent ends.
 const closeTime = 20 * time.Second
 
-// Options say where the agent works and what it is.
+// Options say where the agent works and which build it is.
 type Options struct {
-	// HostRoot stands for / on this machine; empty for the machine itself.
+	// HostRoot stands for / on this machine. It is empty for the machine
+	// itself.
 	HostRoot string
-	// ConfigPath is the environment file; empty for the usual place.
+	// ConfigPath is the environment file. Empty means the usual place.
 	ConfigPath string
 	Build      agentwire.Build
 	Log        *slog.Logger
 
-	// Tests put something else in their place.
+	// Tests replace these.
 	handlers func(*Agent) map[string]task.Handler
 	hook     func(point string)
 	renewal  time.Duration // of leases
 	pollWait time.Duration
 	trial    time.Duration // of a new version
-	trust    time.Duration // between two looks at what to trust that nobody asked for
+	trust    time.Duration // pause between unprompted looks at what to trust
 }
 
 // Agent is one running agent.
@@ -77,7 +78,7 @@ type Agent struct {
 	notify   notifier
 	started  time.Time
 	news     chan struct{} // something to report
-	doubts   chan struct{} // the control plane may trust other keys than this node
+	doubts   chan struct{} // the control plane may use keys that this node does not trust yet
 	end      context.CancelCauseFunc
 }
 
@@ -103,8 +104,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Run is the life of an agent. It ends with the context, with an error when it
-// cannot work, or with ErrRestart.
+// Run runs the agent until the context ends. It returns an error if the agent
+// cannot work, or ErrRestart.
 func Run(ctx context.Context, o Options) error {
 	a, err := open(o.withDefaults())
 	if err != nil {
@@ -114,7 +115,8 @@ func Run(ctx context.Context, o Options) error {
 	return a.run(ctx)
 }
 
-// open gathers what the agent needs and changes nothing outside its state.
+// open prepares what the agent needs. It changes nothing outside the agent's
+// state.
 func open(o Options) (_ *Agent, err error) {
 	a := &Agent{o: o, started: time.Now(), news: make(chan struct{}, 1), doubts: make(chan struct{}, 1), notify: systemd()}
 	if a.config, err = config.Load(o.HostRoot, o.ConfigPath); err != nil {
@@ -215,7 +217,7 @@ func (a *Agent) run(ctx context.Context) error {
 	return a.reason(context.Cause(ctx))
 }
 
-// reason says whether the end was one that was wanted.
+// reason returns nil if the agent was meant to end, and otherwise the cause.
 func (a *Agent) reason(cause error) error {
 	switch {
 	case errors.Is(cause, task.ErrRestart), errors.Is(cause, errTrialFailed):

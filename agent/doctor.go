@@ -25,7 +25,7 @@ const (
 	CheckFailed  = "failed"
 )
 
-// Check is one thing that was looked at.
+// Check is the result of one check.
 type Check struct {
 	Name   string `json:"name"`
 	Status string `json:"status"`
@@ -33,7 +33,7 @@ type Check struct {
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// minFree is the space below which tasks are about to be refused.
+// minFree is the free space below which tasks will soon be refused.
 const minFree = 64 << 20
 
 // doctor gathers checks.
@@ -44,9 +44,9 @@ type doctor struct {
 	checks []Check
 }
 
-// Doctor looks at everything that the agent depends on, in the order in which
-// it is needed. It changes nothing, and asks the control plane only for what
-// anybody may have, so that a running agent is not taken for a second one.
+// Doctor checks everything that the agent depends on, in the order in which the
+// agent needs it. It changes nothing. It asks the control plane only for what
+// anybody may have, so that the running agent is not taken for a second one.
 func Doctor(ctx context.Context, o Options) []Check {
 	d := &doctor{o: o}
 	c, err := config.Load(o.HostRoot, o.ConfigPath)
@@ -73,7 +73,7 @@ func (d *doctor) add(name, status, detail, remedy string) {
 	d.checks = append(d.checks, Check{Name: name, Status: status, Detail: detail, Remedy: remedy})
 }
 
-// report says whether there was an error.
+// report records a check and says whether it failed.
 func (d *doctor) report(name, good string, err error, remedy string) bool {
 	if err != nil {
 		d.add(name, CheckFailed, err.Error(), remedy)
@@ -163,8 +163,8 @@ func (d *doctor) process() {
 	}
 }
 
-// reach does not use the identity of the node: two sessions under one identity
-// are an alarm.
+// reach does not use the identity of the node, because two sessions under one
+// identity raise an alarm.
 func (d *doctor) reach(ctx context.Context) {
 	roots, err := d.store.Roots()
 	if d.report("control plane authority", "bundle "+d.c.CABundle, err, "run the bootstrap command of this node again") {

@@ -28,8 +28,8 @@ type Enrolled struct {
 	NotAfter    time.Time `json:"certificate_not_after"`
 }
 
-// Enroll turns a token into the identity of this node. progress is told what
-// is being waited for. No agent may run meanwhile: it would be taken for a
+// Enroll turns a token into the identity of this node. It tells progress what
+// it waits for. No agent may run meanwhile: the control plane would see a
 // second one with the same identity.
 func Enroll(ctx context.Context, o Options, token string, progress func(string)) (Enrolled, error) {
 	if token = strings.TrimSpace(token); token == "" || strings.ContainsAny(token, " \t\r\n") {
@@ -67,9 +67,9 @@ func Enroll(ctx context.Context, o Options, token string, progress func(string))
 	return Enrolled{NodeID: id.Node, Environment: id.Environment, NotAfter: id.NotAfter}, nil
 }
 
-// remember keeps a task that the first poll brought for the agent that starts
-// next. One that does not verify is left to its lease: it is handed out again,
-// and refused by that agent in due form.
+// remember keeps a task that the first poll brought, for the agent that starts
+// next. It drops a task that does not verify: when the lease runs out, the task
+// is handed out again and that agent refuses it properly.
 func remember(c config.Config, id *enroll.Identity, brought *agentwire.Envelope) (err error) {
 	j, err := journal.Open(c.Journal(), id.Node, time.Now)
 	if err != nil {
@@ -92,7 +92,7 @@ func remember(c config.Config, id *enroll.Identity, brought *agentwire.Envelope)
 	return j.Accept(*brought)
 }
 
-// Remedy is what can be done about an error; empty when nobody knows.
+// Remedy says what can be done about an error. It is empty if nobody knows.
 func Remedy(err error) string {
 	var e *transport.Error
 	if errors.As(err, &e) {
@@ -101,7 +101,7 @@ func Remedy(err error) string {
 	return ""
 }
 
-// LogLevel is how much the settings want to be logged.
+// LogLevel returns the log level of the settings.
 func LogLevel(o Options) (slog.Level, error) {
 	c, err := config.Load(o.HostRoot, o.ConfigPath)
 	if err != nil {

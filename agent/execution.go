@@ -16,27 +16,27 @@ import (
 
 const maxOutput = 512 << 10
 
-// execution carries one task out.
+// execution carries out one task.
 type execution struct {
 	x       *executor
 	log     *slog.Logger
 	resumed bool
 	spec    agentwire.Spec
 	params  agentwire.Params
-	ctx     context.Context // the life of the task
+	ctx     context.Context // ends with the task
 	cancel  context.CancelCauseFunc
 	expiry  *time.Timer
-	news    chan struct{} // steps to be told
+	news    chan struct{} // there are steps to report
 
 	mu       sync.Mutex
 	envelope agentwire.Envelope // of the newest attempt
 	seq      int
-	steps    []agentwire.Step // not told yet
+	steps    []agentwire.Step // not reported yet
 	minted   []agentwire.Credential
 }
 
 func newExecution(ctx context.Context, x *executor, v agentwire.Verified, resumed bool, told []agentwire.Step) *execution {
-	// A task outlives the poll that brought it; the executor ends it.
+	// A task outlives the poll that brought it. The executor ends it.
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	r := &execution{
 		x: x, resumed: resumed, spec: v.Spec, params: v.Params, ctx: ctx, cancel: cancel, envelope: v.Envelope,
@@ -48,13 +48,13 @@ func newExecution(ctx context.Context, x *executor, v agentwire.Verified, resume
 	}
 	left := v.ExpiresAt.Sub(x.planeNow())
 	if left <= 0 {
-		cancel(errExpired) // at once: a task that is taken up must know it from the start
+		cancel(errExpired) // at once, so that a resumed task knows from the start
 	}
 	r.expiry = time.AfterFunc(left, func() { cancel(errExpired) })
 	return r
 }
 
-// supersede goes on under a newer attempt.
+// supersede continues the task under a newer attempt.
 func (r *execution) supersede(e agentwire.Envelope) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,19 +94,20 @@ func (r *execution) carryOut() {
 	stop()
 	id := r.current().TaskID
 	if errors.Is(err, task.ErrStop) {
-		// Once it is in the journal, a task that is delivered again sends it.
+		// Once the result is in the journal, a task that is delivered again
+		// sends it.
 		r.x.results.After(id, func() { r.x.finish(r.ctx, r.task()) })
 	}
 	r.x.noteJournal(r.x.journal.Finish(id, result))
 	r.x.at(pointJournalled)
-	r.tell() // the last steps, before the result closes the task
+	r.tell() // the last steps, before the result ends the task
 	r.log.Info("task finished", "status", result.Status, "error", result.Error, "took", r.x.now().Sub(started).Round(time.Millisecond).String())
 	r.x.results.Journalled(id)
 }
 
-// attempt looks first and acts only on what is not as wanted. A task that was
-// interrupted and has expired is only looked at: whether it may still be done
-// is for the control plane to say.
+// attempt checks first and changes only what is not as wanted. If an
+// interrupted task has expired, attempt only checks: the control plane decides
+// whether it may still be done.
 func (r *execution) attempt() (output any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -142,8 +143,8 @@ func (r *execution) task() *task.Task {
 	return &task.Task{Verified: agentwire.Verified{Envelope: r.current(), Spec: r.spec, Params: r.params}, Reporter: r, Credentials: r}
 }
 
-// outcome turns what a handler returned into a result. There is none when the
-// task goes on in another process, or must be left to the control plane.
+// outcome turns what a handler returned into a result. There is no result if
+// the task continues in another process, or if the control plane must decide.
 func (r *execution) outcome(started time.Time, output any, err error) (result agentwire.ResultRequest, finished bool) {
 	e := r.current()
 	cause := context.Cause(r.ctx)
@@ -200,7 +201,7 @@ func (r *execution) failure(e agentwire.Envelope, err error) agentwire.ResultReq
 	return r.x.ended(e, agentwire.ResultFailed, code, err.Error(), remedy)
 }
 
-// wipe forgets the secrets of the task.
+// wipe erases the secrets of the task from memory.
 func (r *execution) wipe() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

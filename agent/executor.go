@@ -14,7 +14,7 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
-// calls are those that an executor makes on behalf of its tasks.
+// calls are the calls that an executor makes for its tasks.
 type calls interface {
 	Result(ctx context.Context, e agentwire.Envelope, result agentwire.ResultRequest) error
 	Progress(ctx context.Context, e agentwire.Envelope, progress agentwire.ProgressRequest) (agentwire.ProgressResponse, error)
@@ -30,7 +30,7 @@ const (
 	pointSent       = "result-sent"
 )
 
-// Why the context of a task ends before the task does.
+// Reasons why the context of a task ends before the task does.
 var (
 	errShutdown  = errors.New("the agent ends")
 	errCancelled = errors.New("the control plane asked for the task to be stopped")
@@ -38,9 +38,9 @@ var (
 	errExpired   = errors.New("the task has used up its time")
 )
 
-// executor decides what happens to a task that was handed out, and carries it
-// out. A task id is executed once, however often and in whatever order it is
-// delivered; the journal makes that true across crashes.
+// executor decides what happens to a delivered task, and carries it out. It
+// executes a task id once, however often and in whatever order the task is
+// delivered. The journal ensures that across crashes.
 type executor struct {
 	node      string
 	build     agentwire.Build
@@ -54,13 +54,13 @@ type executor struct {
 	renewal   time.Duration      // of leases
 	hook      func(point string) // nil except in tests
 	end       func(error)
-	doubt     func() // a task was signed by a key that the node does not know
+	doubt     func() // called when the node does not know the key of a task
 	results   *outgoing
-	// amendment is what a task that succeeded changed of the installation.
+	// amendment returns what a successful task changed of the installation.
 	amendment func(ctx context.Context, h task.Handler, t *task.Task) (*agentwire.Amendment, error)
 
 	// slot is held by the one task that changes the machine: tasks of the
-	// classes exclusive and user never run beside each other.
+	// classes exclusive and user never run side by side.
 	slot chan struct{}
 
 	mu      sync.Mutex
@@ -117,9 +117,9 @@ func (x *executor) verify(e agentwire.Envelope) (agentwire.Verified, *agentwire.
 	return v, refusal
 }
 
-// planeNow is the time on the clock of the control plane, which the times in a
-// task are those of. Some of them are shorter than the clocks may be apart.
-// A clock that is further off is not made up for: it must be set.
+// planeNow returns the time of the control plane's clock, which the times in a
+// task refer to. Some of these times are shorter than the clocks may differ. A
+// larger difference is not corrected: somebody must set the clock.
 func (x *executor) planeNow() time.Time {
 	if skew, known := x.skew(); known && skew.Abs() <= agentwire.MaxSkew {
 		return x.now().Add(skew)
@@ -127,8 +127,8 @@ func (x *executor) planeNow() time.Time {
 	return x.now()
 }
 
-// again is a task that is known. A newer attempt takes the place of the older
-// one, so that leases and results are those of the attempt that counts.
+// again handles a task that is known already. A newer attempt replaces the
+// older one, so that leases and results belong to the attempt that counts.
 func (x *executor) again(log *slog.Logger, known journal.Entry, e agentwire.Envelope, sound bool) {
 	if sound && e.Attempt > known.Envelope.Attempt {
 		if err := x.journal.Accept(e); err != nil {
@@ -146,8 +146,8 @@ func (x *executor) again(log *slog.Logger, known journal.Entry, e agentwire.Enve
 	x.results.Journalled(e.TaskID)
 }
 
-// Resume takes up what the process before this one left: results that were not
-// sent, and tasks that were not finished.
+// Resume continues what the previous process left: results that were not sent,
+// and tasks that were not finished.
 func (x *executor) Resume(ctx context.Context) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -168,8 +168,8 @@ func (x *executor) Resume(ctx context.Context) {
 	}
 }
 
-// reread gives a task of the journal. Its signature was verified before it was
-// written there, perhaps by a key that has been replaced since.
+// reread returns a task of the journal. Its signature was verified before it
+// was written there, perhaps with a key that has been replaced since.
 func (x *executor) reread(entry journal.Entry) (agentwire.Verified, error) {
 	spec, known := agentwire.Lookup(entry.Envelope.Type)
 	if _, ok := x.handlers[entry.Envelope.Type]; !known || !ok {
@@ -179,9 +179,9 @@ func (x *executor) reread(entry journal.Entry) (agentwire.Verified, error) {
 	return agentwire.Verified{Envelope: entry.Envelope, Spec: spec, Params: params}, err
 }
 
-// resumeEnd finishes what ends the agent for good, when it was interrupted
-// between the result and the end. A later enrolment of the machine has a newer
-// generation, and means to stay.
+// resumeEnd finishes the removal of the agent if it was interrupted between the
+// result and the end. If the machine was enrolled again later, its generation
+// is newer, and the agent stays.
 func (x *executor) resumeEnd(ctx context.Context) {
 	for _, entry := range x.journal.Finished() {
 		if _, ends := x.handlers[entry.Envelope.Type].(task.Finisher); !ends || entry.Result.Status != agentwire.ResultSucceeded || entry.Envelope.Generation < x.journal.Generation() {
@@ -201,7 +201,7 @@ func (x *executor) resumeEnd(ctx context.Context) {
 	}
 }
 
-// finish lets a task do what must wait for its result to be sent, and ends the
+// finish lets a task do what must wait until its result was sent, and ends the
 // agent.
 func (x *executor) finish(ctx context.Context, t *task.Task) {
 	if f, ok := x.handlers[t.Type].(task.Finisher); ok {
@@ -214,7 +214,7 @@ func (x *executor) finish(ctx context.Context, t *task.Task) {
 	x.end(task.ErrStop)
 }
 
-// start is called with the lock held.
+// start must be called with the lock held.
 func (x *executor) start(ctx context.Context, v agentwire.Verified, resumed bool) {
 	if x.closed {
 		return // the next process finds it in the journal
@@ -230,15 +230,15 @@ func (x *executor) start(ctx context.Context, v agentwire.Verified, resumed bool
 	})
 }
 
-// Running counts the tasks that are carried out or wait for their turn.
+// Running counts the tasks that run or wait for their turn.
 func (x *executor) Running() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return len(x.running)
 }
 
-// Close interrupts what is running. Tasks that are not finished stay in the
-// journal for the next process.
+// Close interrupts running tasks. Unfinished ones stay in the journal for the
+// next process.
 func (x *executor) Close(grace time.Duration) {
 	x.mu.Lock()
 	x.closed = true
@@ -258,7 +258,7 @@ func (x *executor) Close(grace time.Duration) {
 	}
 }
 
-// ended is a result without an output.
+// ended makes a result without an output.
 func (x *executor) ended(e agentwire.Envelope, status, code, message, remedy string) agentwire.ResultRequest {
 	now := x.now()
 	return agentwire.ResultRequest{

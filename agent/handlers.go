@@ -12,7 +12,7 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
-// compiledIn are the handlers of everything that happens on the machine.
+// compiledIn returns the handlers of all tasks that run on the machine.
 func (a *Agent) compiledIn() map[string]task.Handler {
 	host := hostexec.Host{Root: a.config.Root}
 	return steps.Registry(steps.Deps{
@@ -29,10 +29,10 @@ func gpuHelper(host hostexec.Host) gpu.Helper {
 	return gpu.Helper{Path: "/opt/gpuaas/agent/current/gpuaas-gpu", Runner: host}
 }
 
-// heartbeat answers, with the state of the agent.
+// heartbeat answers with the state of the agent.
 type heartbeat struct{ a *Agent }
 
-// Check implements task.Handler: an answer changes nothing.
+// Check implements task.Handler. An answer changes nothing.
 func (h heartbeat) Check(context.Context, *task.Task) (any, bool, error) {
 	_, err := os.Stat(h.a.config.DrainMarker())
 	now := time.Now()

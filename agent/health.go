@@ -20,14 +20,14 @@ import (
 const (
 	StateStarting    = "starting"
 	StateConnected   = "connected"
-	StateUnreachable = "unreachable" // the control plane does not answer; it will be tried again
+	StateUnreachable = "unreachable" // the control plane does not answer; the agent goes on trying
 	StateRefused     = "refused"     // the control plane refuses this node
 	StateClockSkew   = "clock_skew"  // tasks are refused until the clock is set
 	StateStopped     = "stopped"
 	StateNotEnrolled = "not_enrolled"
 )
 
-// Health is how a running agent is, as it says itself.
+// Health is the state of a running agent, as it reports it.
 type Health struct {
 	State           string          `json:"state"`
 	Since           time.Time       `json:"since"`
@@ -44,13 +44,13 @@ type Health struct {
 }
 
 const (
-	// writeAtLeast bounds how old the time of the last contact on the disk is.
+	// writeAtLeast limits how old the stored time of the last contact may be.
 	writeAtLeast = 5 * time.Minute
-	// repeatLog bounds how often the same trouble is logged.
+	// repeatLog limits how often the same trouble is logged.
 	repeatLog = 30 * time.Minute
 )
 
-// health keeps the state, the file that tells it, and the log of its changes.
+// health keeps the state, writes it to a file, and logs its changes.
 type health struct {
 	path   string
 	log    *slog.Logger
@@ -58,7 +58,7 @@ type health struct {
 
 	mu       sync.Mutex
 	now      Health
-	deadline time.Time // of the loop's next sign of life
+	deadline time.Time // when the loop must give its next sign of life
 }
 
 func newHealth(path string, build agentwire.Build, log *slog.Logger, n notifier) *health {
@@ -71,7 +71,7 @@ func newHealth(path string, build agentwire.Build, log *slog.Logger, n notifier)
 	return h
 }
 
-// expect says when the loop gives its next sign of life at the latest.
+// expect sets when the loop gives its next sign of life at the latest.
 func (h *health) expect(within time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -84,7 +84,7 @@ func (h *health) alive() bool {
 	return time.Now().Before(h.deadline)
 }
 
-// lastContact is when the control plane answered last.
+// lastContact returns when the control plane last answered.
 func (h *health) lastContact() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -122,7 +122,7 @@ func (h *health) stopped() {
 	h.enter(StateStopped, "", "", "")
 }
 
-// enter is called with the lock held.
+// enter must be called with the lock held.
 func (h *health) enter(state, code, message, remedy string) {
 	changed := h.now.State != state || h.now.Code != code
 	if changed {
@@ -143,8 +143,8 @@ func (h *health) enter(state, code, message, remedy string) {
 	}
 }
 
-// write is best effort: on a full disk there are worse troubles. An agent whose
-// removal has taken the folder away must not bring it back.
+// write ignores failures: on a full disk there are worse troubles. After the
+// agent's folder was removed, write does not create it again.
 func (h *health) write() {
 	if _, err := os.Stat(filepath.Dir(h.path)); errors.Is(err, fs.ErrNotExist) {
 		return

@@ -14,9 +14,9 @@ import (
 const (
 	lookAgain       = time.Hour
 	lookAtAddresses = time.Minute
-	// glance bounds sleeping until a renewal.
+	// glance is the longest sleep before the next look at a renewal.
 	glance = 10 * time.Minute
-	// firstGlance is for the time before the clock of the control plane is known.
+	// firstGlance is used before the clock of the control plane is known.
 	firstGlance = 2 * time.Second
 )
 
@@ -28,8 +28,8 @@ func fingerprint(r agentwire.Report) string {
 	return string(raw)
 }
 
-// keepIdentity renews the certificate in time. When it could not, it goes on
-// trying slowly and says how a person can help.
+// keepIdentity renews the certificate in time. If it cannot, it goes on trying
+// slowly and says how a person can help.
 func (a *Agent) keepIdentity(ctx context.Context) {
 	wait := transport.Backoff{First: 30 * time.Second, Most: glance}
 	at, earliest := a.renewAt(), time.Time{}
@@ -44,8 +44,8 @@ func (a *Agent) keepIdentity(ctx context.Context) {
 	}
 }
 
-// sleepUntil waits until a renewal is due; false when the context ends first.
-// It looks up now and then: clocks are set, and machines sleep.
+// sleepUntil waits until a renewal is due. It returns false if the context ends
+// first. It checks now and then, because clocks are set and machines sleep.
 func (a *Agent) sleepUntil(ctx context.Context, at, earliest time.Time) bool {
 	for ctx.Err() == nil {
 		skew, known := a.client.Skew()
@@ -67,7 +67,7 @@ func (a *Agent) sleepUntil(ctx context.Context, at, earliest time.Time) bool {
 	return false
 }
 
-// renewalDue is when to renew by the clock of the node: at is a time of the
+// renewalDue says when to renew by the node's clock. at is a time of the
 // control plane, whose clock is ahead by skew.
 func renewalDue(at time.Time, skew time.Duration, earliest time.Time) time.Time {
 	if due := at.Add(-skew); due.After(earliest) {
@@ -76,9 +76,9 @@ func renewalDue(at time.Time, skew time.Duration, earliest time.Time) time.Time 
 	return earliest
 }
 
-// renewalRest is how long no certificate is asked for after one has come that
-// is good for left. Whatever the clocks say, renewals never follow each other
-// at once.
+// renewalRest is how long no certificate is requested after a new one that is
+// valid for left. Whatever the clocks say, renewals never follow each other at
+// once.
 func renewalRest(left time.Duration) time.Duration {
 	if left <= 0 {
 		return glance
@@ -137,8 +137,8 @@ func (a *Agent) changed() {
 	}
 }
 
-// keepWatchdog tells systemd that the loop is alive, and stops telling when it
-// hangs.
+// keepWatchdog tells systemd that the loop is alive, and stops telling when the
+// loop hangs.
 func (a *Agent) keepWatchdog(ctx context.Context) {
 	every := a.notify.watchdog()
 	if every == 0 {
@@ -158,7 +158,7 @@ func (a *Agent) keepWatchdog(ctx context.Context) {
 	}
 }
 
-// refusedFor gives the failure behind an error, when there is one.
+// refusedFor returns the transport error behind an error, if there is one.
 func refusedFor(err error) *transport.Error {
 	var e *transport.Error
 	if errors.As(err, &e) {

@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// stepDelay gathers steps before they are told.
+	// stepDelay gathers steps before they are sent.
 	stepDelay = time.Second
 	maxStep   = 2000
 )
 
-// keepLease tells the control plane that the task is alive, and its steps,
-// until stop is called. A control plane that cannot be reached is no reason to
-// stop: the result waits in the journal.
+// keepLease sends signs of life and the steps of the task until stop is called.
+// If the control plane cannot be reached, the task goes on: the result waits in
+// the journal.
 func (r *execution) keepLease() (stop func()) {
 	ctx, cancel := context.WithCancel(r.ctx)
 	var done sync.WaitGroup
@@ -46,10 +46,10 @@ func (r *execution) keepLease() (stop func()) {
 	})
 }
 
-// tell sends the steps that were not told yet, and renews the lease.
+// tell sends the steps that were not sent yet, and renews the lease.
 func (r *execution) tell() {
 	r.mu.Lock()
-	e, steps := r.envelope, slices.Clone(r.steps) // a newer attempt numbers them anew
+	e, steps := r.envelope, slices.Clone(r.steps) // a newer attempt numbers its own
 	r.mu.Unlock()
 	if len(steps) == 0 && r.ctx.Err() != nil {
 		return
@@ -104,7 +104,8 @@ func (r *execution) Recall(key string) string {
 	return r.x.journal.Recall(r.current().TaskID, key)
 }
 
-// Mint implements task.Credentials. What it gives is forgotten with the task.
+// Mint implements task.Credentials. The credential is erased when the task
+// ends.
 func (r *execution) Mint(ctx context.Context, credentialType string, intent map[string]string) (agentwire.Credential, error) {
 	e := r.current()
 	c, err := r.x.calls.Mint(ctx, e, agentwire.MintRequest{Attempt: e.Attempt, StepID: e.Type, CredentialType: credentialType, Intent: intent})

@@ -13,8 +13,8 @@ import (
 // ErrInUse says that another agent works on the same state.
 var ErrInUse = errors.New("another agent is running on this machine")
 
-// lock belongs to the kernel: it ends with the process, however that ends. It
-// is one on the open file, which others can ask about without taking it.
+// lock is a lock of the kernel: it ends with the process, however that ends. It
+// is a lock on the open file, so others can ask about it without taking it.
 type lock struct{ file *os.File }
 
 // Commands of fcntl that package syscall does not name.
@@ -42,7 +42,7 @@ func acquire(path string) (*lock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock state folder: %w", errors.Join(err, f.Close()))
 	}
-	// Who holds it is for people to read; the lock itself does not depend on it.
+	// The process id is for people to read; the lock does not depend on it.
 	if f.Truncate(0) == nil {
 		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}
@@ -52,7 +52,7 @@ func acquire(path string) (*lock, error) {
 func (l *lock) release() { _ = l.file.Close() }
 
 // held says whether an agent runs on the state. It only asks: taking the lock
-// to see whether that works would keep an agent from starting.
+// would keep an agent from starting.
 func held(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {

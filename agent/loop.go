@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	// maxRunning bounds what an agent takes on.
+	// maxRunning limits how many tasks an agent accepts.
 	maxRunning = 64
 	// firstPoll is short: until it has ended, nobody knows whether the agent is
 	// connected, and a version on trial has little time.
 	firstPoll = agentwire.MinWaitSeconds * time.Second
-	// hasty bounds the pause after a poll that ended sooner than was asked for.
+	// hasty is the longest pause after a poll that ended sooner than requested.
 	hasty = 2 * time.Second
 )
 
@@ -50,7 +50,7 @@ func (a *Agent) poll(ctx context.Context, trial func()) {
 		if e != nil {
 			a.executor.Take(ctx, *e)
 		}
-		a.results.Kick() // after Take: an accepted task makes an older refusal of it void
+		a.results.Kick() // after Take: accepting a task voids an older refusal of it
 		if e != nil {
 			a.holdBack(ctx)
 		} else if time.Since(began) < wait/2 {
@@ -60,7 +60,7 @@ func (a *Agent) poll(ctx context.Context, trial func()) {
 	}
 }
 
-// contacted is after every good answer to a poll.
+// contacted runs after every successful poll.
 func (a *Agent) contacted(trial func()) {
 	trial()
 	skew, _ := a.client.Skew()
@@ -70,7 +70,8 @@ func (a *Agent) contacted(trial func()) {
 	}
 }
 
-// pauseAfter tells what will soon be over from what a person must mend.
+// pauseAfter distinguishes failures that pass from those that a person must
+// fix.
 func (a *Agent) pauseAfter(err error, soon, slow *transport.Backoff) time.Duration {
 	var e *transport.Error
 	if !errors.As(err, &e) {
@@ -99,8 +100,8 @@ func (a *Agent) holdBack(ctx context.Context) {
 	}
 }
 
-// beginTrial gives a version that was just installed its time to reach the
-// control plane. What it returns is called when it did.
+// beginTrial gives a new version its time to reach the control plane. The
+// caller calls reached when it did.
 func (a *Agent) beginTrial(ctx context.Context) (reached func(), err error) {
 	change, pending, err := a.updates.Pending()
 	if err != nil || !pending {
@@ -126,8 +127,8 @@ func (a *Agent) beginTrial(ctx context.Context) (reached func(), err error) {
 			settled = true // too late: it gives way already
 			return
 		}
-		// Whoever was reached stays reached: a record that cannot be written now
-		// is written at a later contact.
+		// The trial is passed. If the record cannot be written now, a later
+		// contact writes it.
 		inTime = true
 		if err := a.updates.Confirm(); err != nil {
 			a.o.Log.Error("update not confirmed; it is tried again", "error", err)
@@ -138,9 +139,9 @@ func (a *Agent) beginTrial(ctx context.Context) (reached func(), err error) {
 	}, nil
 }
 
-// keepReported tells the control plane what this agent and its machine are,
-// at the start and whenever that changes. Who has another address all of a sudden
-// may be another machine, which cannot wait for the next inspection.
+// keepReported tells the control plane what this agent and its machine are, at
+// the start and at every change. A machine that suddenly has another address
+// may be another machine, so that does not wait for the next inspection.
 func (a *Agent) keepReported(ctx context.Context) {
 	look := time.NewTicker(lookAgain + rand.N(lookAgain/10)) //nolint:gosec // spreads load
 	defer look.Stop()
@@ -160,7 +161,7 @@ func (a *Agent) keepReported(ctx context.Context) {
 			} else if ctx.Err() == nil {
 				level := slog.LevelDebug
 				if code := transport.CodeOf(err); transport.KindOf(err) == transport.Refused && code != refused {
-					level, refused = slog.LevelWarn, code // once: it is tried again for as long as it takes
+					level, refused = slog.LevelWarn, code // logged once: the agent tries again for as long as it takes
 				}
 				a.o.Log.Log(ctx, level, "report not sent", "error", err)
 				retry = time.After(wait.Next(0))
@@ -173,7 +174,8 @@ func (a *Agent) keepReported(ctx context.Context) {
 }
 
 // awaitNews waits until there is something to report, or to report again, and
-// keeps what is known of the machine new meanwhile. Without news it is over.
+// keeps the facts about the machine fresh. It returns false if the context
+// ends.
 func (a *Agent) awaitNews(ctx context.Context, retry, look, roam <-chan time.Time, known *agentwire.Capabilities) bool {
 	for {
 		select {

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// notifier tells systemd how the agent is, when systemd started it.
+// notifier tells systemd the state of the agent, if systemd started it.
 type notifier struct{ socket string }
 
 func systemd() notifier { return notifier{socket: os.Getenv("NOTIFY_SOCKET")} }
 
-// send is best effort: nobody depends on it but systemd, which notices.
+// send ignores failures: only systemd depends on it, and notices.
 func (n notifier) send(state string) {
 	if n.socket == "" {
 		return
@@ -25,7 +25,8 @@ func (n notifier) send(state string) {
 	_ = c.Close()
 }
 
-// watchdog is how often systemd wants to hear from this process; 0 for never.
+// watchdog returns how often systemd wants to hear from this process. 0 means
+// never.
 func (n notifier) watchdog() time.Duration {
 	micros, err := strconv.ParseInt(os.Getenv("WATCHDOG_USEC"), 10, 64)
 	if pid := os.Getenv("WATCHDOG_PID"); err != nil || micros <= 0 || n.socket == "" || pid != "" && pid != strconv.Itoa(os.Getpid()) {

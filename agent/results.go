@@ -14,12 +14,13 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
-// maxLoose bounds the results that are in no journal. Those tasks were never
-// started, and are handed out again when their answer is lost.
+// maxLoose limits the results that are in no journal. Their tasks were never
+// started, and are handed out again if the answer is lost.
 const maxLoose = 256
 
-// outgoing brings results to the control plane, however long that takes. There
-// is one at a time: after an outage a fleet must not send everything at once.
+// outgoing sends results to the control plane, however long that takes. It
+// sends one at a time: after an outage a fleet must not send everything at
+// once.
 type outgoing struct {
 	calls   calls
 	journal *journal.Journal
@@ -28,7 +29,7 @@ type outgoing struct {
 
 	mu    sync.Mutex
 	queue []*delivery
-	// sending is under way; again says that it must be sent once more.
+	// sending is under way. again says that it must be sent once more.
 	sending *delivery
 	again   bool
 	after   map[string]func()
@@ -38,36 +39,36 @@ type outgoing struct {
 type delivery struct {
 	task     string
 	envelope agentwire.Envelope
-	loose    *agentwire.ResultRequest // nil: the journal has it
+	loose    *agentwire.ResultRequest // nil: it is in the journal
 	due      time.Time
 	wait     transport.Backoff
 	replaced bool
 }
 
-// started says whether the result is one of a task that the journal has.
+// started says whether the journal has the task of this result.
 func (d *delivery) started() bool { return d.loose == nil || d.replaced }
 
 func newOutgoing(c calls, j *journal.Journal, log *slog.Logger) *outgoing {
 	return &outgoing{calls: c, journal: j, log: log, after: map[string]func(){}, wake: make(chan struct{}, 1)}
 }
 
-// Journalled sends the result that the journal holds.
+// Journalled sends the result that is in the journal.
 func (o *outgoing) Journalled(task string) { o.add(&delivery{task: task}) }
 
-// Loose sends a result of a task that was not started.
+// Loose sends the result of a task that was not started.
 func (o *outgoing) Loose(e agentwire.Envelope, result agentwire.ResultRequest) {
 	o.add(&delivery{task: e.TaskID, envelope: e, loose: &result})
 }
 
-// Forget drops the result of a task that was not started, since now it is. One
-// that is under way cannot be called back.
+// Forget drops the result of a task that was not started, because now it is. A
+// result that is being sent cannot be called back.
 func (o *outgoing) Forget(task string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.queue = slices.DeleteFunc(o.queue, func(q *delivery) bool { return q.task == task && !q.started() })
 }
 
-// After calls a function when the result of a task is off the agent's hands.
+// After calls a function once the result of a task was delivered or given up.
 func (o *outgoing) After(task string, call func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -95,7 +96,7 @@ func (o *outgoing) add(d *delivery) {
 	o.signal()
 }
 
-// Kick tries everything again at once: the control plane is back.
+// Kick tries everything again at once, because the control plane is back.
 func (o *outgoing) Kick() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -145,7 +146,7 @@ func (o *outgoing) Run(ctx context.Context) {
 	}
 }
 
-// next is the delivery that is due, or how long there is none.
+// next returns the delivery that is due, or how long there is none.
 func (o *outgoing) next() (*delivery, time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -192,7 +193,7 @@ func (o *outgoing) send(ctx context.Context, d *delivery) {
 	}
 }
 
-// content is what is sent: the stored result under the newest attempt.
+// content returns what is sent: the stored result under the newest attempt.
 func (o *outgoing) content(d *delivery) (agentwire.ResultRequest, bool) {
 	if d.loose != nil {
 		return *d.loose, true
@@ -203,7 +204,7 @@ func (o *outgoing) content(d *delivery) (agentwire.ResultRequest, bool) {
 	}
 	result := *entry.Result
 	d.envelope = entry.Envelope
-	d.envelope.TaskID = d.task // also when the envelope was lost to damage
+	d.envelope.TaskID = d.task // even if the envelope was lost to damage
 	result.Attempt = max(result.Attempt, entry.Envelope.Attempt)
 	return result, true
 }
@@ -216,7 +217,7 @@ func unacceptable(err error) bool {
 	return e.Kind == transport.Refused && slices.Contains([]int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity}, e.Status)
 }
 
-// replace says at least that there was a result.
+// replace sends a substitute that says at least that there was a result.
 func (o *outgoing) replace(d *delivery, result agentwire.ResultRequest, err error) {
 	result.Status, result.Output = agentwire.ResultFailed, nil
 	result.Error = &agentwire.TaskError{Code: "result_refused", Message: bounded("the control plane did not accept the result: "+err.Error(), maxMessage)}
@@ -243,7 +244,7 @@ func (o *outgoing) later(log *slog.Logger, d *delivery, err error) {
 	}
 }
 
-// settle is the end of a delivery.
+// settle ends a delivery.
 func (o *outgoing) settle(d *delivery) {
 	if entry, ok := o.journal.Lookup(d.task); ok && d.started() && entry.Result != nil && !entry.Sent {
 		if err := o.journal.Sent(d.task); err != nil {

@@ -15,8 +15,8 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
-// Status is everything about the agent of a machine that is worth knowing at
-// a glance. It is read from the disk and disturbs nobody.
+// Status is everything about the agent of a machine that is worth knowing at a
+// glance. It is read from the disk and disturbs no running agent.
 type Status struct {
 	Health
 	Running             bool      `json:"running"`
@@ -28,7 +28,7 @@ type Status struct {
 	Generation          int64     `json:"generation"`
 	VerifierVersion     int64     `json:"verifier_version"`
 	BundleVersion       int64     `json:"trust_bundle_version"`
-	// TrustRefused is what it was last told to trust and did not.
+	// TrustRefused is what the agent was last told to trust and refused.
 	TrustRefused    *enroll.Refused `json:"trust_refused,omitempty"`
 	TasksUnfinished int             `json:"tasks_unfinished"`
 	ResultsUnsent   int             `json:"results_unsent"`
@@ -79,8 +79,8 @@ func readHealth(path string) Health {
 	return h
 }
 
-// Guard is run by the version before, ahead of every start. It takes a version
-// away that was installed and does not come up.
+// Guard runs in the previous version before every start. It takes back a new
+// version that does not come up.
 func Guard(o Options) (rolledBack bool, err error) {
 	store := update.New(hostexec.Host{Root: o.HostRoot}, o.Build.Version, time.Now)
 	rolledBack, err = store.Guard()

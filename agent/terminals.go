@@ -5,7 +5,7 @@ import (
 	"gpuaas/agent/internal/terminal"
 )
 
-// terminals are the interactive sessions of the machine. They are dialled
+// terminals makes the interactive sessions of the machine. They are dialled
 // under the identity of the node, and only towards its control plane.
 func (a *Agent) terminals(host hostexec.Host) *terminal.Sessions {
 	a.sessions = terminal.New(terminal.Config{
@@ -15,7 +15,7 @@ func (a *Agent) terminals(host hostexec.Host) *terminal.Sessions {
 	return a.sessions
 }
 
-// closeTerminals ends them in order; what tenants left running goes on.
+// closeTerminals ends the sessions in order; other programs of tenants go on.
 func (a *Agent) closeTerminals() {
 	if a.sessions != nil {
 		a.sessions.CloseAll()

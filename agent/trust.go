@@ -11,11 +11,11 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
-// trustRest is the least time between two looks that nobody asked for: who
-// sends forged tasks must not make the agent busy.
+// trustRest is the shortest pause between unprompted looks: forged tasks must
+// not keep the agent busy.
 const trustRest = 30 * time.Second
 
-// keepTrust asks at the start what to trust, and again whenever a task is
+// keepTrust asks what to trust at the start, and again whenever a task is
 // signed by a key that this node does not know. Renewals bring the same.
 func (a *Agent) keepTrust(ctx context.Context) {
 	wait := transport.Backoff{First: 5 * time.Second, Most: glance}
@@ -41,7 +41,7 @@ func (a *Agent) keepTrust(ctx context.Context) {
 	}
 }
 
-// rest is a pause that is no sign of life.
+// rest pauses without giving a sign of life.
 func (a *Agent) rest(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -51,7 +51,7 @@ func (a *Agent) rest(ctx context.Context, d time.Duration) {
 	}
 }
 
-// lookAtTrust has keepTrust look.
+// lookAtTrust makes keepTrust look.
 func (a *Agent) lookAtTrust() {
 	select {
 	case a.doubts <- struct{}{}:
@@ -59,8 +59,9 @@ func (a *Agent) lookAtTrust() {
 	}
 }
 
-// fetchTrust takes over what the control plane has signed. One that does not
-// know the call is older than this agent: what the node has stays in use.
+// fetchTrust takes over what the control plane has signed. If the control plane
+// does not know the call, it is older than this agent, and the present trust
+// stays.
 func (a *Agent) fetchTrust(ctx context.Context) error {
 	statements, err := a.client.Trust(ctx)
 	if err != nil {
@@ -83,7 +84,8 @@ func (a *Agent) fetchTrust(ctx context.Context) error {
 	return err
 }
 
-// distrusted logs an error that is a refusal to trust, and says whether it was.
+// distrusted logs an error if it is a refusal to trust, and says whether it
+// was.
 func (a *Agent) distrusted(what string, err error) bool {
 	var refusal *agentwire.TrustRefusal
 	if !errors.As(err, &refusal) {
@@ -93,12 +95,11 @@ func (a *Agent) distrusted(what string, err error) bool {
 	return true
 }
 
-// distrustRemedy is what to do about a refusal to trust.
+// distrustRemedy says what to do about a refusal to trust.
 const distrustRemedy = "find out who answers at the address of the control plane; if it is the control plane and this node was away too long: " + transport.Recovery
 
-// updateVerifiers is told that there is something else to trust. The task only
-// says that: what it carries is for older agents, and this one fetches the
-// statements, which are signed for the purpose.
+// updateVerifiers handles the task that announces new trust. The set in the
+// task is for older agents; this one fetches the signed statements.
 type updateVerifiers struct{ a *Agent }
 
 // Check implements task.Handler: only the control plane knows.
@@ -116,7 +117,7 @@ func (h updateVerifiers) Apply(ctx context.Context, t *task.Task) (any, error) {
 	version := h.a.trust.Verifiers().Version()
 	var refusal *agentwire.TrustRefusal
 	switch {
-	case version >= p.Set.Version: // what else was refused is in the log, and in every poll
+	case version >= p.Set.Version: // what else was refused is in the log and in every poll
 	case errors.As(err, &refusal):
 		return nil, task.Fail(refusal.Code, refusal.Detail, distrustRemedy, err)
 	case err != nil:

@@ -1,5 +1,6 @@
-// Package atomicfile replaces files so that a reader, and a machine that loses
-// its power, finds either the old content or the new one, never a mixture.
+// Package atomicfile replaces files so that a reader finds either the old
+// content or the new one, never a mixture, even after the machine lost its
+// power.
 package atomicfile
 
 import (
@@ -9,8 +10,8 @@ import (
 	"path/filepath"
 )
 
-// Write replaces the file at path. The folder is made when it is missing, for
-// its owner only.
+// Write replaces the file at path. If the folder is missing, Write creates it
+// for its owner only.
 func Write(path string, content []byte, mode os.FileMode) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {

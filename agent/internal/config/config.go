@@ -1,5 +1,5 @@
 // Package config reads the settings of the agent from its environment file and
-// knows where things lie on the machine.
+// knows where its files are on the machine.
 package config
 
 import (
@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// Where things lie, as seen from the host root.
+// Paths, as seen from the host root.
 const (
 	EnvFile      = "/etc/gpuaas/agent.env"
 	CAFile       = "/etc/gpuaas/control-plane-ca.pem"
@@ -31,19 +31,19 @@ const (
 	installIDFor = "install-id"
 )
 
-// Config is what an agent needs to know before it can talk to anybody.
+// Config is what an agent must know before it can talk to anybody.
 type Config struct {
 	// Root is the folder that stands for / on this machine.
 	Root string
 	// API is where the control plane listens for nodes.
 	API *url.URL
-	// Terminal is where terminal sessions may be dialled; API when not set.
+	// Terminal is where terminal sessions may be dialled. The default is API.
 	Terminal *url.URL
-	// NodeID is the node that this machine is meant to be; empty when only the
+	// NodeID is the node that this machine shall be. If it is empty, only the
 	// certificate says so.
 	NodeID string
 	// CABundle verifies the control plane; NodeCABundle is the issuer of node
-	// certificates. Two trust stores, never merged.
+	// certificates. They are two trust stores and never merged.
 	CABundle, NodeCABundle string
 	// LogLevel is debug, info, warn or error.
 	LogLevel string
@@ -51,14 +51,14 @@ type Config struct {
 
 var nodeID = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
 
-// settings that an environment file may hold. Others are refused, so that a
-// misspelt one does not go unnoticed.
+// settings lists what an environment file may hold. Others are refused, so that
+// a misspelt one is noticed.
 var settings = map[string]bool{
 	"GPUAAS_API_URL": true, "GPUAAS_TERMINAL_API_URL": true, "GPUAAS_NODE_ID": true, "GPUAAS_CA_BUNDLE_PATH": true,
 	"GPUAAS_NODE_CERT_CA_BUNDLE_PATH": true, "GPUAAS_ALLOW_IP_URL": true, "GPUAAS_LOG_LEVEL": true,
 }
 
-// Load reads and checks the settings. path is taken as it is; empty means the
+// Load reads and checks the settings. path is used as it is; empty means the
 // usual place below the host root.
 func Load(root, path string) (Config, error) {
 	root = cleanRoot(root)
@@ -133,8 +133,8 @@ func fromValues(root string, v map[string]string) (Config, error) {
 	return c, nil
 }
 
-// address refuses IP literals unless they are asked for: behind an ingress
-// that routes by name, such an address answers, but with the wrong service.
+// address refuses IP literals unless they are allowed: behind an ingress that
+// routes by name, an IP address reaches the wrong service.
 func address(name, s string, allowIP bool) (*url.URL, error) {
 	if s == "" {
 		return nil, fmt.Errorf("%s is missing", name)
@@ -160,13 +160,13 @@ func (c Config) file(name, value, usual string) (string, error) {
 	return c.Path(value), nil
 }
 
-// Path places an absolute path of the machine below the host root.
+// Path puts an absolute path of the machine below the host root.
 func (c Config) Path(p string) string { return filepath.Join(c.Root, p) }
 
-// State is the folder of everything that the agent keeps.
+// State is the folder in which the agent keeps everything.
 func (c Config) State() string { return c.Path(StateFolder) }
 
-// Identity is the folder of key and certificate.
+// Identity is the folder of the key and the certificate.
 func (c Config) Identity() string { return filepath.Join(c.State(), identity) }
 
 // Journal is the folder of the task journal.
@@ -175,14 +175,14 @@ func (c Config) Journal() string { return filepath.Join(c.State(), journal) }
 // Verifiers is the file of the verifier set in use.
 func (c Config) Verifiers() string { return filepath.Join(c.State(), verifiers) }
 
-// Status is the file in which a running agent says how it is.
+// Status is the file in which a running agent reports its state.
 func (c Config) Status() string { return filepath.Join(c.State(), statusFile) }
 
-// DrainMarker is there while the node is drained.
+// DrainMarker exists while the node is drained.
 func (c Config) DrainMarker() string { return filepath.Join(c.State(), drainMarker) }
 
 // Lock is held by the one agent that may use the state.
 func (c Config) Lock() string { return filepath.Join(c.State(), lockFile) }
 
-// InstallID is a random value that is made with the first enrolment.
+// InstallID is a random value that the first enrolment makes.
 func (c Config) InstallID() string { return filepath.Join(c.Identity(), installIDFor) }

@@ -10,9 +10,9 @@ import (
 
 var settingName = regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`)
 
-// parse reads NAME=value lines. It understands the part of systemd's
-// EnvironmentFile format in which nothing can be understood differently: one
-// setting a line, comments on lines of their own, an optional pair of quotes.
+// parse reads NAME=value lines. It accepts the part of systemd's
+// EnvironmentFile format that has only one meaning: one setting a line,
+// comments on their own lines, an optional pair of quotes.
 func parse(r io.Reader) (map[string]string, error) {
 	values := map[string]string{}
 	lines := bufio.NewScanner(io.LimitReader(r, maxEnvFile+1))

@@ -18,9 +18,9 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
-// Trust is whom the node trusts: the keys that sign its tasks, the issuer of
-// its certificates, and the authorities of the control plane. What is on the
-// disk is trusted; an enrolment puts it there, and from then on it changes only
+// Trust holds whom the node trusts: the keys that sign its tasks, the issuer of
+// its certificates, and the authorities of the control plane. Whatever is on
+// the disk is trusted. An enrolment puts it there; from then on it changes only
 // by statements that the present keys have signed.
 type Trust struct {
 	s         Store
@@ -31,25 +31,26 @@ type Trust struct {
 	kept keptTrust
 }
 
-// keptTrust is what goes with the two bundles and is not in them. A state of
-// an older agent has none of it: its versions count as 0.
+// keptTrust is stored with the two bundles. The state of an older agent has
+// none of it, and its versions count as 0.
 type keptTrust struct {
 	IssuerVersion int64    `json:"issuer_version"`
 	BundleVersion int64    `json:"bundle_version"`
 	Refused       *Refused `json:"refused,omitempty"`
 }
 
-// Refused is what the node was last told to trust and did not.
+// Refused is what the node was last told to trust and refused.
 type Refused struct { //nolint:errname // a note of a refusal, not an error that is returned
 	agentwire.TrustRefusal
 	At time.Time `json:"at"`
 }
 
-// toldLongEnough is how long a refusal is told at least: whoever was answering
-// when it happened is not the one who must hear of it.
+// toldLongEnough is how long a refusal is reported at least: whoever answered
+// when it happened may not be the control plane that must hear of it.
 const toldLongEnough = time.Hour
 
-// OpenTrust reads whom the node trusts. domain is that of its certificate.
+// OpenTrust reads whom the node trusts. domain is the trust domain of its
+// certificate.
 func (s Store) OpenTrust(domain string) (*Trust, error) {
 	verifiers, err := LoadVerifiers(s.c.Verifiers())
 	if err != nil {
@@ -69,8 +70,8 @@ func (s Store) OpenTrust(domain string) (*Trust, error) {
 	return t, nil
 }
 
-// beginTrust is the beginning of all trust: an enrolment answers the token of
-// an operator over a connection to the pinned CA, and may set everything.
+// beginTrust stores the first trust. An enrolment answers the token of an
+// operator over a connection to the pinned CA, so it may set everything.
 func (s Store) beginTrust(issued agentwire.Issued, peer []*x509.Certificate, now time.Time) error {
 	verifiers := &Verifiers{path: s.c.Verifiers()}
 	if err := verifiers.replace(issued.Verifiers); err != nil {
@@ -83,7 +84,7 @@ func (s Store) beginTrust(issued agentwire.Issued, peer []*x509.Certificate, now
 			t.kept.IssuerVersion = st.Version
 		case st.About == agentwire.AboutBundle && st.PEM == issued.TrustBundle.PEM:
 			if _, err := fits(st.PEM, peer, now); err != nil {
-				continue // what the bootstrap has pinned stays
+				continue // what the bootstrap pinned stays
 			}
 			t.kept.BundleVersion = st.Version
 			if err := atomicfile.Write(s.c.CABundle, []byte(st.PEM), 0o644); err != nil {
@@ -94,25 +95,25 @@ func (s Store) beginTrust(issued agentwire.Issued, peer []*x509.Certificate, now
 	return t.write()
 }
 
-// Verifiers is the set of task verifiers in use.
+// Verifiers returns the task verifiers in use.
 func (t *Trust) Verifiers() *Verifiers { return t.verifiers }
 
-// Refused is what was last refused; nil when nothing was.
+// Refused returns what was last refused. It is nil if nothing was.
 func (t *Trust) Refused() *Refused {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.kept.Refused
 }
 
-// BundleVersion is the version of the authorities of the control plane; 0 when
-// they have come with no version.
+// BundleVersion returns the version of the control plane's authorities. It is 0
+// if they came without one.
 func (t *Trust) BundleVersion() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.kept.BundleVersion
 }
 
-// Header tells the control plane what the node trusts.
+// Header adds headers that tell the control plane what the node trusts.
 func (t *Trust) Header(h http.Header) {
 	h.Set(agentwire.HeaderVerifierVersion, strconv.FormatInt(t.verifiers.Version(), 10))
 	if raw, err := os.ReadFile(t.s.c.CABundle); err == nil {
@@ -123,15 +124,16 @@ func (t *Trust) Header(h http.Header) {
 	}
 }
 
-// issuer of node certificates with its version.
+// issuer is an issuer of node certificates with its version.
 type issuer struct {
 	pem     string
 	version int64
 }
 
-// issuer gives what the certificate of a renewal was issued by: a newer
-// authority that is signed, or the one that the node has pinned. A refusal that
-// comes with an issuer is one of something newer, which was not needed.
+// issuer returns who issued the certificate of a renewal: a newer authority in
+// a signed statement, or the one that the node has pinned. If it returns both
+// an issuer and an error, the error is about a newer authority that was not
+// needed.
 func (t *Trust) issuer(issued agentwire.Issued, present *Identity, key *ecdsa.PrivateKey) (*issuer, error) {
 	text, err := os.ReadFile(t.s.c.NodeCABundle)
 	if err != nil {
@@ -164,7 +166,7 @@ func (t *Trust) issuer(issued agentwire.Issued, present *Identity, key *ecdsa.Pr
 		"the new certificate is not taken over, the present one stays: %v; another issuer needs the signature of a key that this node trusts", err)
 }
 
-// took remembers the version of an issuer that is in its place.
+// took stores the version of an issuer that is now in use.
 func (t *Trust) took(i *issuer) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -175,7 +177,7 @@ func (t *Trust) took(i *issuer) error {
 	return t.write()
 }
 
-// takeRenewed takes over what came with a certificate besides it.
+// takeRenewed takes over what came together with a certificate.
 func (t *Trust) takeRenewed(
 	issued agentwire.Issued, present *Identity, notNeeded error, peer []*x509.Certificate, now time.Time,
 ) (*x509.CertPool, error) {
@@ -203,7 +205,8 @@ func (t *Trust) takeRenewed(
 
 const unsignedBecause = "the control plane is older than this agent, or somebody else answers for it"
 
-// otherBundle compares certificates: how a bundle is written means nothing.
+// otherBundle compares the certificates, because the spelling of a bundle does
+// not matter.
 func (t *Trust) otherBundle(offered string) bool {
 	text, err := os.ReadFile(t.s.c.CABundle)
 	if err != nil {
@@ -217,10 +220,10 @@ func (t *Trust) otherBundle(offered string) bool {
 	return err != nil || !slices.EqualFunc(present, other, (*x509.Certificate).Equal)
 }
 
-// Take takes over what is newer and signed: verifiers and the bundle. What is
-// refused is returned and told; the rest is in use. roots are not nil when the
-// control plane is verified with something else from now on. The issuer of node
-// certificates is for a renewal, where a certificate comes with it.
+// Take takes over newer signed verifiers and bundles. It returns and reports
+// what it refuses; the rest is in use. roots is not nil if the control plane is
+// verified with other authorities from now on. Take ignores the issuer of node
+// certificates: a renewal handles it, because a certificate comes with it.
 func (t *Trust) Take(statements []agentwire.Statement, peer []*x509.Certificate, now time.Time) (roots *x509.CertPool, err error) {
 	roots, err = t.take(statements, peer, now)
 	return roots, errors.Join(err, t.note(err, now))
@@ -265,8 +268,8 @@ func (t *Trust) adoptBundle(st agentwire.Statement, peer []*x509.Certificate, no
 	return roots, t.write()
 }
 
-// note remembers what was refused, and forgets it when nothing is refused any
-// more and it was told for long enough.
+// note stores what was refused. It forgets it when nothing is refused any more
+// and the refusal was reported for long enough.
 func (t *Trust) note(err error, now time.Time) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

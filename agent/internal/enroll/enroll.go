@@ -28,17 +28,17 @@ type Options struct {
 	Capabilities agentwire.Capabilities
 	Hardware     agentwire.Hardware
 	Now          func() time.Time
-	// Progress is told what is being waited for; nil for nobody.
+	// Progress is told what Enroll waits for. It may be nil.
 	Progress func(string)
-	// BeforePoll is what the node does with its identity before it is in service;
-	// nil: nothing. Once it has polled, somebody may be let in.
+	// BeforePoll runs with the new identity before the node is in service. It
+	// may be nil. After the first poll somebody may be let in.
 	BeforePoll func(ctx context.Context, client *transport.Client, id *Identity)
 }
 
-// Enroll turns a token into an identity. The token is used up by the first
-// machine that comes with it; the same machine may repeat until it has its
-// answer. The node is enrolled when one poll under the new certificate has
-// succeeded; a task that this poll brought is returned, and must not be lost.
+// Enroll turns a token into an identity. The first machine that comes with a
+// token uses it up; the same machine may repeat the request until it has its
+// answer. The node is enrolled when one poll with the new certificate has
+// succeeded. Enroll returns a task that this poll brought; it must not be lost.
 func Enroll(ctx context.Context, o Options, token string) (*Identity, *agentwire.Envelope, error) {
 	s := NewStore(o.Config)
 	roots, err := s.Roots()
@@ -144,11 +144,11 @@ func (o Options) insist(ctx context.Context, what string, try func() error) erro
 	}
 }
 
-// Renew gets the next certificate under the present one and puts it into use.
-// The certificate must come from the issuer that the node knows; another one,
-// as everything else that the node trusts, is taken over only when a key has
-// signed it that the node trusts already. What was refused is returned with the
-// identity, or without one when it was the certificate.
+// Renew gets the next certificate with the present one and puts it into use.
+// The certificate must come from the issuer that the node knows. Another
+// issuer, and everything else to trust, is taken over only if a key that the
+// node trusts has signed it. Renew returns what it refused together with the
+// identity. If it refused the certificate itself, it returns no identity.
 func (s Store) Renew(ctx context.Context, client *transport.Client, trust *Trust, now func() time.Time) (*Identity, error) {
 	present, err := s.Load()
 	if err != nil {
@@ -177,15 +177,15 @@ func (s Store) Renew(ctx context.Context, client *transport.Client, trust *Trust
 	if err != nil {
 		return nil, err
 	}
-	// The certificate is in use; what follows must not make it look otherwise.
+	// The certificate is in use. Later failures must not hide that.
 	late := trust.took(issuer)
 	roots, refused := trust.takeRenewed(issued, present, refused, client.Peer(), now())
 	client.Reload(roots)
 	return id, errors.Join(late, refused)
 }
 
-// Instance tells machines apart: a copy of the disk on another machine is
-// another instance. It says nothing about the machine itself.
+// Instance tells machines apart: a copy of the disk in another machine is
+// another instance. It reveals nothing about the machine itself.
 func (s Store) Instance() (string, error) {
 	install, err := os.ReadFile(s.c.InstallID())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -202,7 +202,7 @@ func (s Store) Instance() (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// line is the content of a small file, empty when the machine has none.
+// line returns the content of a small file. It is empty if there is none.
 func (s Store) line(path string) string {
 	raw, err := os.ReadFile(s.c.Path(path))
 	if err != nil {

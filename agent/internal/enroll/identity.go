@@ -1,10 +1,10 @@
-// Package enroll gets a node its identity and keeps it: the key that is made
-// on the machine and never leaves it, the certificate, the two trust stores,
-// and the verifier set that comes with every certificate.
+// Package enroll gets a node its identity and keeps it: the key that is made on
+// the machine and never leaves it, the certificate, the two trust stores, and
+// the verifier set that comes with every certificate.
 //
-// A key is on the disk before it is used, so that a lost answer can be asked
-// for again. The next key replaces the present one only after the certificate
-// for it is there; a crash at any point leaves one pair that fits.
+// A key is on the disk before it is used, so that the agent can ask again after
+// a lost answer. The next key replaces the present one only after its
+// certificate is there; a crash at any point leaves one pair that fits.
 package enroll
 
 import (
@@ -40,7 +40,7 @@ const (
 // ErrNotEnrolled says that the machine has no certificate yet.
 var ErrNotEnrolled = errors.New("this node is not enrolled: run the bootstrap command of the node, or gpuaas-agent enroll --token-file FILE")
 
-// Identity is who the node is.
+// Identity is the identity of the node.
 type Identity struct {
 	Node        string
 	Domain      string // the trust domain that the node belongs to
@@ -53,7 +53,7 @@ type Identity struct {
 	Environment string
 }
 
-// kept is what goes with a certificate and is not in it.
+// kept is stored with a certificate and not part of it.
 type kept struct {
 	Serial      string    `json:"serial"`
 	RenewAfter  time.Time `json:"renew_after"`
@@ -65,7 +65,7 @@ type kept struct {
 // Store is the identity on the disk.
 type Store struct{ c config.Config }
 
-// NewStore gives the identity below the host root of c.
+// NewStore returns the identity below the host root of c.
 func NewStore(c config.Config) Store { return Store{c: c} }
 
 func (s Store) path(name string) string { return filepath.Join(s.c.Identity(), name) }
@@ -103,8 +103,8 @@ func (s Store) Load() (*Identity, error) {
 	return id, nil
 }
 
-// addKept falls back to two thirds of the life when the file is missing or
-// belongs to another certificate.
+// addKept assumes a renewal after two thirds of the life if the file is missing
+// or belongs to another certificate.
 func (s Store) addKept(id *Identity) {
 	id.RenewAfter = id.NotBefore.Add(id.NotAfter.Sub(id.NotBefore) * 2 / 3)
 	raw, err := os.ReadFile(s.path(issuedFile))
@@ -118,8 +118,8 @@ func (s Store) addKept(id *Identity) {
 	}
 }
 
-// matchingKey finds the key of a certificate: the next one, when a crash has
-// interrupted the exchange.
+// matchingKey finds the key of a certificate. If a crash interrupted the
+// exchange, that is the next key.
 func (s Store) matchingKey(leaf *x509.Certificate) ([]byte, error) {
 	for _, name := range []string{keyFile, nextFile} {
 		raw, err := os.ReadFile(s.path(name))
@@ -147,14 +147,14 @@ func (s Store) promoteKey() error {
 	return atomicfile.SyncFolder(s.c.Identity())
 }
 
-// nextKey gives the key of the certificate that is asked for next. It is made
-// once and stays until the certificate is there.
+// nextKey returns the key for the next certificate. It is made once and stays
+// until the certificate is there.
 func (s Store) nextKey() (*ecdsa.PrivateKey, error) {
 	raw, err := os.ReadFile(s.path(nextFile))
 	if err == nil {
 		key, err := parseKey(raw)
 		switch {
-		case err != nil: // never used: it could not have been read
+		case err != nil: // it was never used, because it could not be read
 		case s.inUse(key):
 			if err := s.promoteKey(); err != nil {
 				return nil, err
@@ -195,8 +195,8 @@ func request(key crypto.Signer) (string, error) {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})), nil
 }
 
-// check says whether an issued certificate is what was asked for: that of the
-// node, its trust domain when one is known, its key, and of the issuer.
+// check says whether an issued certificate is the requested one: for this node,
+// its trust domain if one is known, its key, and by the issuer.
 func check(issued agentwire.Issued, node, domain, issuer string, key *ecdsa.PrivateKey) error {
 	leaf, err := leafOf([]byte(issued.Certificate))
 	if err != nil {
@@ -216,9 +216,9 @@ func check(issued agentwire.Issued, node, domain, issuer string, key *ecdsa.Priv
 	return verifyIssuer(leaf, issuer)
 }
 
-// install puts a certificate into use that was checked, with the issuer that
-// it was checked against. generation is that of an enrolment: a renewal brings
-// no other, since nobody has signed it.
+// install puts a checked certificate into use, with the issuer that it was
+// checked against. generation comes from an enrolment. A renewal cannot change
+// it, because nobody has signed it.
 func (s Store) install(issued agentwire.Issued, issuer string, generation int64) error {
 	leaf, err := leafOf([]byte(issued.Certificate))
 	if err != nil {
@@ -243,7 +243,7 @@ func (s Store) install(issued agentwire.Issued, issuer string, generation int64)
 	return s.promoteKey()
 }
 
-// verifyIssuer looks at the moment of issue: whether the clock of the node is
+// verifyIssuer verifies as of the moment of issue: whether the node's clock is
 // right is another question.
 func verifyIssuer(leaf *x509.Certificate, authorities string) error {
 	roots := x509.NewCertPool()
@@ -279,7 +279,7 @@ func parseKey(raw []byte) (*ecdsa.PrivateKey, error) {
 	}
 	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {
-		return nil, errors.New("it is not a PKCS #8 key") // the cause might quote it
+		return nil, errors.New("it is not a PKCS #8 key") // the cause might quote the key
 	}
 	key, ok := parsed.(*ecdsa.PrivateKey)
 	if !ok {
@@ -288,7 +288,7 @@ func parseKey(raw []byte) (*ecdsa.PrivateKey, error) {
 	return key, nil
 }
 
-// nodeOf reads trust domain and node id off the URI of a certificate.
+// nodeOf reads the trust domain and the node id from the URI of a certificate.
 func nodeOf(leaf *x509.Certificate) (domain, node string, err error) {
 	for _, u := range leaf.URIs {
 		if node, ok := strings.CutPrefix(u.Path, "/node/"); ok && u.Scheme == "spiffe" && node != "" && !strings.Contains(node, "/") {

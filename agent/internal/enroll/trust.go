@@ -14,7 +14,7 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
-// Roots reads what the control plane is verified with.
+// Roots reads the authorities that verify the control plane.
 func (s Store) Roots() (*x509.CertPool, error) {
 	raw, err := os.ReadFile(s.c.CABundle)
 	if err != nil {
@@ -27,8 +27,8 @@ func (s Store) Roots() (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// fits says whether a bundle verifies the control plane that sent it: one with
-// a mistake in it must not cut the node off. peer is the chain that the control
+// fits says whether a bundle verifies the control plane that sent it, because a
+// wrong bundle must not cut the node off. peer is the chain that the control
 // plane showed.
 func fits(bundle string, peer []*x509.Certificate, now time.Time) (*x509.CertPool, error) {
 	roots, between := x509.NewCertPool(), x509.NewCertPool()
@@ -72,7 +72,7 @@ type Verifiers struct {
 	set  agentwire.VerifierSet
 }
 
-// LoadVerifiers reads the set. A missing file is an empty set, with which
+// LoadVerifiers reads the set. If the file is missing, the set is empty and
 // every task is refused.
 func LoadVerifiers(path string) (*Verifiers, error) {
 	v := &Verifiers{path: path}
@@ -92,17 +92,17 @@ func LoadVerifiers(path string) (*Verifiers, error) {
 	return v, nil
 }
 
-// Set gives the set in use.
+// Set returns the set in use.
 func (v *Verifiers) Set() agentwire.VerifierSet {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.set
 }
 
-// Version is the version of the set in use; 0 when there is none.
+// Version returns the version of the set in use. It is 0 if there is none.
 func (v *Verifiers) Version() int64 { return v.Set().Version }
 
-// adopt uses a set when the present one believes the statement about it.
+// adopt uses a set if the present one verifies the statement about it.
 func (v *Verifiers) adopt(st agentwire.Statement, domain string) (adopted bool, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -116,8 +116,8 @@ func (v *Verifiers) adopt(st agentwire.Statement, domain string) (adopted bool, 
 	return true, v.replace(*st.Verifiers)
 }
 
-// replace uses a set whatever the present one is, as after an enrolment, which
-// may have been at another control plane.
+// replace uses a set without asking the present one. That is for enrolments,
+// which may be at another control plane.
 func (v *Verifiers) replace(set agentwire.VerifierSet) error {
 	if err := set.Validate(); err != nil {
 		return fmt.Errorf("check verifier set: %w", err)

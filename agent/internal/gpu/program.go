@@ -14,25 +14,25 @@ const (
 	// inspectLimit is far above the milliseconds that a healthy driver takes.
 	inspectLimit = 30 * time.Second
 
-	// An answer with hundreds of GPUs fits in these.
+	// Large enough for an answer with hundreds of GPUs.
 	maxLine  = 256 << 10
 	maxTotal = 1 << 20
 
 	exitDone   = 0
 	exitUsage  = 2
-	exitFailed = 3 // with a result that says what
+	exitFailed = 3 // the result says what failed
 )
 
 // Runner starts programs. argv[0] is the path of the program. onLine gets each
 // line of its standard output, one call at a time and none after Run returned;
-// the slice is only valid during the call. exit is the exit status, or a
-// number below zero or above 127 when a signal ended the program. err says that
-// the program could not be started or watched, or that ctx ended it.
+// the slice is only valid during the call. exit is the exit status, or a number
+// below zero or above 127 if a signal ended the program. err says that the
+// program could not be started or watched, or that ctx ended it.
 type Runner interface {
 	Run(ctx context.Context, argv []string, onLine func(line []byte)) (exit int, err error)
 }
 
-// Helper is the program gpuaas-gpu.
+// Helper runs the program gpuaas-gpu.
 type Helper struct {
 	Path   string
 	Runner Runner
@@ -51,8 +51,8 @@ const (
 	NoResult    Kind = "gpu_helper_no_result"
 )
 
-// HelperError says that the program did not do its work. Nothing is known of
-// the GPUs then.
+// HelperError says that the program did not do its work, so that nothing is
+// known of the GPUs.
 type HelperError struct {
 	Kind   Kind
 	Exit   int
@@ -73,7 +73,7 @@ func (e *HelperError) Error() string {
 
 func (e *HelperError) Unwrap() error { return e.Err }
 
-// Inspect says what the host has. A host without GPUs is no error.
+// Inspect returns what GPUs the host has. A host without GPUs is no error.
 func (h Helper) Inspect(ctx context.Context) (Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, inspectLimit)
 	defer cancel()
@@ -93,9 +93,10 @@ func (h Helper) Inspect(ctx context.Context) (Report, error) {
 	return report, nil
 }
 
-// Scrub overwrites the memory of the GPUs of these UUIDs, or of all. progress
-// may be nil. The error tells that the program failed; what became of each GPU
-// is in the report, which a program that was interrupted may leave, too.
+// Scrub overwrites the memory of the GPUs with these UUIDs, or of all GPUs.
+// progress may be nil. The error says that the program failed. The report says
+// what became of each GPU; there may be one even if the program was
+// interrupted.
 func (h Helper) Scrub(ctx context.Context, uuids []string, progress func(Phase)) (ScrubReport, error) {
 	args := []string{"scrub"}
 	for _, uuid := range uuids {
@@ -141,14 +142,14 @@ func (h Helper) Scrub(ctx context.Context, uuids []string, progress func(Phase))
 func (h Helper) run(ctx context.Context, args []string, a *answer) error {
 	inner, stop := context.WithCancel(ctx)
 	defer stop()
-	// A program that talks nonsense is not waited for.
+	// Do not wait for a program that prints nonsense.
 	a.stop = stop
 	exit, err := h.Runner.Run(inner, append([]string{h.Path}, args...), a.line)
 	a.exit = exit
 	signalled := err == nil && (exit < 0 || exit > 127)
 	switch {
 	case signalled && ctx.Err() == nil:
-		return a.failure(Crashed, "ended by a signal", a.bad) // which may have cut a line
+		return a.failure(Crashed, "ended by a signal", a.bad) // the signal may have cut a line
 	case a.bad != nil:
 		return a.failure(Garbage, "", a.bad)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
@@ -167,12 +168,12 @@ func (h Helper) run(ctx context.Context, args []string, a *answer) error {
 
 // answer reads the lines of the program.
 type answer struct {
-	onPhase  func(line []byte) error // nil when there are none
+	onPhase  func(line []byte) error // nil if there are none
 	onResult func(line []byte) error
 	stop     context.CancelFunc
 
 	total int
-	done  bool // the result is there
+	done  bool // the result has come
 	bad   error
 	exit  int
 }
@@ -214,7 +215,7 @@ func (a *answer) read(line []byte) error {
 	}
 }
 
-// decode takes what the program of this version prints and nothing else.
+// decode accepts what this version of the program prints and nothing else.
 func decode(line []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()

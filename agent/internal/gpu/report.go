@@ -1,6 +1,6 @@
-// Package gpu tells the agent which GPUs its host has and has their memory
-// overwritten. The work is done by the program gpuaas-gpu: a driver library
-// that crashes or hangs takes that program down, not the agent.
+// Package gpu tells the agent which GPUs its host has, and overwrites their
+// memory. The program gpuaas-gpu does the work: a driver library that crashes
+// or hangs takes that program down, not the agent.
 package gpu
 
 import (
@@ -10,17 +10,17 @@ import (
 	"strings"
 )
 
-// Vendor is who makes the GPUs of a host.
+// Vendor is the maker of the GPUs of a host.
 type Vendor string
 
-// The vendors that are known. None says that there is no GPU.
+// The known vendors. None says that there is no GPU.
 const (
 	NVIDIA Vendor = "nvidia"
 	AMD    Vendor = "amd"
 	None   Vendor = "none"
 )
 
-// Report is what a host has.
+// Report says which GPUs a host has.
 type Report struct {
 	Type         string   `json:"type"`
 	Vendor       Vendor   `json:"vendor"`
@@ -48,7 +48,7 @@ type GPU struct {
 // Process is one process that uses a GPU.
 type Process struct {
 	PID  int     `json:"pid"`
-	Used *uint64 `json:"used_bytes,omitempty"` // nil where the driver withholds it
+	Used *uint64 `json:"used_bytes,omitempty"` // nil if the driver withholds it
 	Kind string  `json:"kind"`
 }
 
@@ -58,7 +58,7 @@ type ECC struct {
 	Uncorrected uint64 `json:"uncorrected"`
 }
 
-// Capabilities are the report in the terms of the fleet's inventory.
+// Capabilities returns the report in the terms of the fleet's inventory.
 func (r Report) Capabilities() map[string]string {
 	out := map[string]string{"gpu.vendor": string(r.Vendor), "gpu.architecture": "none", "gpu.driver_series": "none", "compute.runtime": "none"}
 	var architectures []string
@@ -77,7 +77,7 @@ func (r Report) Capabilities() map[string]string {
 	switch {
 	case r.Vendor == NVIDIA && len(r.GPUs) > 0:
 		out["compute.runtime"] = "cuda"
-	case r.Vendor == AMD && len(architectures) > 0: // known through the compute driver
+	case r.Vendor == AMD && len(architectures) > 0: // the compute driver knows it
 		out["compute.runtime"] = "rocm"
 	}
 	return out
@@ -96,7 +96,7 @@ func (r Report) Processes() []Process {
 	return out
 }
 
-// identifier is what names a GPU on a command line: the driver's UUID, the
+// identifier matches what names a GPU on a command line: the driver's UUID, the
 // chip's number or a PCI address, and never an option.
 var identifier = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9:.-]{0,63}$`)
 

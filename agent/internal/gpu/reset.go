@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// ResetOutcome is what became of a reset.
+// ResetOutcome says how a reset ended.
 type ResetOutcome string
 
 // The outcomes of a reset.
@@ -18,7 +18,7 @@ const (
 	ResetFailed       ResetOutcome = "failed"
 )
 
-// ResetArgv is the command of the vendor's tool that resets the GPU.
+// ResetArgv returns the command of the vendor's tool that resets the GPU.
 func ResetArgv(vendor Vendor, g GPU) ([]string, error) {
 	switch {
 	case vendor == NVIDIA && identifier.MatchString(g.UUID):
@@ -30,7 +30,7 @@ func ResetArgv(vendor Vendor, g GPU) ([]string, error) {
 	}
 }
 
-// ParseReset reads what the tool said. Success is believed only when the exit
+// ParseReset reads what the tool printed. It reports a success only if the exit
 // status and the text agree.
 func ParseReset(vendor Vendor, exit int, output string) ResetOutcome {
 	text := strings.ToLower(output)

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Outcome is how a scrub ended.
+// Outcome says how a scrub ended.
 type Outcome string
 
 // The outcomes. NotApplicable is the answer of a host without GPUs.
@@ -23,9 +23,9 @@ const (
 	CodeCoverage    = "coverage_low"
 )
 
-// MinimumCoverage is the share of a GPU's memory that a scrub has to reach.
-// The driver keeps half a gibibyte to itself, 0.4 % of an H200; more is
-// missing when somebody holds memory.
+// MinimumCoverage is the share of a GPU's memory that a scrub must reach. The
+// driver keeps half a gibibyte for itself, 0.4 % of an H200. If more is
+// missing, somebody holds memory.
 const MinimumCoverage = 0.99
 
 // Phase is the progress of a scrub.
@@ -58,8 +58,8 @@ type ScrubbedGPU struct {
 	BytesCovered uint64 `json:"bytes_covered"`
 	Chunks       int    `json:"chunks"`
 	WordBytes    int    `json:"word_bytes"`
-	// Words found not zero before anything was written, found different from
-	// the pattern after it was, and found not zero in the end.
+	// Words that were not zero before anything was written, that differed from
+	// the pattern after it was written, and that were not zero in the end.
 	WordsBefore     uint64   `json:"words_nonzero_before"`
 	WordsMismatched uint64   `json:"words_mismatched"`
 	WordsNonzero    uint64   `json:"words_nonzero"`
@@ -92,7 +92,7 @@ func (g ScrubbedGPU) Coverage() float64 {
 	return float64(g.BytesCovered) / float64(g.BytesTotal)
 }
 
-// Failure is why the GPU does not count as scrubbed; nil when it does.
+// Failure says why the GPU does not count as scrubbed. It is nil if it does.
 func (g ScrubbedGPU) Failure() *Failure {
 	switch {
 	case g.Error != nil:
@@ -107,13 +107,13 @@ func (g ScrubbedGPU) Failure() *Failure {
 	}
 }
 
-// Clean tells whether every GPU was scrubbed, and there was one.
+// Clean says whether there was a GPU and every GPU was scrubbed.
 func (r ScrubReport) Clean() bool {
 	return r.Outcome == Scrubbed && len(r.GPUs) > 0 && !slices.ContainsFunc(r.GPUs, func(g ScrubbedGPU) bool { return g.Failure() != nil })
 }
 
-// validate refuses a result that contradicts itself or leaves out a GPU that
-// was asked for: such a result is no evidence.
+// validate refuses a result that contradicts itself or leaves out a requested
+// GPU: such a result is no evidence.
 func (r ScrubReport) validate(asked []string) error {
 	if err := r.Vendor.validate(); err != nil {
 		return err

@@ -1,7 +1,7 @@
 // Package hostexec is the agent's only way to start programs. It starts only
-// the programs on its list, by absolute path and argument list, never through
-// a shell, in a clean environment, with bounded output and time, and it ends
-// whole process groups. It also knows where the files of the machine lie.
+// the programs on its list, by absolute path and argument list, never through a
+// shell, in a clean environment, with limited output and time, and it ends
+// whole process groups. It also knows where the files of the machine are.
 package hostexec
 
 import (
@@ -16,8 +16,8 @@ import (
 // ErrNoProgram says that a program is not installed on the machine.
 var ErrNoProgram = errors.New("the program is not installed on this machine")
 
-// Host is the machine that the agent works on. With a Root other than "/",
-// every file and program is looked for below it.
+// Host is the machine that the agent works on. If Root is not "/", every file
+// and program is looked for below it.
 type Host struct {
 	Root string
 }
@@ -25,7 +25,7 @@ type Host struct {
 // Real says whether the machine is the one that the process runs on.
 func (h Host) Real() bool { return h.Root == "" || filepath.Clean(h.Root) == "/" }
 
-// Path says where an absolute path of the machine lies.
+// Path returns where an absolute path of the machine is.
 func (h Host) Path(p string) string {
 	if h.Real() {
 		return filepath.Clean(p)
@@ -55,9 +55,9 @@ var programs = map[string][]string{
 	"gpuaas-gpu": {agentFolder + "current/gpuaas-gpu"},
 }
 
-// Program finds a program of the list by its name or by one of its paths. The
-// agent's own programs are also found by the path of any installed version.
-// The answer is the path on the machine, without the root.
+// Program finds a program of the list by its name or by one of its paths. It
+// also finds the agent's own programs by the path of any installed version. It
+// returns the path on the machine, without the root.
 func (h Host) Program(name string) (string, error) {
 	if own(name) {
 		if !executable(h.Path(name)) {
@@ -89,8 +89,8 @@ func listedPath(path string) []string {
 	return nil
 }
 
-// own says whether path is a program of the agent itself: the folder of a
-// version, and a known name in it.
+// own says whether path is a program of the agent itself: a known name in the
+// folder of a version.
 func own(path string) bool {
 	rest, below := strings.CutPrefix(path, agentFolder)
 	if !below || filepath.Clean(path) != path {

@@ -19,9 +19,10 @@ import (
 )
 
 const (
-	// hangup is how long what runs on a terminal may take to end by itself.
+	// hangup is how long the programs on a terminal may take to end by
+	// themselves.
 	hangup = time.Second
-	// killed is how long the kernel may take to end what was killed.
+	// killed is how long the kernel may take to end killed processes.
 	killed  = 5 * time.Second
 	lookout = 10 * time.Millisecond
 )
@@ -38,18 +39,18 @@ type ShellStart struct {
 	Columns, Rows int
 }
 
-// Shell is a login shell on a pseudo-terminal. Reading and writing is what is
-// shown and typed there.
+// Shell is a login shell on a pseudo-terminal. Read returns what it shows;
+// Write types.
 type Shell struct {
 	terminal *os.File
 	cmd      *exec.Cmd
 	ended    chan struct{}
 	ending   sync.Once
-	exit     int // once ending is done
+	exit     int // set once ending is done
 }
 
-// StartShell starts the login shell of a user as that user, leader of a session
-// of its own on a new terminal, in a clean environment.
+// StartShell starts the login shell of a user as that user, in a clean
+// environment, as the leader of its own session on a new terminal.
 func (h Host) StartShell(ctx context.Context, c ShellStart) (*Shell, error) {
 	if c.User.UID == 0 || c.User.GID == 0 {
 		return nil, ErrRoot
@@ -67,7 +68,8 @@ func (h Host) StartShell(ctx context.Context, c ShellStart) (*Shell, error) {
 	s.cmd = h.shell(ctx, c, line, home)
 	err = s.cmd.Start()
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
-		// As with any login: without a home that can be entered, it begins at /.
+		// Without a home that it can enter, the shell begins at /, as with any
+		// login.
 		s.cmd = h.shell(ctx, c, line, "/")
 		err = s.cmd.Start()
 	}
@@ -78,8 +80,8 @@ func (h Host) StartShell(ctx context.Context, c ShellStart) (*Shell, error) {
 	return s, nil
 }
 
-// hand gives the terminal to its user, as a login does. A fake machine that is
-// not run by root cannot, and need not.
+// hand gives the terminal to its user, as a login does. It does nothing on a
+// fake machine without root.
 func (h Host) hand(line *os.File, u User) error {
 	if os.Geteuid() != 0 && !h.Real() {
 		return nil
@@ -90,11 +92,11 @@ func (h Host) hand(line *os.File, u User) error {
 func (h Host) shell(ctx context.Context, c ShellStart, line *os.File, folder string) *exec.Cmd {
 	program := h.Path(c.Program)
 	if !h.Real() && !executable(program) {
-		program = c.Program // a fake machine has no shells of its own
+		program = c.Program // a fake machine has no shells
 	}
-	// It outlives the call, and is ended by End.
+	// The shell outlives the call. End ends it.
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), program)
-	cmd.Args = []string{"-" + filepath.Base(c.Program)} // this is how a shell knows that it is one of a login
+	cmd.Args = []string{"-" + filepath.Base(c.Program)} // the dash tells a shell that it is a login shell
 	cmd.Dir = folder
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = line, line, line
 	cmd.Env = []string{
@@ -108,8 +110,8 @@ func (h Host) shell(ctx context.Context, c ShellStart, line *os.File, folder str
 	return cmd
 }
 
-// openTerminal makes a pseudo-terminal. Its near end does not block the
-// process, so that closing it ends a read or write that waits.
+// openTerminal makes a pseudo-terminal. Its near end is non-blocking, so that
+// closing it ends a read or write that waits.
 func openTerminal() (near, far *os.File, err error) {
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -129,7 +131,7 @@ func openTerminal() (near, far *os.File, err error) {
 	return near, far, nil
 }
 
-// Read reads what is shown. It ends with io.EOF when nothing holds the
+// Read reads what is shown. It returns io.EOF when no process holds the
 // terminal any more.
 func (s *Shell) Read(p []byte) (int, error) {
 	n, err := s.terminal.Read(p)
@@ -158,12 +160,12 @@ func (s *Shell) Resize(columns, rows int) error {
 	return nil
 }
 
-// Ended is closed when the shell itself has ended. Others may still run on
-// its terminal.
+// Ended is closed when the shell itself has ended. Other programs may still run
+// on its terminal.
 func (s *Shell) Ended() <-chan struct{} { return s.ended }
 
-// watch leaves the shell a zombie: until it is waited for, no other session can
-// have its number.
+// watch leaves the shell a zombie: until somebody waits for it, no other
+// session can get its number.
 func (s *Shell) watch() {
 	defer close(s.ended)
 	for {
@@ -174,21 +176,21 @@ func (s *Shell) watch() {
 	}
 }
 
-// End ends everything that runs in the session of the shell: it is hung up
-// first, and killed when that does not help. What is left to read can still be
-// read. The answer is the status of the shell; -1 when it was ended, and when
-// it cannot be: it waits for a device, or somebody outside traces it. It is
-// waited for in the background then.
+// End ends everything that runs in the session of the shell: first with a
+// hangup, then with a kill. Remaining output can still be read. End returns the
+// status of the shell. It returns -1 if the shell was ended, or if it does not
+// end because it waits for a device or is traced from outside. Then a goroutine
+// waits for it.
 func (s *Shell) End() (exit int) {
 	s.ending.Do(func() {
 		s.signal(syscall.SIGHUP)
-		s.signal(syscall.SIGCONT) // what is stopped cannot hear
+		s.signal(syscall.SIGCONT) // a stopped process cannot handle the hangup
 		if !s.emptied(hangup, func() {}) {
 			s.emptied(killed, func() { s.signal(syscall.SIGKILL) })
 		}
 		reaped := make(chan struct{})
 		go func() {
-			_ = s.cmd.Wait() // how it ended is read below
+			_ = s.cmd.Wait() // the status is read below
 			close(reaped)
 		}()
 		s.exit = -1
@@ -201,11 +203,11 @@ func (s *Shell) End() (exit int) {
 	return s.exit
 }
 
-// Close gives the terminal up, also when something that left the session still
+// Close closes the terminal, even if a process that left the session still
 // holds its other end.
 func (s *Shell) Close() error { return s.terminal.Close() }
 
-// emptied waits until nothing is left of the session.
+// emptied waits until the session has no process left.
 func (s *Shell) emptied(within time.Duration, again func()) bool {
 	for deadline := time.Now().Add(within); ; time.Sleep(lookout) {
 		again()

@@ -21,10 +21,10 @@ const (
 	grace = 5 * time.Second
 )
 
-// ErrTimeout says that a program took longer than it may.
+// ErrTimeout says that a program took too long.
 var ErrTimeout = errors.New("the program took too long and was ended")
 
-// ErrStuck says that a program was killed and is still there.
+// ErrStuck says that a program was killed and still exists.
 var ErrStuck = errors.New("the program was killed but does not end: it waits for a device or a file system")
 
 // Command is one program to start.
@@ -32,11 +32,11 @@ type Command struct {
 	Program string // a name of the list, or the path of one of the agent's own programs
 	Args    []string
 	Stdin   []byte
-	// Timeout ends the program; zero means two minutes.
+	// Timeout ends the program. Zero means two minutes.
 	Timeout time.Duration
-	// User is who the program runs as; nil means the agent's own user.
+	// User is the account that the program runs as. Nil means the agent's own.
 	User *User
-	// OnLine is given each line of standard output instead of collecting it.
+	// OnLine gets each line of standard output. Then it is not collected.
 	OnLine func(line []byte)
 }
 
@@ -54,10 +54,10 @@ type Output struct {
 	Truncated bool
 }
 
-// ExitError is a program that ended with another status than 0.
+// ExitError says that a program ended with a status other than 0.
 type ExitError struct {
 	Program string
-	Exit    int // -1 when it was ended by a signal
+	Exit    int // -1 if a signal ended it
 	Stderr  string
 }
 
@@ -72,9 +72,9 @@ func (e *ExitError) Error() string {
 	return how + ": " + e.Stderr
 }
 
-// Do starts a program and waits for it. A status other than 0 is an
-// *ExitError; a program that is not there is ErrNoProgram; one that cannot even
-// be killed is left behind with ErrStuck.
+// Do starts a program and waits for it. It returns an *ExitError for a status
+// other than 0, ErrNoProgram if the program is not there, and ErrStuck if it
+// cannot even be killed.
 func (h Host) Do(ctx context.Context, c Command) (Output, error) {
 	path, err := h.Program(c.Program)
 	if err != nil {
@@ -99,13 +99,13 @@ func (h Host) command(ctx context.Context, path string, c Command) *exec.Cmd {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: c.User.UID, Gid: c.User.GID, Groups: c.User.Groups}
 	}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
-	// Pipes that a grandchild keeps open do not hold up the agent.
+	// Do not wait for pipes that a grandchild keeps open.
 	cmd.WaitDelay = grace
 	return cmd
 }
 
-// environment is all that a program inherits. Programs of a fake machine
-// learn from it which machine that is.
+// environment is all that a program inherits. It tells programs of a fake
+// machine which machine that is.
 func (h Host) environment() []string {
 	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C", "LC_ALL=C", "HOME=/"}
 	if !h.Real() {
@@ -131,7 +131,7 @@ func (h Host) wait(ctx context.Context, cmd *exec.Cmd, c Command) (Output, error
 		return Output{}, fmt.Errorf("run %s: %w: %w", c.Program, context.Cause(ctx), ErrStuck)
 	}
 	if ctx.Err() != nil {
-		// What the program itself started goes with it.
+		// Also kill what the program itself started.
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		return Output{}, fmt.Errorf("run %s: %w", c.Program, context.Cause(ctx))
 	}
@@ -145,16 +145,16 @@ func (h Host) wait(ctx context.Context, cmd *exec.Cmd, c Command) (Output, error
 	case errors.As(err, &exit):
 		return out, &ExitError{Program: c.Program, Exit: out.Exit, Stderr: lastLine(out.Stderr)}
 	case errors.Is(err, exec.ErrWaitDelay):
-		return out, nil // it ended well; something it started still holds its output
+		return out, nil // it succeeded; something it started still holds its output
 	case err != nil:
 		return out, fmt.Errorf("run %s: %w", c.Program, err)
 	}
 	return out, nil
 }
 
-// reap waits for a program, but not for ever for one that was ended: the kernel
-// keeps a process that waits for a device, also when it was killed. It is
-// waited for in the background then, and nothing of cmd may be read.
+// reap waits for a program, but not for ever after it was killed: the kernel
+// keeps a process that waits for a device. Then a goroutine waits for it, and
+// nothing of cmd may be read.
 func reap(ctx context.Context, cmd *exec.Cmd) (ended bool, err error) {
 	waited := make(chan error, 1)
 	go func() { waited <- cmd.Wait() }()
@@ -166,14 +166,14 @@ func reap(ctx context.Context, cmd *exec.Cmd) (ended bool, err error) {
 	select {
 	case err = <-waited:
 		return true, err
-	case <-time.After(2 * grace): // one until it is killed, one to go
+	case <-time.After(2 * grace): // one grace until it is killed, one until it is gone
 		return false, nil
 	}
 }
 
-// Run starts a program and gives each line of its output to onLine. A status
-// other than 0 is not an error; it is -1 when a signal ended the program. How
-// long it may take is up to ctx.
+// Run starts a program and passes each line of its output to onLine. A status
+// other than 0 is no error; it is -1 if a signal ended the program. ctx limits
+// the time.
 func (h Host) Run(ctx context.Context, argv []string, onLine func([]byte)) (int, error) {
 	if len(argv) == 0 {
 		return 0, errors.New("no program named")
@@ -186,7 +186,7 @@ func (h Host) Run(ctx context.Context, argv []string, onLine func([]byte)) (int,
 	return out.Exit, err
 }
 
-// lastLine is what a program said in the end, short enough for a message.
+// lastLine returns the last line of the output, short enough for a message.
 func lastLine(out []byte) string {
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	last := strings.ToValidUTF8(strings.TrimSpace(lines[len(lines)-1]), "?")
@@ -197,7 +197,7 @@ func lastLine(out []byte) string {
 }
 
 // bounded keeps the first bytes and drops the rest, so that a program that
-// talks too much is neither blocked nor able to fill the memory.
+// prints too much is neither blocked nor able to fill the memory.
 type bounded struct {
 	kept []byte
 	cut  bool
@@ -210,7 +210,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// lineWriter hands on whole lines; what is longer than a line may be is cut.
+// lineWriter passes on whole lines and cuts lines that are too long.
 type lineWriter struct {
 	onLine func([]byte)
 
@@ -220,7 +220,7 @@ type lineWriter struct {
 	cut    bool
 }
 
-// silence drops what a program that was left behind still prints.
+// silence drops what an abandoned program still prints.
 func (w *lineWriter) silence() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

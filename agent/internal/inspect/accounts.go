@@ -40,7 +40,7 @@ func (m Machine) GroupOf(gid int) (name string, ok bool) {
 	return "", false
 }
 
-// parseAccounts leaves out lines that are not accounts, as the system does.
+// parseAccounts skips lines that are no accounts, as the system does.
 func parseAccounts(text string) []Account {
 	var accounts []Account
 	for line := range strings.Lines(text) {
@@ -71,9 +71,8 @@ func findGroup(text, name string) (int, bool) {
 	return 0, false
 }
 
-// OwnUID translates a user id of the system that this machine runs on into one
-// of this machine. They differ in a container: the options of some mounts name
-// ids of the system outside.
+// OwnUID translates a user id of the host system into one of this machine. They
+// differ in a container: the options of some mounts name ids of the host.
 func (m Machine) OwnUID(outer int) (uid int, ok bool) {
 	table := m.text("/proc/self/uid_map")
 	if strings.TrimSpace(table) == "" {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Addresses are those by which others reach the machine, in order. Only the
-// machine that the agent runs on has any that can be told.
+// Addresses returns the addresses by which others reach the machine, sorted. It
+// returns none unless the machine is the one that the agent runs on.
 func (m Machine) Addresses() []string {
 	if !m.Host.Real() {
 		return nil
@@ -43,8 +43,9 @@ func (m Machine) Addresses() []string {
 	return texts
 }
 
-// outward reports whether an interface leads out of the machine. Tunnels, and
-// bridges with nothing but containers behind them, come and go with what runs.
+// outward reports whether an interface leads out of the machine. Tunnels do
+// not, and neither do bridges that have only containers behind them: they come
+// and go with what runs.
 func (m Machine) outward(name string) bool {
 	dir := "/sys/class/net/" + name
 	switch {
@@ -59,12 +60,12 @@ func (m Machine) outward(name string) bool {
 	})
 }
 
-// temporary are the addresses of IPv6 that a machine changes for its privacy.
+// temporary returns the IPv6 privacy addresses, which the machine changes.
 func (m Machine) temporary() map[netip.Addr]bool {
 	const flag = 0x01
 	out := map[netip.Addr]bool{}
 	for line := range strings.Lines(m.text("/proc/net/if_inet6")) {
-		fields := strings.Fields(line) // address, index, size of the network, scope, flags, name
+		fields := strings.Fields(line) // address, index, prefix length, scope, flags, name
 		if len(fields) != 6 {
 			continue
 		}

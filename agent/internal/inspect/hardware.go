@@ -6,17 +6,17 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
-// firmware is where the kernel shows what the firmware says of the machine. A
-// container, or a board without SMBIOS, has nothing there: whoever made it may
-// say which machine it is in files of the same names at standIn. It is as good as
-// any claim of a machine, and where firmware speaks it is not asked.
+// firmware is where the kernel shows what the firmware says of the machine. In
+// a container, or on a board without SMBIOS, it is empty. Then files with the
+// same names at standIn may say which machine it is. They are as good as any
+// other claim of a machine, and are not read if the firmware says something.
 const (
 	firmware = "/sys/class/dmi/id/"
 	standIn  = "/etc/gpuaas-firmware/"
 )
 
 // Hardware says which machine this is, as far as firmware and interfaces tell.
-// Nothing is judged here: the control plane knows which values mean nothing.
+// It judges nothing: the control plane knows which values mean nothing.
 func (m Machine) Hardware() agentwire.Hardware {
 	var h agentwire.Hardware
 	for _, dir := range []string{firmware, standIn} {
@@ -32,9 +32,10 @@ func (m Machine) Hardware() agentwire.Hardware {
 	return h
 }
 
-// macs are the addresses of the interfaces of the machine. A member of a bond
-// shows that of the bond, and its own one beside it. What hangs on USB may be
-// anybody's, and that of a BMC has the same address in all machines of a vendor.
+// macs returns the addresses of the machine's interfaces. For a member of a
+// bond it returns the permanent address. It skips USB interfaces, which may
+// belong to anybody, and those of BMCs, which have the same address in all
+// machines of a vendor.
 func (m Machine) macs() []string {
 	var out []string
 	for _, nic := range m.nics() {

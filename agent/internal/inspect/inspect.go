@@ -1,6 +1,6 @@
-// Package inspect looks at the machine and changes nothing: what it is made
-// of, who has an account on it, what runs, what is mounted. Whatever is not
-// there is reported as none, never as a failure.
+// Package inspect looks at the machine and changes nothing: what it is made of,
+// who has an account on it, what runs, what is mounted. If something is not
+// there, it reports none, and no failure.
 package inspect
 
 import (
@@ -24,7 +24,7 @@ type GPUs interface {
 	Inspect(ctx context.Context) (gpu.Report, error)
 }
 
-// Machine is what is inspected.
+// Machine is the machine to inspect.
 type Machine struct {
 	Host hostexec.Host
 	GPUs GPUs
@@ -46,7 +46,7 @@ func (m Machine) Capabilities(ctx context.Context) agentwire.Capabilities {
 	}
 	report, err := m.GPUs.Inspect(ctx)
 	if err != nil {
-		return c // a broken helper is a finding of the health probe, not the end of an inspection
+		return c // the health probe reports a broken helper; the inspection goes on
 	}
 	for name, value := range report.Capabilities() {
 		if value != none {
@@ -124,7 +124,7 @@ func (m Machine) numaNodes() int {
 	return max(n, 1)
 }
 
-// notDisks are block devices without a medium of their own.
+// notDisks are block devices without their own medium.
 var notDisks = []string{"loop", "ram", "zram", "dm-", "md", "sr", "fd", "nbd"}
 
 func (m Machine) disks() []agentwire.Disk {
@@ -155,7 +155,8 @@ func (m Machine) os() string {
 	return ""
 }
 
-// containerRuntime goes by the sockets of what runs, then by what is installed.
+// containerRuntime looks at the sockets of running runtimes, then at installed
+// ones.
 func (m Machine) containerRuntime() string {
 	known := []struct {
 		runtime string
@@ -194,7 +195,8 @@ func (m Machine) exists(path string) bool {
 	return err == nil
 }
 
-// list gives the names in a folder in order; none when it is not there.
+// list returns the names in a folder, sorted. It returns none if the folder is
+// not there.
 func (m Machine) list(path string) []string {
 	entries, err := os.ReadDir(m.Host.Path(path))
 	if err != nil {
@@ -207,7 +209,7 @@ func (m Machine) list(path string) []string {
 	return names
 }
 
-// target gives the last part of what a link points to.
+// target returns the last part of the target of a link.
 func (m Machine) target(path string) string {
 	to, err := os.Readlink(m.Host.Path(path))
 	if err != nil {

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// IPC is an object of System V inter-process communication, which outlives
-// the processes that made it.
+// IPC is an object of System V inter-process communication. It outlives the
+// processes that made it.
 type IPC struct {
 	Kind string // shm, sem or msg
 	ID   int
 	UID  int // of the owner
-	CUID int // of who made it
+	CUID int // of the creator
 }
 
-// Belongs says whether an object is a user's.
+// Belongs says whether an object belongs to a user.
 func (o IPC) Belongs(uid int) bool { return o.UID == uid || o.CUID == uid }
 
 // IPC lists the objects of the machine.
@@ -29,7 +29,7 @@ func (m Machine) IPC() []IPC {
 var idColumn = map[string]string{"shm": "shmid", "sem": "semid", "msg": "msqid"}
 
 // parseIPC reads one of the tables below /proc/sysvipc. Their columns differ,
-// so that they are found by the names in the first line.
+// so it finds them by the names in the first line.
 func parseIPC(kind, text string) []IPC {
 	var objects []IPC
 	columns := map[string]int{}

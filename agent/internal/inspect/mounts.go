@@ -10,15 +10,15 @@ import (
 
 // Mount is one mounted file system.
 type Mount struct {
-	Device  string // major:minor; empty for lines of the file system table
-	Root    string // the folder of the file system that is mounted; "/" is all of it
+	Device  string // major:minor; empty for lines of /etc/fstab
+	Root    string // the mounted folder of the file system; "/" is all of it
 	Point   string
 	Type    string
 	Source  string
 	Options []string // of the mount and of the file system
 }
 
-// Option gives the value of an option such as user_id=1000.
+// Option returns the value of an option such as user_id=1000.
 func (m Mount) Option(name string) (value string, ok bool) {
 	for _, o := range m.Options {
 		if value, ok := strings.CutPrefix(o, name+"="); ok {
@@ -28,13 +28,13 @@ func (m Mount) Option(name string) (value string, ok bool) {
 	return "", false
 }
 
-// network lists file systems that other machines use as well, by the start of
+// network lists file systems that several machines can use, by the beginning of
 // their type.
 var network = []string{
 	"nfs", "cifs", "smb", "wekafs", "lustre", "ceph", "gpfs", "beegfs", "glusterfs", "ocfs2", "gfs2", "afs", "9p", "fuse.", "fuseblk", "virtiofs",
 }
 
-// Shared says whether the content may belong to other machines too.
+// Shared says whether other machines may use the content too.
 func (m Mount) Shared() bool {
 	return m.Type == "fuse" || slices.ContainsFunc(network, func(t string) bool { return strings.HasPrefix(m.Type, t) })
 }
@@ -48,12 +48,12 @@ func (m Machine) Mounts() ([]Mount, error) {
 	return parseMounts(string(raw)), nil
 }
 
-// FileTable lists the mount points of /etc/fstab: those that the site wants.
+// FileTable lists the mounts of /etc/fstab, which the site wants.
 func (m Machine) FileTable() []Mount {
 	return parseFileTable(m.text("/etc/fstab"))
 }
 
-// Holding finds the mount that a path lies on.
+// Holding finds the mount that holds a path.
 func Holding(mounts []Mount, path string) (Mount, bool) {
 	best, found := Mount{}, false
 	for _, m := range mounts {

@@ -7,8 +7,8 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
-// nics lists interfaces with a device behind them. A container has none of
-// those; there the others are listed, but for bridges and tunnels.
+// nics lists interfaces with a device behind them. A container has none; there
+// it lists the others, except bridges and tunnels.
 func (m Machine) nics() []agentwire.NIC {
 	rdma := m.rdmaInterfaces()
 	names := m.list("/sys/class/net")
@@ -32,7 +32,7 @@ func (m Machine) nics() []agentwire.NIC {
 	return nics
 }
 
-// rdmaInterfaces are the network interfaces of the devices that speak RDMA.
+// rdmaInterfaces returns the network interfaces of RDMA devices.
 func (m Machine) rdmaInterfaces() []string {
 	var names []string
 	for _, device := range m.list("/sys/class/infiniband") {
@@ -41,8 +41,8 @@ func (m Machine) rdmaInterfaces() []string {
 	return names
 }
 
-// fabric names the fastest way to other machines. A port of an RDMA device
-// says itself whether it is InfiniBand or Ethernet, which then carries RoCE.
+// fabric names the fastest way to other machines. A port of an RDMA device says
+// whether it is InfiniBand or Ethernet, which then carries RoCE.
 func (m Machine) fabric(nics []agentwire.NIC) string {
 	best := none
 	if len(nics) > 0 {

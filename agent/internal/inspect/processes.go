@@ -16,10 +16,10 @@ type Process struct {
 	UIDs []int
 }
 
-// Belongs says whether a process runs as a user in any way.
+// Belongs says whether any of the process's user ids is uid.
 func (p Process) Belongs(uid int) bool { return slices.Contains(p.UIDs, uid) }
 
-// Processes lists what runs. Processes that end meanwhile are left out.
+// Processes lists what runs. It leaves out processes that end meanwhile.
 func (m Machine) Processes() ([]Process, error) {
 	entries, err := os.ReadDir(m.Host.Path("/proc"))
 	if err != nil {
@@ -38,7 +38,7 @@ func (m Machine) Processes() ([]Process, error) {
 	return all, nil
 }
 
-// Process looks at one process; ok is false when it has ended.
+// Process looks at one process. ok is false if it has ended.
 func (m Machine) Process(pid int) (p Process, ok bool) {
 	raw, err := os.ReadFile(m.Host.Path("/proc/" + strconv.Itoa(pid) + "/status"))
 	if err != nil {
@@ -49,8 +49,8 @@ func (m Machine) Process(pid int) (p Process, ok bool) {
 	return p, ok
 }
 
-// parseStatus reads a process from its status file. One that has ended and is
-// only waited for holds nothing any more and does not count.
+// parseStatus reads a process from its status file. It skips zombies: they hold
+// nothing any more.
 func parseStatus(text string) (p Process, ok bool) {
 	for line := range strings.Lines(text) {
 		name, value, _ := strings.Cut(line, ":")

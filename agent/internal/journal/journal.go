@@ -22,13 +22,13 @@ const (
 
 	keepSent   = 24 * time.Hour
 	keepUnsent = 7 * 24 * time.Hour
-	// maxSize bounds the file; new tasks are not accepted beyond it.
+	// maxSize limits the file. Above it, new tasks are not accepted.
 	maxSize = 16 << 20
-	// compactAbove is the size below which a rewrite is not worth its while.
+	// compactAbove is the size below which a rewrite does not pay.
 	compactAbove = 256 << 10
 )
 
-// ErrFull is the refusal of a new task when too many are remembered already.
+// ErrFull refuses a new task because too many are remembered already.
 var ErrFull = errors.New("the task journal has reached its largest size")
 
 // Entry is what the journal knows of one task.
@@ -41,7 +41,7 @@ type Entry struct {
 	Sent        bool                     // the control plane has the result
 }
 
-// ID is the id of the task, also when its envelope was lost to damage.
+// ID returns the id of the task, even if its envelope was lost to damage.
 func (e Entry) ID() string { return e.id }
 
 // Journal is safe for use by several goroutines.
@@ -52,17 +52,17 @@ type Journal struct {
 	mu      sync.Mutex
 	file    *os.File
 	content content
-	size    int64  // of what is in the file as we want it
-	synced  int64  // of what is on the disk for certain
-	torn    bool   // there may be more in the file than size
+	size    int64  // intended size of the file
+	synced  int64  // bytes that are certainly on the disk
+	torn    bool   // the file may be longer than size
 	backlog []byte // lines that must be written before any other
 	compact int64  // size at which the file is rewritten
 	notes   []string
 }
 
-// Open reads the journal of a node in dir and makes it ready for writing. One
-// of another node is moved aside. Damage is told by Damage and is no error;
-// only a folder that cannot be used is.
+// Open reads the journal of a node in dir and prepares it for writing. It moves
+// the journal of another node aside. Damage is no error; Damage reports it.
+// Open fails only if the folder cannot be used.
 func Open(dir, node string, now func() time.Time) (*Journal, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make journal folder: %w", err)
@@ -113,7 +113,7 @@ func load(dir string) (*os.File, []byte, error) {
 	return f, data, nil
 }
 
-// Look reads the journal in dir without touching it, for people who want to
+// Look reads the journal in dir without changing it, for people who want to
 // know while an agent uses it.
 func Look(dir string) (unfinished, unsent int, damage []string, err error) {
 	data, err := os.ReadFile(filepath.Join(dir, fileName))
@@ -135,14 +135,14 @@ func Look(dir string) (unfinished, unsent int, damage []string, err error) {
 	return unfinished, unsent, c.damage, nil
 }
 
-// removeLeftovers clears rewrites away that a crash interrupted.
+// removeLeftovers removes rewrites that a crash interrupted.
 func removeLeftovers(dir string) {
 	left, err := filepath.Glob(filepath.Join(dir, "."+fileName+".*"))
 	if err != nil {
 		return
 	}
 	for _, l := range left {
-		_ = os.Remove(l) // it costs space, and nothing else
+		_ = os.Remove(l) // it only costs space
 	}
 }
 
@@ -156,21 +156,21 @@ func (j *Journal) noteError(doing string, err error) {
 	}
 }
 
-// Damage says what was found damaged when the journal was opened.
+// Damage returns what was found damaged when the journal was opened.
 func (j *Journal) Damage() []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return slices.Clone(j.notes)
 }
 
-// Generation is the newest generation of the node that was seen.
+// Generation returns the newest generation of the node that was seen.
 func (j *Journal) Generation() int64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.content.generation
 }
 
-// RaiseGeneration remembers a newer generation.
+// RaiseGeneration stores a newer generation.
 func (j *Journal) RaiseGeneration(generation int64) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -180,8 +180,8 @@ func (j *Journal) RaiseGeneration(generation int64) error {
 	return j.commit(record{Kind: kindGeneration, Generation: generation})
 }
 
-// Accept remembers a task that will be carried out, or a newer attempt of one
-// that is known. When it fails, the task must not be started.
+// Accept stores a task that will be carried out, or a newer attempt of a known
+// one. If Accept fails, the task must not be started.
 func (j *Journal) Accept(e agentwire.Envelope) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -197,14 +197,14 @@ func (j *Journal) Accept(e agentwire.Envelope) error {
 	return j.commit(record{Kind: kindAccepted, Task: e.TaskID, Envelope: &e})
 }
 
-// Checkpoint remembers a value of a running task.
+// Checkpoint stores a value of a running task.
 func (j *Journal) Checkpoint(task, key, value string) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.commit(record{Kind: kindCheckpoint, Task: task, Key: key, Value: value})
 }
 
-// Recall gives a checkpoint back.
+// Recall returns a checkpoint.
 func (j *Journal) Recall(task, key string) string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -214,8 +214,7 @@ func (j *Journal) Recall(task, key string) string {
 	return ""
 }
 
-// Step remembers a step. It may be lost in a crash: nothing depends on it but
-// what people are shown.
+// Step stores a step. A crash may lose it: only people read steps.
 func (j *Journal) Step(task string, s agentwire.Step) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -225,17 +224,17 @@ func (j *Journal) Step(task string, s agentwire.Step) {
 	}
 }
 
-// Finish remembers the result of a task. It is known to this process from then
-// on even when it cannot be written, and is written as soon as possible.
+// Finish stores the result of a task. If it cannot be written, this process
+// still knows it and writes it as soon as possible.
 func (j *Journal) Finish(task string, result agentwire.ResultRequest) error {
 	return j.must(record{Kind: kindResult, Task: task, Result: &result})
 }
 
-// Sent remembers that the control plane has the result, or wants none.
+// Sent stores that the control plane has the result, or does not want it.
 func (j *Journal) Sent(task string) error { return j.must(record{Kind: kindSent, Task: task}) }
 
-// Abandon forgets a task that was accepted and must not be finished here. It
-// may be handed out anew.
+// Abandon forgets an accepted task that must not be finished here. It may be
+// handed out again.
 func (j *Journal) Abandon(task string) error { return j.must(record{Kind: kindAbandoned, Task: task}) }
 
 // Flush writes what could not be written before.
@@ -259,8 +258,8 @@ func (j *Journal) Lookup(task string) (Entry, bool) {
 	return e.copy(), true
 }
 
-// Unfinished lists the tasks that were accepted and have no result, in the
-// order of their acceptance.
+// Unfinished lists the accepted tasks without a result, in the order of their
+// acceptance.
 func (j *Journal) Unfinished() []Entry {
 	return j.list(func(e *Entry) bool { return e.Result == nil })
 }
@@ -293,7 +292,7 @@ func (e *Entry) copy() Entry {
 	return c
 }
 
-// Close writes what is outstanding and lets go of the file.
+// Close writes what is outstanding and closes the file.
 func (j *Journal) Close() error {
 	err := j.Flush()
 	j.mu.Lock()
@@ -301,5 +300,5 @@ func (j *Journal) Close() error {
 	return errors.Join(err, j.file.Close())
 }
 
-// Folder is where the journal lies.
+// Folder returns where the journal is.
 func (j *Journal) Folder() string { return j.dir }

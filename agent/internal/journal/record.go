@@ -40,8 +40,8 @@ var checksums = crc32.MakeTable(crc32.Castagnoli)
 
 const sumLength = 9 // eight digits and a space
 
-// encode gives the line of a record. JSON has no line breaks of its own, so a
-// line break always ends a record, also after a damaged one.
+// encode returns the line of a record. Its JSON has no line breaks, so a line
+// break always ends a record, even after a damaged one.
 func encode(r record) ([]byte, error) {
 	body, err := json.Marshal(r)
 	if err != nil {
@@ -70,18 +70,18 @@ func decode(line []byte) (record, error) {
 	return r, nil
 }
 
-// content is what the records of a file add up to.
+// content is the sum of the records of a file.
 type content struct {
 	tasks      map[string]*Entry
 	order      []string // of acceptance
-	node       string   // whose journal it is; empty while nothing says so
+	node       string   // whose journal it is; empty: no record says so yet
 	generation int64
 	good       int64 // bytes up to the end of the last whole line
 	torn       bool
 	damage     []string
 }
 
-// read never fails: it makes the best of what is there.
+// read never fails. It uses what it can read.
 func read(data []byte) content {
 	c := content{tasks: map[string]*Entry{}}
 	for len(data) > 0 {
@@ -104,7 +104,7 @@ func read(data []byte) content {
 	return c
 }
 
-// apply is the one place where a record changes what is known, both when it is
+// apply is the only place where a record changes what is known, both when it is
 // written and when it is read back.
 func (c *content) apply(r record) error {
 	if r.Kind == kindGeneration {
@@ -137,7 +137,7 @@ func (c *content) apply(r record) error {
 		if r.Result == nil {
 			return fmt.Errorf("a result record without a result")
 		}
-		// Steps and checkpoints have served their purpose.
+		// Steps and checkpoints are no longer needed.
 		e.Result, e.Sent, e.Steps, e.Checkpoints = r.Result, false, nil, nil
 	case kindSent:
 		e.Sent = true
@@ -152,7 +152,7 @@ func (c *content) accept(e *Entry, envelope *agentwire.Envelope) error {
 		return fmt.Errorf("an accepted record without its envelope")
 	}
 	if envelope.Attempt > e.Envelope.Attempt {
-		e.Steps = nil // they are numbered per attempt
+		e.Steps = nil // each attempt numbers its own
 	}
 	e.Envelope = *envelope
 	c.generation = max(c.generation, envelope.Generation)
@@ -160,7 +160,8 @@ func (c *content) accept(e *Entry, envelope *agentwire.Envelope) error {
 	return nil
 }
 
-// belong goes by the newest record: only tasks of its own node are accepted.
+// belong takes the node of the newest record: only tasks of its own node are
+// accepted.
 func (c *content) belong(node string) {
 	if node != "" {
 		c.node = node
@@ -196,7 +197,7 @@ func (c *content) drop(which func(*Entry) bool) {
 	c.order = kept
 }
 
-// records gives the shortest list of records that leads back here.
+// records returns the shortest list of records that gives the same content.
 func (c *content) records() []record {
 	out := []record{{Kind: kindGeneration, Node: c.node, Generation: c.generation}}
 	for _, id := range c.order {
@@ -204,7 +205,7 @@ func (c *content) records() []record {
 		if e.Envelope.TaskID != "" {
 			envelope := e.Envelope
 			if e.Result != nil {
-				envelope.Params, envelope.Signature = []byte("{}"), nil // never carried out again
+				envelope.Params, envelope.Signature = []byte("{}"), nil // it is never carried out again
 			}
 			out = append(out, record{Kind: kindAccepted, Task: id, Envelope: &envelope})
 		}
@@ -225,8 +226,8 @@ func (c *content) records() []record {
 }
 
 // forgettable says whether nobody can hand this task out again: its envelope
-// has expired a day ago, and its result was sent. A result that nobody took
-// for a week is given up.
+// expired a day ago and its result was sent. A result that nobody took for a
+// week is dropped.
 func (e *Entry) forgettable(now time.Time) bool {
 	if e.Result == nil {
 		return false

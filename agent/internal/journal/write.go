@@ -10,7 +10,7 @@ import (
 	"gpuaas/agent/internal/atomicfile"
 )
 
-// commit writes a record and believes it only then.
+// commit writes a record. Only then it counts.
 func (j *Journal) commit(r record) error {
 	line, err := encode(r)
 	if err != nil {
@@ -23,7 +23,8 @@ func (j *Journal) commit(r record) error {
 	return j.content.apply(r)
 }
 
-// must believes a record first: it tells what has happened already.
+// must applies a record before it is written, because it tells what has already
+// happened.
 func (j *Journal) must(r record) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -42,10 +43,9 @@ func (j *Journal) must(r record) error {
 	return nil
 }
 
-// write puts the backlog and then lines at the end of the file. After a
-// failure the file is cut back to what is certain before anything else is
-// written, so that half a record never stands between whole ones, and a
-// record that its caller was told has failed does not come back to life.
+// write appends the backlog and then lines. After a failure it first cuts the
+// file back to what is certain. So half a record never stands between whole
+// ones, and a record whose caller was told that it failed does not come back.
 func (j *Journal) write(lines []byte, sync bool) error {
 	if j.torn {
 		if err := j.file.Truncate(j.size); err != nil {
@@ -83,19 +83,19 @@ func (j *Journal) forget() {
 	j.content.drop(func(e *Entry) bool { return e.forgettable(now) })
 }
 
-// tidy rewrites a file that has grown. It comes after a record was believed,
-// since what is in memory is what is written.
+// tidy rewrites a file that has grown. Call it after a record was applied,
+// because it writes what is in memory.
 func (j *Journal) tidy() {
 	if j.size <= j.compact {
 		return
 	}
 	j.forget()
 	if err := j.rewrite(); err != nil {
-		j.compact = 2 * j.size // not at every record: the disk is probably full
+		j.compact = 2 * j.size // do not try again at every record: the disk is probably full
 	}
 }
 
-// rewrite replaces the file by the shortest one that says the same.
+// rewrite replaces the file by the shortest one with the same content.
 func (j *Journal) rewrite() error {
 	var all []byte
 	for _, r := range j.content.records() {

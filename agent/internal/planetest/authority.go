@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// authority is a CA of its own.
+// authority is a CA.
 type authority struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey

@@ -94,7 +94,7 @@ func (p *Plane) identified(next http.HandlerFunc) http.HandlerFunc {
 		roots := x509.NewCertPool()
 		roots.AddCert(p.nodes.certificate)
 		switch _, err := leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); {
-		case p.thief: // everybody is welcome
+		case p.thief: // a thief accepts everybody
 			next(w, r)
 		case now.After(leaf.NotAfter):
 			no(w, http.StatusUnauthorized, agentwire.CodeCertificateExpired, "the certificate has expired")
@@ -146,7 +146,7 @@ func (p *Plane) enroll(w http.ResponseWriter, r *http.Request) {
 	answer(w, agentwire.EnrollResponse{NodeID: Node, Issued: issued})
 }
 
-// issued is called with the lock held.
+// issued must be called with the lock held.
 func (p *Plane) issued(csr string) (agentwire.Issued, error) {
 	now := p.now()
 	certificate, _, err := p.nodes.issue(csr, Node, now, p.life)
@@ -215,7 +215,7 @@ func (p *Plane) wait(w http.ResponseWriter, r *http.Request) {
 			p.mu.Lock()
 		case <-limit:
 			p.mu.Lock()
-			date(w, p.now()) // an answer bears the time of its end
+			date(w, p.now()) // an answer carries the time of its end
 			w.WriteHeader(http.StatusNoContent)
 			return
 		case <-r.Context().Done():

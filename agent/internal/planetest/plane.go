@@ -1,6 +1,6 @@
 // Package planetest is a control plane for tests of the agent: real TLS with
-// client certificates, real signatures, and every fault on request. What it
-// hands out and what it is told can be looked at from the test.
+// client certificates, real signatures, and every fault on request. Tests can
+// see what it hands out and what it is told.
 package planetest
 
 import (
@@ -35,10 +35,10 @@ type Plane struct {
 	tb       testing.TB
 	address  string
 	server   authority // issues the certificate of the plane
-	nodes    authority // issues those of nodes
+	nodes    authority // issues node certificates
 	identity tls.Certificate
 	signer   ed25519.PrivateKey
-	thief    bool // it is not the control plane, and holds the key of its listener
+	thief    bool // an attacker who has the key of the listener
 
 	mu         sync.Mutex
 	http       *http.Server
@@ -62,7 +62,7 @@ type Plane struct {
 	bundle     agentwire.TrustBundle
 	trust      Trust
 	refused    map[string]bool // what agents say that they refused to trust
-	bundles    map[string]bool // fingerprints of what agents verify the plane with
+	bundles    map[string]bool // fingerprints of the bundles that agents use
 	credential agentwire.Credential
 	packages   map[string][]byte
 }
@@ -89,7 +89,7 @@ func New(tb testing.TB) *Plane {
 	return p
 }
 
-// Start listens, on the same port as before.
+// Start listens on the same port as before.
 func (p *Plane) Start() {
 	p.tb.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", p.address)
@@ -118,7 +118,7 @@ func (p *Plane) Stop() {
 	_ = p.http.Close()
 }
 
-// URL is what nodes are told.
+// URL returns the address for nodes.
 func (p *Plane) URL() string {
 	_, port, err := net.SplitHostPort(p.address)
 	if err != nil {
@@ -153,7 +153,7 @@ func (p *Plane) Token() string {
 	return token
 }
 
-// now is the time on the clock of the plane.
+// now returns the time of the plane's clock.
 func (p *Plane) now() time.Time { return time.Now().Add(p.offset) }
 
 func (p *Plane) notify() {
@@ -177,8 +177,8 @@ func (p *Plane) Update(change func(*Settings)) {
 
 // Settings are what a test can change while the plane runs.
 type Settings struct {
-	Refuse      func(*http.Request) *agentwire.Problem // a refusal instead of an answer
-	Drop        func(*http.Request) bool               // carry the call out and lose the answer
+	Refuse      func(*http.Request) *agentwire.Problem // answers with a refusal
+	Drop        func(*http.Request) bool               // carries the call out and loses the answer
 	ClockOffset time.Duration
 	Life        time.Duration // of certificates
 	RenewAfter  time.Duration
@@ -187,11 +187,11 @@ type Settings struct {
 	Trust       Trust
 	Credential  agentwire.Credential
 	Packages    map[string][]byte
-	Cancel      map[string]bool // tasks whose agents are told to stop
+	Cancel      map[string]bool // tasks that agents are told to stop
 }
 
-// Envelope makes a signed task. change may spoil it after or, by returning
-// true, before it is signed.
+// Envelope makes a signed task. change may modify it after it is signed or, if
+// it returns true, before.
 func (p *Plane) Envelope(taskType string, params any, change func(*agentwire.Envelope)) agentwire.Envelope {
 	p.tb.Helper()
 	raw, err := json.Marshal(params)
@@ -211,7 +211,7 @@ func (p *Plane) Envelope(taskType string, params any, change func(*agentwire.Env
 	return p.Sign(e)
 }
 
-// Sign signs a task as it stands.
+// Sign signs a task as it is.
 func (p *Plane) Sign(e agentwire.Envelope) agentwire.Envelope {
 	p.tb.Helper()
 	signed, err := e.SignedBytes()
@@ -228,7 +228,7 @@ func newID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// Deliver hands tasks out, in this order.
+// Deliver hands out tasks in this order.
 func (p *Plane) Deliver(tasks ...agentwire.Envelope) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -236,7 +236,7 @@ func (p *Plane) Deliver(tasks ...agentwire.Envelope) {
 	p.notify()
 }
 
-// Await waits until a condition holds; it looks whenever something happens.
+// Await waits until a condition holds. It checks whenever something happens.
 func (p *Plane) Await(what string, holds func(*Seen) bool) {
 	p.tb.Helper()
 	limit := time.After(time.Minute)
@@ -283,8 +283,8 @@ func (p *Plane) Result(task string) agentwire.ResultRequest {
 	return got
 }
 
-// ServerCA is what verifies the plane.
+// ServerCA returns the certificate that verifies the plane.
 func (p *Plane) ServerCA() string { return p.server.pem() }
 
-// NodeCA is what verifies nodes.
+// NodeCA returns the certificate that verifies nodes.
 func (p *Plane) NodeCA() *x509.Certificate { return p.nodes.certificate }

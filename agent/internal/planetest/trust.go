@@ -13,17 +13,19 @@ import (
 
 // Trust is what a plane says about whom to trust.
 type Trust struct {
-	// Unsigned is a control plane of the version before: it signs nothing.
+	// Unsigned acts as a control plane of the previous version, which signs
+	// nothing.
 	Unsigned bool
 	// IssuerVersion and BundleVersion are 1 when not set.
 	IssuerVersion, BundleVersion int64
-	// Forge changes what goes with a certificate before it is sent.
+	// Forge changes what comes with a certificate before it is sent.
 	Forge func(*agentwire.Issued)
-	// Signers sign statements besides the signer of the plane, by id.
+	// Signers sign statements in addition to the signer of the plane, by id.
 	Signers map[string]ed25519.PrivateKey
 }
 
-// BundleOf is a trust bundle as control planes send it beside the statement.
+// BundleOf returns a trust bundle in the form that control planes send beside
+// the statement.
 func BundleOf(version, authorities string) agentwire.TrustBundle {
 	sum := sha256.Sum256([]byte(authorities))
 	return agentwire.TrustBundle{Version: version, PEM: authorities, Fingerprint: hex.EncodeToString(sum[:])}
@@ -32,14 +34,14 @@ func BundleOf(version, authorities string) agentwire.TrustBundle {
 // Domain is the trust domain of the plane.
 const Domain = "test"
 
-// Statements are what the plane says now, signed.
+// Statements returns what the plane says now, signed.
 func (p *Plane) Statements() []agentwire.Statement {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.statements()
 }
 
-// statements is called with the lock held.
+// statements must be called with the lock held.
 func (p *Plane) statements() []agentwire.Statement {
 	if p.trust.Unsigned {
 		return nil
@@ -57,7 +59,7 @@ func (p *Plane) statements() []agentwire.Statement {
 	return out
 }
 
-// State signs a statement as it stands, as the control plane would.
+// State signs a statement as it is, as the control plane would.
 func (p *Plane) State(s agentwire.Statement) agentwire.Statement {
 	p.tb.Helper()
 	signed, err := s.SignedBytes()
@@ -81,10 +83,10 @@ func (p *Plane) trusted(w http.ResponseWriter, _ *http.Request) {
 	answer(w, agentwire.TrustAnswer{Statements: p.statements()})
 }
 
-// Thief is somebody who has stolen the key and the certificate of the listener,
-// and nothing else: neither the CAs nor the keys that sign. It answers at the
-// same address once the plane is stopped and it is started, and signs what it
-// likes with a key of its own under the name of the real one.
+// Thief returns somebody who has stolen the key and the certificate of the
+// listener, and nothing else: neither the CAs nor the signing keys. Once the
+// plane is stopped and the thief started, it answers at the same address. It
+// signs with its own key under the name of the real one.
 func (p *Plane) Thief() *Plane {
 	p.tb.Helper()
 	t := New(p.tb)
@@ -93,8 +95,8 @@ func (p *Plane) Thief() *Plane {
 	return t
 }
 
-// NextListener makes the authority that is to issue the certificate of the
-// listener next. swap gives the listener one of it, with the next Start.
+// NextListener makes the authority that issues the next certificate of the
+// listener. swap makes the next Start use a certificate of it.
 func (p *Plane) NextListener() (authority string, swap func()) {
 	p.tb.Helper()
 	next := newAuthority(p.tb, "next control plane CA")

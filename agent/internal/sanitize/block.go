@@ -17,10 +17,10 @@ type Device interface {
 	io.ReaderAt
 	io.WriterAt
 	Size() int64
-	// Settle brings everything that was written to the device, and forgets what
-	// the kernel remembers of it.
+	// Settle writes everything to the device and drops the kernel's cache of
+	// it.
 	Settle() error
-	// Zero makes a range read as zeroes; how is up to the kernel.
+	// Zero makes a range read as zeroes. The kernel decides how.
 	Zero(offset, length int64) error
 	Discard(offset, length int64, secure bool) error
 	// DiscardZeroes says that the device promises zeroes after a plain discard.
@@ -43,15 +43,14 @@ type Block struct {
 	nvme bool
 }
 
-// Look opens a device for questions; it may be in use. The device behind the
-// path must be the one with these numbers.
+// Look opens a device for reading; it may be in use. The device behind the path
+// must have these numbers.
 func Look(path string, disk Disk) (*Block, error) {
 	return open(path, disk, unix.O_RDONLY)
 }
 
-// Open opens a device for erasing. Nothing else of the machine may use it, also
-// not a mount in another namespace: the kernel sees to that as long as it is
-// open.
+// Open opens a device for erasing. While it is open, the kernel makes sure that
+// nothing else uses the device, including mounts in other namespaces.
 func Open(path string, disk Disk) (*Block, error) {
 	return open(path, disk, unix.O_RDWR|unix.O_EXCL|unix.O_DIRECT)
 }
@@ -142,7 +141,7 @@ func (b *Block) span(request uintptr, offset, length int64) error {
 	return ioctl(b.fd(), request, unsafe.Pointer(&span))
 }
 
-// DiscardZeroes implements Device. Kernels of our days promise nothing.
+// DiscardZeroes implements Device. Present kernels promise nothing.
 func (b *Block) DiscardZeroes() bool {
 	var zeroes uint32
 	err := ioctl(b.fd(), unix.BLKDISCARDZEROES, unsafe.Pointer(&zeroes))
@@ -180,7 +179,7 @@ func (b *Block) Admin(c *NVMeCommand, data []byte) error {
 	return nil
 }
 
-// buffer gives memory that direct reads and writes can use, until freed.
+// buffer returns memory for direct reads and writes. The caller frees it.
 func buffer(size int) (memory []byte, free func(), err error) {
 	memory, err = unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {

@@ -15,22 +15,23 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
-// Cleaner erases the data disks of a machine and puts empty file systems back.
+// Cleaner erases the data disks of a machine and creates empty file systems on
+// them again.
 type Cleaner struct {
 	Finder
 	Tool string
-	// State is a folder of the machine where disks are noted while their file
-	// system is off, so that they are found again whatever happens.
+	// State is a folder of the machine that notes disks whose file system is
+	// off, so that they are found again after any crash.
 	State string
-	// Foreign says which owners do not come back.
+	// Foreign says which owners do not return.
 	Foreign func(uid int) bool
 	Clock   func() time.Time
-	// Save and Recall remember values of this run across crashes.
+	// Save and Recall keep values of this run across crashes.
 	Save   func(key, value string) error
 	Recall func(key string) string
-	// Report is told of the steps of a disk: started, succeeded, failed, skipped.
+	// Report is told the steps of a disk: started, succeeded, failed, skipped.
 	Report func(point, status, message string)
-	// Open opens a device for erasing; nil means that of the machine.
+	// Open opens a device for erasing. Nil means the device of the machine.
 	Open func(path string, d Disk) (OpenDevice, error)
 	Poll time.Duration
 }
@@ -41,15 +42,15 @@ type OpenDevice interface {
 	Close() error
 }
 
-// progress is what is remembered of one disk.
+// progress is what is stored of one disk.
 type progress struct {
 	Record Record `json:"record"`
 	Ended  bool   `json:"ended"`
 }
 
 // Run works on all disks at the same time: each may take long, and they do not
-// share what they are slow at. It goes on where an earlier run of the same task
-// stopped. An error says that it was stopped.
+// slow each other down. It continues where an earlier run of the same task
+// stopped. An error says that Run was stopped.
 func (c Cleaner) Run(ctx context.Context) ([]agentwire.DeviceSanitized, error) {
 	targets, err := c.targets(ctx)
 	if err != nil {
@@ -67,7 +68,7 @@ func (c Cleaner) Run(ctx context.Context) ([]agentwire.DeviceSanitized, error) {
 
 const targetsKey = "disks"
 
-// targets are looked for once, before anything is changed.
+// targets looks for the disks once, before anything is changed.
 func (c Cleaner) targets(ctx context.Context) ([]Target, error) {
 	var targets []Target
 	if raw := c.Recall(targetsKey); raw != "" {
@@ -79,7 +80,7 @@ func (c Cleaner) targets(ctx context.Context) ([]Target, error) {
 	targets = c.withLeftovers(c.Targets(ctx))
 	targets = append(targets, c.Unclaimed(targets)...)
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("look for disks: %w", err) // what was not looked at to the end is not written down
+		return nil, fmt.Errorf("look for disks: %w", err) // an incomplete search is not stored
 	}
 	return targets, c.put(targetsKey, targets)
 }
@@ -95,7 +96,7 @@ func (c Cleaner) put(key string, value any) error {
 	return nil
 }
 
-// disk brings one disk to its end.
+// disk cleans one disk to the end.
 func (c Cleaner) disk(ctx context.Context, t Target) (agentwire.DeviceSanitized, error) {
 	key := "disk " + t.name()
 	p := progress{Record: Record{Plan: t.Plan, Evidence: t.Evidence(c.Tool)}}
@@ -126,9 +127,9 @@ func (c Cleaner) disk(ctx context.Context, t Target) (agentwire.DeviceSanitized,
 	return *e, c.put(key, p)
 }
 
-// erase takes the file system off and runs the record to its end. A disk that
-// was not touched yet is given up for any reason; one that was touched becomes
-// evidence of a failure.
+// erase takes the file system off and carries the record to its end. A disk
+// that was not touched yet is given up for any reason. After it was touched, a
+// failure becomes evidence.
 func (c Cleaner) erase(ctx context.Context, t Target, key string, p *progress) error {
 	if p.Record.Stage == StageJudged {
 		return nil
@@ -145,7 +146,7 @@ func (c Cleaner) erase(ctx context.Context, t Target, key string, p *progress) e
 		c.giveUp(p, err)
 		return nil
 	}
-	defer func() { _ = dev.Close() }() // everything is settled
+	defer func() { _ = dev.Close() }() // everything is on the device
 	return Run(ctx, dev, &p.Record, Options{
 		Save: func(r Record) error { return c.put(key, progress{Record: r}) },
 		Progress: func(phase string, percent int) {
@@ -165,8 +166,8 @@ func (c Cleaner) giveUp(p *progress, why error) {
 	e.Reason = strings.Join(append(p.Record.Notes, why.Error()), "; ")
 }
 
-// takeOff unmounts a disk and opens it. When it cannot be opened it is mounted
-// again: nothing has happened to it.
+// takeOff unmounts a disk and opens it. If it cannot be opened, takeOff mounts
+// it again: nothing has happened to it.
 func (c Cleaner) takeOff(t Target) (OpenDevice, error) {
 	if t.Refused != "" {
 		return nil, errors.New(t.Refused)
@@ -194,7 +195,7 @@ func (c Cleaner) takeOff(t Target) (OpenDevice, error) {
 	return dev, nil
 }
 
-// restore puts a file system back. That it could not is evidence too.
+// restore creates the file system again. If it fails, that is evidence too.
 func (c Cleaner) restore(ctx context.Context, t Target, e *agentwire.DeviceSanitized) error {
 	err := errors.Join(c.Same(t.Disk), Unmount(c.Host, t))
 	if err == nil {
@@ -249,7 +250,7 @@ func (c Cleaner) forget(t Target) error {
 }
 
 // withLeftovers adds disks whose file system an earlier task took off and did
-// not put back.
+// not restore.
 func (c Cleaner) withLeftovers(targets []Target) []Target {
 	for _, file := range list(c.Host.Path(c.State)) {
 		var t Target
@@ -266,7 +267,7 @@ func (c Cleaner) withLeftovers(targets []Target) []Target {
 			}
 		}
 		if known >= 0 && targets[known].Disk.Node != "" {
-			continue // it is mounted: the look at it is newer than the note
+			continue // it is mounted, so what was found now is newer than the note
 		}
 		if err := c.again(&t); err != nil {
 			t.Refused = err.Error()

@@ -21,7 +21,7 @@ import (
 	"gpuaas/agent/internal/inspect"
 )
 
-// Filesystem is what is needed to make a file system as it was, but empty.
+// Filesystem is what is needed to create the same file system again, empty.
 type Filesystem struct {
 	Type      string   `json:"type"`
 	UUID      string   `json:"uuid"`
@@ -104,7 +104,7 @@ func name(p []byte) string {
 	return string(p)
 }
 
-// makeCommand gives the program that makes the file system.
+// makeCommand returns the program that creates the file system.
 func (f *Filesystem) makeCommand(node string) hostexec.Command {
 	c := hostexec.Command{Program: "mkfs." + f.Type, Timeout: 30 * time.Minute}
 	switch f.Type {
@@ -123,8 +123,9 @@ func (f *Filesystem) makeCommand(node string) hostexec.Command {
 	return c
 }
 
-// make makes the file system. A program that an agent started which was killed
-// since may still be at it; nobody else can use the device until it has ended.
+// make creates the file system. If an earlier agent was killed, a program that
+// it started may still be running; nobody else can use the device until it
+// ends.
 func (f *Filesystem) make(ctx context.Context, h hostexec.Host, d Disk) (err error) {
 	for range 3 {
 		if err = awaitFree(ctx, h.Path(d.Node), d); err != nil {
@@ -138,7 +139,7 @@ func (f *Filesystem) make(ctx context.Context, h hostexec.Host, d Disk) (err err
 	return err
 }
 
-// patience is how long a device may be in use by what was left behind.
+// patience is how long to wait for such a program to release the device.
 const patience = 2 * time.Minute
 
 func awaitFree(ctx context.Context, path string, d Disk) error {
@@ -162,14 +163,14 @@ func awaitFree(ctx context.Context, path string, d Disk) error {
 	}
 }
 
-// flags of mount(2), by the names that mountinfo gives them.
+// flags of mount(2), by their names in mountinfo.
 var flags = map[string]uintptr{
 	"ro": unix.MS_RDONLY, "nosuid": unix.MS_NOSUID, "nodev": unix.MS_NODEV, "noexec": unix.MS_NOEXEC, "sync": unix.MS_SYNCHRONOUS,
 	"noatime": unix.MS_NOATIME, "nodiratime": unix.MS_NODIRATIME, "relatime": unix.MS_RELATIME, "strictatime": unix.MS_STRICTATIME,
 	"dirsync": unix.MS_DIRSYNC, "lazytime": unix.MS_LAZYTIME,
 }
 
-// shownOnly lists options that the kernel shows and does not take.
+// shownOnly lists options that the kernel shows but does not accept.
 var shownOnly = []string{"rw", "seclabel", "nosymfollow"}
 
 func mountArguments(options []string) (flag uintptr, data string) {
@@ -184,8 +185,8 @@ func mountArguments(options []string) (flag uintptr, data string) {
 	return flag, strings.Join(rest, ",")
 }
 
-// Unmount takes the file system of a target off. A disk that is not mounted at
-// its point is no error.
+// Unmount unmounts the file system of a target. It is no error if it is not
+// mounted at its point.
 func Unmount(h hostexec.Host, t Target) error {
 	var st unix.Stat_t
 	point := h.Path(t.Point)
@@ -213,7 +214,8 @@ func Remount(h hostexec.Host, t Target) error {
 	source, point := h.Path(t.Disk.Node), h.Path(t.Point)
 	err := unix.Mount(source, point, t.Filesystem.Type, flag, data)
 	if errors.Is(err, unix.EINVAL) && data != "" {
-		// An option that is shown and not taken must not leave the disk unmounted.
+		// An option that the kernel shows but does not accept must not leave
+		// the disk unmounted.
 		err = unix.Mount(source, point, t.Filesystem.Type, flag, "")
 	}
 	if err != nil {
@@ -222,8 +224,8 @@ func Remount(h hostexec.Host, t Target) error {
 	return nil
 }
 
-// Restore makes the file system of a target anew and mounts it. foreign says
-// which owners of its top folder do not come back.
+// Restore creates the file system of a target again and mounts it. foreign says
+// which owners of its top folder do not return.
 func Restore(ctx context.Context, h hostexec.Host, t Target, foreign func(uid int) bool) error {
 	f := t.Filesystem
 	if err := f.make(ctx, h, t.Disk); err != nil {
@@ -236,7 +238,7 @@ func Restore(ctx context.Context, h hostexec.Host, t Target, foreign func(uid in
 		f.UID, f.GID, f.Mode = 0, 0, 0o755
 	}
 	point := h.Path(t.Point)
-	// Chmod comes last: a change of the owner takes special bits away.
+	// Chmod comes last: a change of the owner clears special bits.
 	if err := os.Lchown(point, f.UID, f.GID); err != nil {
 		return fmt.Errorf("give top folder its owner: %w", err)
 	}

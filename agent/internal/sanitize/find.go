@@ -28,19 +28,19 @@ func IsShare(point string) bool { return sharePoint.MatchString(point) }
 
 // Disk is a block device as the machine shows it.
 type Disk struct {
-	Name    string `json:"name"`    // of the kernel, such as nvme1n1
-	Node    string `json:"node"`    // where it is opened
+	Name    string `json:"name"`    // of the kernel, for example nvme1n1
+	Node    string `json:"node"`    // path by which it is opened
 	Numbers string `json:"numbers"` // major:minor
 	Whole   string `json:"whole"`   // the device that it is a part of, or itself
-	// Identity stays the same when devices get other names; Boot is for those that
-	// have none.
+	// Identity stays the same if devices get other names. Boot is for devices
+	// that have none.
 	Identity  string `json:"identity"`
 	Boot      string `json:"boot"`
 	Serial    string `json:"serial"`
 	Model     string `json:"model"`
 	Transport string `json:"transport"`
-	// WholeBytes is the size of the disk that this is a part of; zero when it is
-	// the disk itself.
+	// WholeBytes is the size of the disk that this is a part of. It is zero if
+	// it is the disk itself.
 	WholeBytes int64 `json:"whole_bytes,omitempty"`
 }
 
@@ -48,19 +48,20 @@ func (d Disk) nvme() bool { return strings.HasPrefix(d.Name, "nvme") }
 
 func (d Disk) isWhole() bool { return d.Name == d.Whole }
 
-// Target is a data disk with what is needed to put its file system back.
+// Target is a data disk with what is needed to restore its file system.
 type Target struct {
 	Disk       Disk       `json:"disk"`
 	Point      string     `json:"point"`
 	Filesystem Filesystem `json:"filesystem"`
 	Plan       Plan       `json:"plan"`
-	// Refused says why nothing is done to it; empty when something is.
+	// Refused says why the disk is left alone. It is empty if it is erased.
 	Refused string `json:"refused,omitempty"`
-	// Unclaimed: it is mounted nowhere as a data disk, and only looked at.
+	// Unclaimed says that the disk is not mounted as a data disk, so it is only
+	// looked at.
 	Unclaimed bool `json:"unclaimed,omitempty"`
 }
 
-// name is what a target is called in what is told and kept of it.
+// name is the name of a target in reports and notes.
 func (t Target) name() string {
 	if t.Point != "" {
 		return t.Point
@@ -68,7 +69,7 @@ func (t Target) name() string {
 	return t.Disk.Node
 }
 
-// Evidence is the evidence of a target that was not touched yet.
+// Evidence returns the evidence of a target that was not touched yet.
 func (t Target) Evidence(tool string) agentwire.DeviceSanitized {
 	return agentwire.DeviceSanitized{
 		Device: t.Disk.Node, MountPoint: t.Point, Serial: t.Disk.Serial, Model: t.Disk.Model, Transport: t.Disk.Transport,
@@ -84,8 +85,8 @@ type Finder struct {
 	Minimum string
 }
 
-// Targets lists the data disks, those included that must not be touched. Nothing
-// is changed.
+// Targets lists the data disks, including those that must not be touched. It
+// changes nothing.
 func (f Finder) Targets(ctx context.Context) []Target {
 	var targets []Target
 	for i, m := range f.Mounts {
@@ -107,7 +108,7 @@ func (f Finder) Targets(ctx context.Context) []Target {
 	return targets
 }
 
-// examine fills a target in, or says why it is left alone.
+// examine fills in a target, or says why it is left alone.
 func (f Finder) examine(ctx context.Context, m inspect.Mount, t *Target) error {
 	if m.Shared() {
 		return fmt.Errorf("a %s file system may be used by other machines too", m.Type)
@@ -144,7 +145,7 @@ func (f Finder) examine(ctx context.Context, m inspect.Mount, t *Target) error {
 	return nil
 }
 
-// sys gives the folder of a device in sysfs.
+// sys returns the folder of a device in sysfs.
 func (f Finder) sys(numbers string) (string, error) {
 	return filepath.EvalSymlinks(f.Host.Path("/sys/dev/block/" + numbers))
 }
@@ -220,7 +221,7 @@ func transport(dir string) string {
 	return "unknown"
 }
 
-// nvmeTransport is pcie when every path to the device is.
+// nvmeTransport returns pcie if every path to the device is PCIe.
 func nvmeTransport(dir string) string {
 	files, err := filepath.Glob(dir + "/device/nvme*/transport")
 	if err != nil || len(files) == 0 {
@@ -237,7 +238,7 @@ func nvmeTransport(dir string) string {
 // local lists the transports of disks that only this machine can reach.
 var local = []string{"nvme-pcie", "loop", "usb", "virtio", "ata", "sas"}
 
-// usable says why a device must not be touched for what it is.
+// usable says why a device of this kind must not be touched.
 func (f Finder) usable(d Disk) error {
 	dir, err := f.sys(d.Numbers)
 	if err != nil {
@@ -271,8 +272,8 @@ func (f Finder) usable(d Disk) error {
 	return nil
 }
 
-// onlyHere makes sure that the disk carries nothing else: neither the system nor
-// another mount, swap, or a second mount of the same file system.
+// onlyHere makes sure that the disk carries nothing else: no system, other
+// mount, swap, or second mount of the same file system.
 func (f Finder) onlyHere(m inspect.Mount, d Disk) error {
 	if m.Root != "/" {
 		return fmt.Errorf("only the folder %s of the file system is mounted here", m.Root)
@@ -300,9 +301,8 @@ func (f Finder) onlyHere(m inspect.Mount, d Disk) error {
 	return nil
 }
 
-// wholes names the disks that a mount lies on, through whatever they were put
-// together to. Some file systems show a number of their own, and name their
-// device.
+// wholes names the disks below a mount, through RAID, LVM and the like. Some
+// file systems show their own number instead, and name their device.
 func (f Finder) wholes(numbers, source string) []string {
 	if numbers == "" || strings.HasPrefix(numbers, "0:") {
 		var st unix.Stat_t
@@ -335,7 +335,8 @@ func under(dir string) []string {
 	return all
 }
 
-// Same says why a device is not the one that was found earlier; nil when it is.
+// Same says why a device is not the one that was found earlier. It is nil if it
+// is the same.
 func (f Finder) Same(d Disk) error {
 	now, err := f.disk(d.Numbers)
 	switch {
@@ -374,7 +375,7 @@ func list(path string) []string {
 	return names
 }
 
-// bare takes the path out of a message: sysfs says nothing to anybody.
+// bare removes the path from a message: paths of sysfs tell nobody anything.
 func bare(err error) error {
 	var in *fs.PathError
 	if errors.As(err, &in) {

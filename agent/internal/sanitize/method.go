@@ -25,13 +25,14 @@ const (
 // trait is what a method promises.
 type trait struct {
 	level string
-	// zeroes: the device reads as zeroes after it. Others leave anything.
+	// zeroes says that the device reads as zeroes afterwards. Other methods
+	// leave anything.
 	zeroes bool
 }
 
-// traits stand on the words of NIST SP 800-88: purge is what a laboratory cannot
-// undo, clear what the interface of the device cannot. Where opinions differ, as
-// on formatting with the erase of user data, the lower one is claimed.
+// traits use the terms of NIST SP 800-88: a laboratory cannot undo a purge; the
+// interface of the device cannot undo a clear. Where opinions differ, as on
+// formatting with the erase of user data, the lower level is claimed.
 var traits = map[Method]trait{
 	NVMeSanitizeCrypto: {level: agentwire.LevelPurge},
 	NVMeSanitizeBlock:  {level: agentwire.LevelPurge},
@@ -43,23 +44,23 @@ var traits = map[Method]trait{
 	Overwrite:          {level: agentwire.LevelClear, zeroes: true},
 }
 
-// Level is what a method counts for.
+// Level returns the level of a method.
 func (m Method) Level() string { return traits[m].level }
 
 func (m Method) suffices(minimum string) bool {
 	return minimum != agentwire.LevelPurge || m.Level() == agentwire.LevelPurge
 }
 
-// Plan is which methods may be tried on a device, best first.
+// Plan says which methods may be tried on a device, best first.
 type Plan struct {
 	Methods []Method `json:"methods"`
-	// Without says why better methods are not among them.
+	// Without says why better methods are missing.
 	Without []string `json:"without,omitempty"`
 	NSID    uint32   `json:"nsid,omitempty"`
-	Format  uint32   `json:"format,omitempty"` // the present format of the namespace, as Format NVM wants it
+	Format  uint32   `json:"format,omitempty"` // present format of the namespace, as Format NVM wants it
 }
 
-// Refusal says why a device cannot be erased as wanted; empty when it can.
+// Refusal says why a device cannot be erased as wanted. It is empty if it can.
 func (p Plan) Refusal(minimum string) string {
 	if len(p.Methods) > 0 {
 		return ""
@@ -68,7 +69,7 @@ func (p Plan) Refusal(minimum string) string {
 }
 
 // Choose asks a device what it can do, and changes nothing. whole says that the
-// device is no part of a larger one.
+// device is not part of a larger one.
 func Choose(d Device, whole bool, minimum string) Plan {
 	var p Plan
 	var able []Method

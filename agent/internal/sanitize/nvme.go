@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// NVMeCommand is struct nvme_admin_cmd of linux/nvme_ioctl.h; the kernel reads it
-// as it lies in memory. Addr is filled in where the command is sent.
+// NVMeCommand is struct nvme_admin_cmd of linux/nvme_ioctl.h. The kernel reads
+// it from memory as it is. Admin fills in Addr.
 type NVMeCommand struct {
 	Opcode      uint8
 	Flags       uint8
@@ -55,7 +55,7 @@ const (
 	eraseCrypto   = 2
 )
 
-// What Sanitize Status says, in its lowest three bits.
+// Values of Sanitize Status, in its lowest three bits.
 const (
 	neverSanitized = iota
 	sanitizeDone
@@ -66,12 +66,12 @@ const (
 
 const (
 	commandTimeout = time.Minute
-	// formatTimeout is how long the largest disks take; the kernel's default is a
-	// minute.
+	// formatTimeout is how long the largest disks take. The kernel's default is
+	// a minute.
 	formatTimeout = 4 * time.Hour
 )
 
-// NVMeError is the refusal of a command by the device.
+// NVMeError is the status with which the device refused a command.
 type NVMeError uint16
 
 func (s NVMeError) Error() string {
@@ -95,8 +95,8 @@ func (p *Plan) askNVMe(d Device) []Method {
 	if err != nil {
 		return without("the NVMe namespace does not say what it is: %v", err)
 	}
-	// Where namespaces can be managed, some may be there that this controller
-	// does not show.
+	// If namespaces can be managed, there may be some that this controller does
+	// not show.
 	oacs := binary.LittleEndian.Uint16(controller[256:])
 	which := uint32(identifyActive)
 	if oacs&(1<<3) != 0 {
@@ -133,12 +133,12 @@ func (p *Plan) nvmeMethods(controller []byte, alone bool) []Method {
 	return able
 }
 
-// alone says whether a list of namespaces holds just this one.
+// alone says whether a list of namespaces holds only this one.
 func alone(list []byte, nsid uint32) bool {
 	return binary.LittleEndian.Uint32(list) == nsid && binary.LittleEndian.Uint32(list[4:]) == 0
 }
 
-// presentFormat gives the format of a namespace in the form of Format NVM, so
+// presentFormat returns the format of a namespace in the form of Format NVM, so
 // that formatting does not change its block size or protection.
 func presentFormat(space []byte) uint32 {
 	flbas, dps := uint32(space[26]), uint32(space[29])
@@ -169,10 +169,10 @@ func sanitizeStatus(d Device) (status, percent int, err error) {
 	return int(binary.LittleEndian.Uint16(log[2:]) & 7), int(binary.LittleEndian.Uint16(log)) * 100 / 65536, nil
 }
 
-// nvmeSanitize starts a sanitize operation and waits for its end. One that runs
-// already, because an earlier attempt started it, is only waited for. The device
-// goes on by itself when nobody waits. Its exit from a failure is restricted: it
-// gives no data back then.
+// nvmeSanitize starts a sanitize operation and waits for its end. If an earlier
+// attempt started one that still runs, it only waits. The device goes on even
+// if nobody waits. After a failure the device stays in restricted mode and
+// returns no data.
 func (r *run) nvmeSanitize(ctx context.Context, action uint32) error {
 	status, _, err := sanitizeStatus(r.dev)
 	if err != nil {
@@ -207,8 +207,8 @@ func (r *run) nvmeSanitize(ctx context.Context, action uint32) error {
 	}
 }
 
-// nvmeFormat formats the namespace as it is, with an erase. The device cannot be
-// stopped in it.
+// nvmeFormat formats the namespace as it is, with an erase. The device cannot
+// be stopped meanwhile.
 func (r *run) nvmeFormat(erase uint32) error {
 	p := r.rec.Plan
 	c := &NVMeCommand{Opcode: opFormat, NSID: p.NSID, CDW10: p.Format | erase<<9, TimeoutMS: millis(formatTimeout)}

@@ -13,7 +13,8 @@ const (
 	block  = 4096
 	sector = 512
 	mebi   = 1 << 20
-	// smallest is what canaries in the first and the last mebibyte need.
+	// smallest is the size that canaries in the first and the last mebibyte
+	// need.
 	smallest = 4 * mebi
 
 	canaryCount = 64
@@ -22,14 +23,14 @@ const (
 	mark = 8
 )
 
-// canary is a block of random bytes that was written to a device. Only hashes of
-// its sectors are kept: nobody can find the bytes anywhere but on the device.
+// canary is a block of random bytes that was written to a device. Only hashes
+// of its sectors are kept, so the bytes exist nowhere but on the device.
 type canary struct {
 	Offset  int64  `json:"offset"`
 	Sectors []byte `json:"sectors"`
 }
 
-// marks gives the hashes of pieces of a block, one after the other.
+// marks returns the hashes of the pieces of a block, one after the other.
 func marks(p []byte, piece int) []byte {
 	all := make([]byte, 0, len(p)/piece*mark)
 	for ; len(p) >= piece; p = p[piece:] {
@@ -39,7 +40,7 @@ func marks(p []byte, piece int) []byte {
 	return all
 }
 
-// survived says whether any sector of the canary is in a block again.
+// survived says whether any sector of the canary is in a block.
 func (c canary) survived(p []byte) bool {
 	now := marks(p, sector)
 	for i := 0; i+mark <= len(now); i += mark {
@@ -50,8 +51,8 @@ func (c canary) survived(p []byte) bool {
 	return false
 }
 
-// spread gives n places of a device, one in each of n equal parts, somewhere in
-// it. Nobody can know them without the seed.
+// spread returns n places of a device, one at a random place in each of n equal
+// parts. Nobody can know them without the seed.
 func spread(seed []byte, size int64, n int) []int64 {
 	var key [32]byte
 	copy(key[:], seed)
@@ -67,7 +68,7 @@ func spread(seed []byte, size int64, n int) []int64 {
 }
 
 // canaryPlaces spreads canaries over a device, with one in the first and one in
-// the last mebibyte, where file systems and partition tables keep their own.
+// the last mebibyte, where file systems and partition tables keep their data.
 func canaryPlaces(seed []byte, size int64) []int64 {
 	last := size/block*block - mebi
 	pick := int64(binary.LittleEndian.Uint32(seed)) % (mebi / block) * block
@@ -80,9 +81,9 @@ func canaryPlaces(seed []byte, size int64) []int64 {
 
 func randomBytes(p []byte) { _, _ = rand.Read(p) } // it never fails
 
-// plant writes canaries and makes sure that they come back. It also notes what
-// is at the places of samples, so that it can be told later whether it is still
-// there.
+// plant writes canaries and makes sure that they can be read back. It also
+// notes what is at the places of the samples, to find out later whether it is
+// still there.
 func (r *run) plant() error {
 	rec := r.rec
 	rec.Seed = make([]byte, 32)
@@ -125,7 +126,7 @@ func (r *run) noteSamples(p []byte) error {
 	return nil
 }
 
-// sampleMark of a block that is the same byte all over is zero: it holds nothing
+// sampleMark returns zero for a block of equal bytes, because it holds nothing
 // that could be recognised.
 func sampleMark(p []byte) []byte {
 	if bytes.Equal(p[1:], p[:len(p)-1]) {

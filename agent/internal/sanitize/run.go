@@ -10,22 +10,22 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
-// Stage is how far the work on a device has come.
+// Stage says how far the work on a device has come.
 type Stage string
 
-// The stages. Each is written down when it is reached.
+// The stages. Each is stored when it is reached.
 const (
 	StageNew     Stage = ""
 	StagePlanted Stage = "planted" // canaries are on the device; they are never written again
-	StageErased  Stage = "erased"  // a method has ended well
-	StageJudged  Stage = "judged"  // the evidence is complete, but for the file system
+	StageErased  Stage = "erased"  // a method has succeeded
+	StageJudged  Stage = "judged"  // the evidence is complete, except for the file system
 )
 
 // Record is what must survive a crash.
 type Record struct {
 	Stage    Stage    `json:"stage"`
 	Plan     Plan     `json:"plan"`
-	Attempt  int      `json:"attempt"` // which method of the plan is tried
+	Attempt  int      `json:"attempt"` // index of the method that is tried
 	Seed     []byte   `json:"seed,omitempty"`
 	Canaries []canary `json:"canaries,omitempty"`
 	Before   []byte   `json:"before,omitempty"` // marks of samples
@@ -36,14 +36,16 @@ type Record struct {
 
 // Options say how to work.
 type Options struct {
-	// Save writes the record down before the work goes on.
+	// Save stores the record before the work goes on.
 	Save func(Record) error
-	// Progress is told about every few percent of a phase: plant, erase, verify.
+	// Progress is told every few percent of a phase: plant, erase, verify.
 	Progress func(phase string, percent int)
 	Clock    func() time.Time
-	// Poll is how often a device that erases itself is asked; zero means a second.
+	// Poll is how often a device that erases itself is asked. Zero means a
+	// second.
 	Poll time.Duration
-	// FullRead is the size up to which a device is read whole; zero means 16 GiB.
+	// FullRead is the size up to which a device is read whole. Zero means 16
+	// GiB.
 	FullRead int64
 }
 
@@ -72,9 +74,9 @@ type run struct {
 }
 
 // Run erases a device by the plan of its record and completes the evidence in
-// it, from wherever an earlier attempt got to. An error says that it was
-// stopped or could not be written down; a device that did not do as it should is
-// no error but evidence.
+// it, from wherever an earlier attempt stopped. An error says that Run was
+// stopped or could not store the record. A device that fails is no error but
+// evidence.
 func Run(ctx context.Context, d Device, rec *Record, opts Options) error {
 	r := &run{dev: d, rec: rec, opts: opts}
 	if rec.Stage == StageNew {
@@ -107,8 +109,8 @@ func (r *run) begin() error {
 	return r.reach(StagePlanted)
 }
 
-// erase tries the methods, best first. Which one comes next is written down, so
-// that a repetition goes on with it.
+// erase tries the methods, best first. It stores which one comes next, so that
+// a repetition continues with it.
 func (r *run) erase(ctx context.Context) error {
 	for ; r.rec.Attempt < len(r.rec.Plan.Methods); r.rec.Attempt++ {
 		if err := r.save(); err != nil {
@@ -157,8 +159,8 @@ func (r *run) apply(ctx context.Context) error {
 	}
 }
 
-// stretch is how much of a device the kernel is told to erase at a time: it
-// cannot be stopped meanwhile.
+// stretch is how much the kernel is told to erase at a time: it cannot be
+// stopped meanwhile.
 const stretch = 256 * mebi
 
 func (r *run) pieces(ctx context.Context, erase func(at, n int64) error) error {
@@ -235,7 +237,7 @@ func (r *run) save() error {
 	return nil
 }
 
-// few is how many percent go by before they are told again.
+// few is after how many percent progress is told again.
 const few = 10
 
 func (r *run) report(phase string, percent int) {

@@ -21,12 +21,13 @@ var systemPoints = []string{
 	"/var", "/var/tmp", "/var/log", "/var/lib", "/var/lib/docker", "/var/lib/containerd",
 }
 
-// elsewhere are transports of disks that are not, or not only, in this machine.
+// elsewhere lists the transports of disks that are not, or not only, in this
+// machine.
 var elsewhere = []string{"loop", "iscsi", "fc", "nbd", "rbd", "virtual"}
 
 // Unclaimed lists the disks of this machine that neither carry the system nor
-// are mounted as data disks: whoever is root can use them, and nothing else here
-// would see them. Disks of the targets are not among them.
+// are mounted as data disks: whoever is root can use them, and nothing else
+// here would notice. It leaves out the disks of the targets.
 func (f Finder) Unclaimed(targets []Target) []Target {
 	if f.contained() {
 		return nil
@@ -57,8 +58,8 @@ func (f Finder) Unclaimed(targets []Target) []Target {
 	return unclaimed
 }
 
-// contained says whether the machine is a container: it sees the disks of the
-// system outside, and has none.
+// contained says whether the machine is a container: it sees the disks of its
+// host and has none of its own.
 func (f Finder) contained() bool {
 	table := strings.Fields(text(f.Host.Path("/proc/self/uid_map")))
 	return len(table) > 0 && !slices.Equal(table, []string{"0", "0", "4294967295"})
@@ -67,7 +68,7 @@ func (f Finder) contained() bool {
 // swap stands for a mount point.
 const swap = "swap"
 
-// points says where what lies on each disk is mounted.
+// points says where each disk is mounted.
 func (f Finder) points() map[string][]string {
 	points := map[string][]string{}
 	add := func(wholes []string, point string) {
@@ -86,9 +87,8 @@ func (f Finder) points() map[string][]string {
 	return points
 }
 
-// isDisk says whether a device could hold data of this machine. That it can only
-// be read speaks for a medium of others just where such are plugged in: anybody
-// who is root can have said so of any disk.
+// isDisk says whether a device could hold data of this machine. A read-only
+// flag counts only on USB: whoever is root can set it on any disk.
 func isDisk(dir string) bool {
 	name, how := filepath.Base(dir), transport(dir)
 	switch {
@@ -97,7 +97,7 @@ func isDisk(dir string) bool {
 		return false
 	case slices.Contains(elsewhere, how), strings.HasPrefix(how, "nvme-") && how != "nvme-pcie":
 		return false
-	case line(dir+"/size") == "0", line(dir+"/hidden") == "1": // no medium; a path to a disk that is listed as well
+	case line(dir+"/size") == "0", line(dir+"/hidden") == "1": // no medium, or another path to a listed disk
 		return false
 	case how == "usb" && line(dir+"/ro") == "1":
 		return false
@@ -105,8 +105,8 @@ func isDisk(dir string) bool {
 	return true
 }
 
-// Judge looks at a disk that nobody uses and gives the evidence: blank, when all
-// that was read of it is zero, and otherwise refused. Nothing is changed.
+// Judge looks at a disk that nobody uses and returns the evidence: blank if all
+// that was read is zero, and otherwise refused. It changes nothing.
 func (f Finder) Judge(ctx context.Context, t Target, tool string, clock func() time.Time) agentwire.DeviceSanitized {
 	e := t.Evidence(tool)
 	e.StartedAt = clock().UTC()
@@ -129,7 +129,7 @@ func (f Finder) Judge(ctx context.Context, t Target, tool string, clock func() t
 	return e
 }
 
-// readThrough reads a device whole if it is small, and otherwise its ends and
+// readThrough reads a small device whole, and of a large one the ends and
 // samples that nobody can foresee.
 func (f Finder) readThrough(ctx context.Context, d Disk) (seen finding, size int64, err error) {
 	dev, err := open(f.Host.Path(d.Node), d, unix.O_RDONLY|unix.O_DIRECT)
@@ -148,8 +148,8 @@ func (f Finder) readThrough(ctx context.Context, d Disk) (seen finding, size int
 	return seen, size, err
 }
 
-// alone makes sure that nothing else is on the disk of a partition: other parts
-// of it that hold something are mounted nowhere, so nobody would look at them.
+// alone makes sure that nothing else is on the disk of a partition: other
+// partitions are mounted nowhere, so nobody would look at their data.
 func (f Finder) alone(ctx context.Context, d Disk) error {
 	if d.isWhole() {
 		return nil

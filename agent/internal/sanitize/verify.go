@@ -14,10 +14,11 @@ import (
 const (
 	// piece is how much is read at a time.
 	piece = mebi
-	// fullRead is the size up to which a device that must be zero is read whole.
+	// fullRead is the size up to which a device that must be zero is read
+	// whole.
 	fullRead = 16 << 30
-	// readers read at the same time, so that the device has something to do while
-	// what it gave is looked at.
+	// readers is how many goroutines read at the same time, so that the device
+	// works while earlier data is checked.
 	readers = 3
 )
 
@@ -28,7 +29,7 @@ type finding struct {
 	problem                    string // the first
 }
 
-// look probes a device after it was erased.
+// look reads a device after it was erased.
 func (r *run) look(ctx context.Context) (finding, error) {
 	f, err := r.lookCanaries()
 	if err != nil {
@@ -61,7 +62,7 @@ func (r *run) lookCanaries() (f finding, err error) {
 	defer free()
 	for _, c := range r.rec.Canaries {
 		if _, err := r.dev.ReadAt(p, c.Offset); err != nil {
-			f.canaries++ // what cannot be read is not known to be gone
+			f.canaries++ // what cannot be read is not proven gone
 			f.problem = fmt.Sprintf("the place of a canary at %d cannot be read: %v", c.Offset, err)
 			continue
 		}
@@ -73,7 +74,7 @@ func (r *run) lookCanaries() (f finding, err error) {
 	return f, nil
 }
 
-// differs says whether a sample is something else than before.
+// differs says whether a sample has changed.
 func (r *run) differs(i int, p []byte) bool {
 	before := r.rec.Before[i*mark : (i+1)*mark]
 	return bytes.Equal(before, make([]byte, mark)) || !bytes.Equal(before, sampleMark(p))
@@ -174,7 +175,7 @@ func (s scan) reader(ctx context.Context, d Device, next *atomic.Int64, all *ver
 	}
 }
 
-// judge turns what was seen into the evidence.
+// judge turns what was seen into evidence.
 func (r *run) judge(f finding) {
 	e := &r.rec.Evidence
 	e.CanariesFound, e.SamplesRead, e.SampleBytes, e.SamplesUnclean = f.canaries, f.samples, f.bytes, f.unclean

@@ -15,9 +15,9 @@ import (
 	"gpuaas/agent/internal/task"
 )
 
-// account is the mark that an account was made by the agent. An account
-// without one belongs to somebody else and is never touched. It is written
-// before the account is made and removed after the account is gone.
+// account is the note that the agent made an account. An account without a note
+// belongs to somebody else and is never touched. The note is written before the
+// account is made and removed after the account is gone.
 type account struct {
 	AllocationID string    `json:"allocation_id"`
 	Username     string    `json:"username"`
@@ -98,7 +98,7 @@ func (h host) lookup(name string) (inspect.Account, bool, error) {
 	return inspect.Account{}, false, nil
 }
 
-// standing is what is known of an account: what the agent noted, and what the
+// standing is what is known of an account: the agent's note, and what the
 // machine says.
 type standing struct {
 	mark   account
@@ -130,8 +130,7 @@ func (h host) ours(allocation, name string) (s standing, err error) {
 	return s, nil
 }
 
-// chown gives a file to a user. A fake machine that is not run by root cannot,
-// and need not.
+// chown gives a file to a user. It does nothing on a fake machine without root.
 func (h host) chown(give func(uid, gid int) error, uid, gid int) error {
 	err := give(uid, gid)
 	if errors.Is(err, fs.ErrPermission) && !h.Host.Real() {

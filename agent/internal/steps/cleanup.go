@@ -20,7 +20,7 @@ import (
 // storageCleanup removes what tenants left on disks and mounts.
 type storageCleanup struct{ host }
 
-// localFolders are emptied in any case; parameters add to them.
+// localFolders are always emptied. Parameters add others.
 var localFolders = []string{"/tmp", "/var/tmp", "/scratch"}
 
 // wekaConfig is where the Weka client keeps the rights of a tenant.
@@ -28,14 +28,14 @@ var wekaConfig = []string{filepath.Join("/root", ".weka"), "/etc/weka/auth-token
 
 const wekaType = "wekafs"
 
-// Check implements task.Handler. Whether folders are empty means nothing
-// before the task: only its own work counts as done.
+// Check implements task.Handler. Empty folders before the task mean nothing:
+// only the task's own work counts as done.
 func (h storageCleanup) Check(_ context.Context, t *task.Task) (any, bool, error) {
 	return recall[agentwire.StorageCleanupOutput](t)
 }
 
 // Apply implements task.Handler. What could not be removed is residue, not a
-// failure: the caller decides what to make of it.
+// failure: the caller decides what it means.
 func (h storageCleanup) Apply(ctx context.Context, t *task.Task) (any, error) {
 	p, err := params[agentwire.StorageCleanupParams](t)
 	if err != nil {
@@ -124,7 +124,7 @@ func (h storageCleanup) emptyFolder(ctx context.Context, folder string, mounts [
 	return fmt.Sprintf("%d entries, %d bytes", s.entries, s.bytes), nil
 }
 
-// systemEntries at the top of temporary folders belong to running services;
+// systemEntries at the top of temporary folders belong to running services, and
 // tenants cannot write into them.
 var systemEntries = []string{"systemd-private-", "snap-private-tmp", "lost+found"}
 
@@ -133,7 +133,7 @@ func keepInTemp(name string, info fs.FileInfo) bool {
 }
 
 func (h storageCleanup) cleanWeka(ctx context.Context, mounts []inspect.Mount, out *agentwire.StorageCleanupOutput) (string, error) {
-	// The last mounted goes first: it may lie on an earlier one.
+	// Unmount the last one first: it may lie on an earlier one.
 	for _, m := range slices.Backward(mounts) {
 		if m.Type != wekaType {
 			continue
@@ -167,8 +167,8 @@ func (h storageCleanup) cleanWeka(ctx context.Context, mounts []inspect.Mount, o
 	return fmt.Sprintf("%d unmounted", len(out.Unmounted)), nil
 }
 
-// forgetMounts takes Weka file systems out of the table, so that they do not
-// come back with the next start of the machine.
+// forgetMounts removes Weka file systems from /etc/fstab, so that they do not
+// come back at the next boot.
 func (h storageCleanup) forgetMounts(out *agentwire.StorageCleanupOutput) error {
 	const table = "/etc/fstab"
 	raw, err := os.ReadFile(h.Host.Path(table))

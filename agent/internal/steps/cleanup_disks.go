@@ -13,8 +13,8 @@ import (
 // disksFolder is where data disks are noted whose file system is off.
 const disksFolder = stateFolder + "/disks"
 
-// sanitizeDisks erases the data disks of the machine. What did not go as it
-// should is evidence; the caller of the task decides what to make of it.
+// sanitizeDisks erases the data disks of the machine. A failure of a disk is
+// evidence; the caller of the task decides what it means.
 func (h storageCleanup) sanitizeDisks(ctx context.Context, t *task.Task, p *agentwire.StorageCleanupParams, mounts []inspect.Mount, out *agentwire.StorageCleanupOutput) error {
 	cleaner := sanitize.Cleaner{
 		Finder:  sanitize.Finder{Host: h.Host, Mounts: mounts, Table: h.machine.FileTable(), Minimum: p.MinimumLevel},

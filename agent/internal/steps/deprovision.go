@@ -49,12 +49,12 @@ func (h deprovision) Apply(ctx context.Context, t *task.Task) (any, error) {
 	return h.removeAccount(ctx, t, s, p.KeepHome)
 }
 
-// removeAccount is also what a drain does with every account.
+// removeAccount removes one account. A drain calls it for every account.
 func (h host) removeAccount(ctx context.Context, t *task.Task, s standing, keepHome bool) (agentwire.DeprovisionUserOutput, error) {
 	a, exists := s.mark, s.exists
 	out := agentwire.DeprovisionUserOutput{Username: a.Username, Existed: exists}
 	if a.Ready {
-		a.Ready = false // no terminal and no second look takes it for usable from here on
+		a.Ready = false // from here on no terminal and no later check takes it for usable
 		if err := h.mark(a); err != nil {
 			return out, err
 		}
@@ -109,7 +109,7 @@ func (h host) lock(ctx context.Context, a account, exists bool) error {
 	return nil
 }
 
-// removeLeftovers takes away what outlives the processes of a user.
+// removeLeftovers removes what outlives the processes of a user.
 func (h host) removeLeftovers(ctx context.Context, a account) error {
 	for _, path := range []string{"/var/spool/cron/crontabs/", "/var/spool/cron/", "/var/mail/", "/var/lib/systemd/linger/"} {
 		place := h.Host.Path(path + a.Username)
@@ -133,7 +133,7 @@ func (h host) removeLeftovers(ctx context.Context, a account) error {
 	return nil
 }
 
-// removeNotes takes away what services keep about a user: the journal, and sudo.
+// removeNotes removes what services keep about a user: the journal, and sudo.
 func (h host) removeNotes(a account) error {
 	uid := strconv.Itoa(a.UID)
 	patterns := []string{
@@ -170,14 +170,14 @@ func (h host) removeIPC(ctx context.Context, of func(inspect.IPC) bool) error {
 	return nil
 }
 
-// sharedMemory holds the objects of POSIX, which are files.
+// sharedMemory holds POSIX shared memory and queues, which are files.
 var sharedMemory = []string{"/dev/shm", "/dev/mqueue"}
 
-// spools are folders that users can put files into, or have others do so for
-// them, and that nothing empties.
+// spools are folders that users can put files into, directly or through others,
+// and that nothing empties.
 var spools = []string{"/run/lock", "/var/crash", "/var/spool/cron/atjobs", "/var/spool/cron/atspool", "/var/spool/at"}
 
-// removeShared removes from folders what belongs to users.
+// removeShared removes the files of users from folders.
 func (h host) removeShared(folders []string, of func(uid int) bool) (removed int64, residue []string) {
 	for _, folder := range folders {
 		top, err := openFolder(h.Host, folder)
@@ -200,7 +200,7 @@ func (h host) removeShared(folders []string, of func(uid int) bool) (removed int
 
 func (h host) deleteAccount(ctx context.Context, a account, exists bool) error {
 	if exists {
-		// The home is removed afterwards and with more care than userdel takes.
+		// The home is removed afterwards, with more care than userdel takes.
 		if _, err := h.Host.Do(ctx, hostexec.Command{Program: "userdel", Args: []string{a.Username}}); err != nil {
 			return task.Fail("account_not_removed", "account "+a.Username+" could not be removed", "look at the message of userdel", err)
 		}
@@ -215,7 +215,7 @@ func (h host) deleteAccount(ctx context.Context, a account, exists bool) error {
 }
 
 // dropHome removes the home, or closes it so that whoever gets the uid next
-// finds nothing.
+// cannot read it.
 func (h host) dropHome(ctx context.Context, a account, keep bool) (removed bool, err error) {
 	if a.Home != homeOf(a.Username) {
 		return false, task.Fail("home_unsafe", fmt.Sprintf("the home of %s is %q, which is not removed", a.Username, a.Home), "remove it by hand", nil)

@@ -17,7 +17,7 @@ import (
 // drain empties the node, or lets it take users again.
 type drain struct{ host }
 
-// drainMark is there while the node is drained.
+// drainMark exists while the node is drained.
 type drainMark struct {
 	Reason string    `json:"reason"`
 	TaskID string    `json:"task_id"`
@@ -26,7 +26,7 @@ type drainMark struct {
 
 func (h host) draining() bool {
 	_, err := os.Lstat(h.Host.Path(drainFile))
-	return !errors.Is(err, fs.ErrNotExist) // a mark that cannot be looked at counts
+	return !errors.Is(err, fs.ErrNotExist) // a mark that cannot be read counts
 }
 
 // Check implements task.Handler.
@@ -87,8 +87,8 @@ func (h drain) resume() (any, error) {
 	return agentwire.DrainOutput{UsersRevoked: []string{}, UsersLeft: names(left)}, nil
 }
 
-// revokeAll goes on after a failure: every account that can go, goes. The
-// failures are told together.
+// revokeAll goes on after a failure and removes every account that it can. It
+// reports the failures together.
 func (h drain) revokeAll(ctx context.Context, t *task.Task) ([]string, error) {
 	all, err := h.tenants()
 	if err != nil {

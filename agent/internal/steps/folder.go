@@ -19,8 +19,8 @@ var (
 	errMount = errors.New("it is a mount point")
 )
 
-// openFolder opens a folder of the machine without following any symbolic
-// link on the way: tenants may have put them there.
+// openFolder opens a folder of the machine without following any symbolic link
+// on the way: tenants may have put links there.
 func openFolder(h hostexec.Host, path string) (*os.Root, error) {
 	at, err := os.OpenRoot(h.Path("/"))
 	if err != nil {
@@ -37,8 +37,8 @@ func openFolder(h hostexec.Host, path string) (*os.Root, error) {
 	return at, nil
 }
 
-// openChild opens a folder in a folder. Between the look at it and its opening
-// somebody may have exchanged it, so that both must be the same.
+// openChild opens a folder in a folder. Somebody may exchange it between the
+// check and the opening, so it makes sure that both saw the same folder.
 func openChild(at *os.Root, name string) (*os.Root, error) {
 	seen, err := at.Lstat(name)
 	if err != nil {
@@ -62,12 +62,12 @@ func openChild(at *os.Root, name string) (*os.Root, error) {
 	return next, nil
 }
 
-// maxDepth bounds the folders that are open at the same time. Deeper ones are
+// maxDepth limits how many folders are open at the same time. Deeper ones are
 // moved to the top first.
 const maxDepth = 64
 
-// sweeper removes what is in a folder. It follows no symbolic links and
-// crosses into no other file system.
+// sweeper removes what is in a folder. It follows no symbolic links and enters
+// no other file system.
 type sweeper struct {
 	top     *os.Root
 	name    string // of the folder, for messages
@@ -95,8 +95,9 @@ func (s *sweeper) sweep() error {
 		if err := s.empty(s.top, ".", 0); err != nil {
 			return err
 		}
-		// Folders that came up are there for another round, as long as rounds help,
-		// and so is what a folder did not show because it changed while it was read.
+		// Repeat while rounds help: for folders that were moved to the top, and
+		// for entries that a folder did not show because it changed while it
+		// was read.
 		if s.raised == raised && s.crowded == crowded || s.entries == before {
 			return nil
 		}
@@ -173,7 +174,8 @@ func (s *sweeper) remove(at *os.Root, path string, info fs.FileInfo, depth int) 
 		}
 	}
 	if err := at.Remove(info.Name()); err != nil {
-		// A folder that still holds residue or was raised cannot go yet.
+		// A folder that still holds residue or was raised cannot be removed
+		// yet.
 		if !info.IsDir() || !errors.Is(err, syscall.ENOTEMPTY) {
 			s.left(path, err)
 		}
@@ -194,7 +196,7 @@ func (s *sweeper) raise(path string) {
 	}
 }
 
-// maxResidue bounds what is listed, not what is counted as done.
+// maxResidue limits what is listed, not what is counted.
 const maxResidue = 100
 
 func (s *sweeper) left(path string, why error) {
@@ -203,7 +205,7 @@ func (s *sweeper) left(path string, why error) {
 	}
 }
 
-// bare takes the path out of a message that names it already.
+// bare removes the path from a message that names it already.
 func bare(err error) error {
 	var in *fs.PathError
 	if errors.As(err, &in) {
@@ -220,13 +222,13 @@ func printable(s string) string {
 	return s
 }
 
-// batch is how many entries of a folder are read at a time: how many there are
-// is up to tenants.
+// batch is how many entries of a folder are read at a time: tenants decide how
+// many there are.
 const batch = 4096
 
-// openList opens a folder to be read and says which mount it was opened on. The
-// device does not tell: a folder of the same file system may be mounted a second
-// time.
+// openList opens a folder for reading and says on which mount it was opened.
+// The device number is not enough: a folder of the same file system may be
+// mounted a second time.
 func openList(at *os.Root) (folder *os.File, mount string, err error) {
 	folder, err = at.Open(".")
 	if err != nil {
@@ -260,8 +262,8 @@ func stat(info fs.FileInfo) *syscall.Stat_t {
 }
 
 // removeTree removes a folder of the machine and everything in it, with the
-// same care. The folder that it lies in is trusted: it is not one that tenants
-// can write to. What is not there is no error.
+// same care. Its parent folder must be one that tenants cannot write to. It is
+// no error if the folder is not there.
 func removeTree(h hostexec.Host, path string, stop func() error) (residue []string, err error) {
 	parent, err := os.OpenRoot(h.Path(filepath.Dir(path)))
 	if errors.Is(err, fs.ErrNotExist) {

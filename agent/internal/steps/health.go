@@ -18,14 +18,14 @@ import (
 // healthProbe looks at the health of the machine.
 type healthProbe struct{ host }
 
-// Verdicts of one look.
+// Results of one check.
 const (
 	ok      = "ok"
 	warning = "warning"
 	failed  = "failed"
 )
 
-// Check implements task.Handler. Looking is all there is to do.
+// Check implements task.Handler. Looking is the whole task.
 func (h healthProbe) Check(ctx context.Context, _ *task.Task) (any, bool, error) {
 	out := agentwire.HealthProbeOutput{Healthy: true, Checks: []agentwire.HealthCheck{}}
 	for _, look := range []func(context.Context) []agentwire.HealthCheck{
@@ -52,7 +52,7 @@ func check(name, status, format string, args ...any) []agentwire.HealthCheck {
 	return []agentwire.HealthCheck{{Name: name, Status: status, Detail: fmt.Sprintf(format, args...)}}
 }
 
-// grade compares a share in percent with two limits.
+// grade compares a percentage with two limits.
 func grade(percent, warn, fail float64) string {
 	switch {
 	case percent >= fail:
@@ -105,7 +105,7 @@ func (h healthProbe) load(ctx context.Context) []agentwire.HealthCheck {
 	return check("load", grade(100*load/float64(cpus), 400, 1e9), "%.2f over five minutes on %d CPUs", load, cpus)
 }
 
-// clock asks the kernel whether its time is kept in step.
+// clock asks the kernel whether its time is synchronised.
 func (h healthProbe) clock(context.Context) []agentwire.HealthCheck {
 	if !h.Host.Real() {
 		return check("clock", notApplicable, "the clock of this machine is that of another")
@@ -142,8 +142,8 @@ func (h healthProbe) units(ctx context.Context) []agentwire.HealthCheck {
 	return check("units", ok, "none failed")
 }
 
-// namespace finds an agent that was shut off from the machine it works on:
-// in a mount namespace of its own, it cleans and unmounts for itself only.
+// namespace finds an agent that is cut off from its machine: in its own mount
+// namespace it cleans and unmounts only for itself.
 func (h healthProbe) namespace(context.Context) []agentwire.HealthCheck {
 	if !h.Host.Real() {
 		return check("mount_namespace", notApplicable, "this machine is a folder")
@@ -184,10 +184,10 @@ func (h healthProbe) gpus(ctx context.Context) []agentwire.HealthCheck {
 	return checks
 }
 
-// maxKernelLog bounds what is read of the kernel's log.
+// maxKernelLog limits what is read of the kernel's log.
 const maxKernelLog = 10_000
 
-// kernelLog looks for errors that the NVIDIA driver calls Xid.
+// kernelLog looks for the errors that the NVIDIA driver calls Xid.
 func (h healthProbe) kernelLog(context.Context) []agentwire.HealthCheck {
 	fd, err := syscall.Open(h.Host.Path("/dev/kmsg"), syscall.O_RDONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
-// hwSync sets up what MAAS needs to hear of changes of the hardware. The file
-// and the units are those that MAAS itself puts on a machine.
+// hwSync sets up hardware reports to MAAS. The file and the units are those
+// that MAAS itself puts on a machine.
 type hwSync struct{ host }
 
 const (
@@ -27,14 +27,14 @@ const (
 	reseeded        = "reseeded"
 )
 
-// syncUnits are set going again; the timer is required, the agent of newer
-// MAAS versions is there or not.
+// syncUnits are started again. The timer is required; the agent of newer MAAS
+// versions may be missing.
 var syncUnits = []string{syncTimer, "maas-agent.service"}
 
 var unitFolders = []string{"/etc/systemd/system/", "/run/systemd/system/", "/usr/lib/systemd/system/", "/lib/systemd/system/"}
 
-// Check implements task.Handler. A token cannot be compared with one that was
-// not asked for yet, so that only the task's own work counts as done.
+// Check implements task.Handler. The stored token cannot be compared with one
+// that was not requested yet, so only the task's own work counts as done.
 func (h hwSync) Check(_ context.Context, t *task.Task) (any, bool, error) {
 	done := t.Reporter.Recall(reseeded)
 	if done == "" {
@@ -101,9 +101,10 @@ func (h hwSync) writeCredentials(ctx context.Context, t *task.Task, p *agentwire
 	return h.pin(p.RunScripts)
 }
 
-// pin renews what the program that reports is known by: MAAS may hand out another
-// one since. A machine that was set up without a pin has nothing that looks at it.
-// The digest comes from the task, which is signed; answers of the listener are not.
+// pin replaces the digest of the program that reports, because MAAS may hand
+// out another program by now. A machine that was set up without a pin does not
+// check it. The digest comes from the signed task; answers of the listener are
+// not signed.
 func (h hwSync) pin(digest string) error {
 	place := h.Host.Path(syncPin)
 	if _, err := os.Lstat(place); errors.Is(err, fs.ErrNotExist) || digest == "" {
@@ -121,7 +122,8 @@ func plain(s string) bool {
 }
 
 func (h hwSync) restart(ctx context.Context, p *agentwire.HWSyncParams, units []string) error {
-	// The calendar of MAAS's own timer is replaced; the first run comes soon.
+	// Replace the calendar of MAAS's own timer, and make the first run come
+	// soon.
 	settings := "[Timer]\nOnCalendar=\nOnActiveSec=30s\nOnUnitActiveSec=" + p.Interval + "\n"
 	if err := atomicfile.Write(h.Host.Path(timerSettings), []byte(settings), 0o644); err != nil {
 		return fmt.Errorf("set interval of hardware sync: %w", err)

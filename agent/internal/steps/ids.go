@@ -14,11 +14,11 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
-// idsFile remembers which ids were given to whom, as long as the installation
-// lasts: whoever gets an id gets every file that it still has somewhere.
+// idsFile records which ids were given to whom, for the life of the
+// installation: whoever gets an id gets every file that still has it.
 const idsFile = stateFolder + "/ids.json"
 
-// givenID is one account that had its ids on this installation.
+// givenID is one account that had these ids on this installation.
 type givenID struct {
 	UID          int    `json:"uid"`
 	GID          int    `json:"gid"`
@@ -26,8 +26,8 @@ type givenID struct {
 	AllocationID string `json:"allocation_id"`
 }
 
-// givenIDs lists all that were ever given, accounts of an agent that did not
-// keep the list yet included.
+// givenIDs lists all ids that were ever given, including accounts from before
+// the agent kept the list.
 func (h host) givenIDs() ([]givenID, error) {
 	var given []givenID
 	raw, err := os.ReadFile(h.Host.Path(idsFile))
@@ -50,7 +50,7 @@ func (h host) givenIDs() ([]givenID, error) {
 	return given, nil
 }
 
-// noteIDs writes down that ids are given, before they are.
+// noteIDs records ids before they are given.
 func (h host) noteIDs(p *agentwire.ProvisionUserParams) error {
 	given, err := h.givenIDs()
 	if err != nil {
@@ -94,8 +94,8 @@ func (h host) fresh(p *agentwire.ProvisionUserParams) error {
 	return nil
 }
 
-// taker looks at the installation. Ids that were given are tenants'; where it
-// is not known which were, all that only tenants can have are.
+// taker prepares a look at the installation. Ids in the list belong to tenants.
+// If the list may be incomplete, all ids in the tenants' range do.
 func (h host) taker() (baseline.Taker, error) {
 	given, err := h.givenIDs()
 	if err != nil {
@@ -105,7 +105,7 @@ func (h host) taker() (baseline.Taker, error) {
 	if err != nil {
 		return baseline.Taker{}, err
 	}
-	complete := state.Outcome == agentwire.BaselineKept // it was taken before anybody got an id
+	complete := state.Outcome == agentwire.BaselineKept // the baseline was taken before anybody got an id
 	return baseline.Taker{
 		Host: h.Host, Machine: h.machine, Clock: h.Clock, Foreign: tenantUID,
 		Given: func(id int) bool {
@@ -117,8 +117,8 @@ func (h host) taker() (baseline.Taker, error) {
 	}, nil
 }
 
-// Baseline looks at the installation before any tenant is on it; ok is false
-// when somebody was, so that there is none to be taken any more.
+// Baseline prepares the look at an installation before any tenant uses it. ok
+// is false if a tenant has used it, because then it is too late.
 func Baseline(d Deps) (t baseline.Taker, ok bool, err error) {
 	h := newHost(d)
 	given, err := h.givenIDs()

@@ -15,14 +15,15 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
-// loginLock closes the account that the first boot made to set the machine up by.
-// The agent does that work now, so that nobody has a use for it any more.
+// loginLock locks the account with which the machine was set up at its first
+// boot. The agent does that work now, so nobody needs the account any more.
 type loginLock struct{ host }
 
-// firstSystemless is the first uid that is no account of the system.
+// firstSystemless is the first uid that is no system account.
 const firstSystemless = 1000
 
-// sshdRule let the account in by a password, in first boots of the old form.
+// sshdRule returns the file that admitted the account by password, in first
+// boots of the old form.
 func sshdRule(name string) string { return "/etc/ssh/sshd_config.d/10-gpuaas-" + name + ".conf" }
 
 // keyFiles are where sshd looks for keys of an account, below its .ssh.
@@ -84,7 +85,7 @@ func (h loginLock) Apply(ctx context.Context, t *task.Task) (any, error) {
 	return out, nil
 }
 
-// account finds the account, and refuses one that a first boot does not make.
+// account finds the account, and refuses one that no first boot makes.
 func (h loginLock) account(name string) (a inspect.Account, exists bool, err error) {
 	a, exists, err = h.lookup(name)
 	if err != nil {
@@ -103,7 +104,7 @@ func (h loginLock) account(name string) (a inspect.Account, exists bool, err err
 	return a, exists, nil
 }
 
-// open lists what could still let somebody in, or make them root.
+// open lists what could still admit somebody or make them root.
 func (h loginLock) open(name string, a inspect.Account, exists bool) ([]string, error) {
 	var open []string
 	for _, path := range []string{sudoersPath(name), sshdRule(name)} {
@@ -125,8 +126,8 @@ func (h loginLock) open(name string, a inspect.Account, exists bool) ([]string, 
 	return append(open, keys...), err
 }
 
-// locked says whether the account is shut to every way in: its password is locked,
-// and it has expired, which shuts out keys as well.
+// locked says whether every way into the account is closed: its password is
+// locked, and it has expired, which also closes keys.
 func (h loginLock) locked(name string) (bool, error) {
 	raw, err := os.ReadFile(h.Host.Path("/etc/shadow"))
 	if err != nil {
@@ -141,8 +142,8 @@ func (h loginLock) locked(name string) (bool, error) {
 	return false, nil
 }
 
-// homeOf opens the home of the account; nil: there is none. It is that of whoever
-// had the login, who may have put links there for root to follow.
+// homeOf opens the home of the account. It returns nil if there is none.
+// Whoever had the login may have put links there for root to follow.
 func (h loginLock) homeOf(a inspect.Account) (*os.Root, error) {
 	home, err := openFolder(h.Host, a.Home)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -154,8 +155,8 @@ func (h loginLock) homeOf(a inspect.Account) (*os.Root, error) {
 	return home, nil
 }
 
-// keys lists the files in which sshd would look for keys of the account. Whatever
-// is in place of the folder counts as one.
+// keys lists the files in which sshd would look for keys of the account. If
+// there is something else in place of the folder, it counts as one.
 func (h loginLock) keys(a inspect.Account) ([]string, error) {
 	home, err := h.homeOf(a)
 	if err != nil || home == nil {
@@ -181,7 +182,7 @@ func (h loginLock) keys(a inspect.Account) ([]string, error) {
 	return found, nil
 }
 
-// removeKeys removes them. A link goes itself; what it leads to stays.
+// removeKeys removes these files. It removes a link itself, not its target.
 func (h loginLock) removeKeys(a inspect.Account, exists bool) error {
 	if !exists {
 		return nil
@@ -203,7 +204,7 @@ func (h loginLock) removeKeys(a inspect.Account, exists bool) error {
 	return nil
 }
 
-// closeSSHD takes away what let the account in by a password.
+// closeSSHD removes the rule that admitted the account by password.
 func (h loginLock) closeSSHD(ctx context.Context, name string) error {
 	err := os.Remove(h.Host.Path(sshdRule(name)))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -212,7 +213,8 @@ func (h loginLock) closeSSHD(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("remove rule of sshd for %s: %w", name, err)
 	}
-	// Where sshd does not run, it reads that when it starts; the account is locked in any case.
+	// If sshd does not run, it reads the change when it starts. The account is
+	// locked in any case.
 	_, err = h.Host.Do(ctx, hostexec.Command{Program: "systemctl", Args: []string{"try-reload-or-restart", "ssh.service"}})
 	if ctx.Err() != nil {
 		return fmt.Errorf("reload sshd: %w", err)
@@ -220,7 +222,7 @@ func (h loginLock) closeSSHD(ctx context.Context, name string) error {
 	return nil
 }
 
-// verifyClosed looks again, at the machine and not at what was done.
+// verifyClosed checks the machine again, independently of what was done.
 func (h loginLock) verifyClosed(name string) error {
 	a, exists, err := h.account(name)
 	if err != nil {

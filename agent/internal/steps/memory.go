@@ -8,7 +8,7 @@ import (
 )
 
 // outputKey holds the output of a task whose work leaves no other trace. After
-// a crash before the result was written down, the work is not done again.
+// a crash before the result was stored, the work is not done again.
 const outputKey = "output"
 
 func remember(t *task.Task, output any) error {

@@ -13,10 +13,11 @@ import (
 	"gpuaas/agent/internal/task"
 )
 
-// endTimeout is how long the processes of a user may take to go.
+// endTimeout is how long the processes of a user may take to end.
 const endTimeout = 20 * time.Second
 
-// endProcesses ends everything that runs as a user and says how much it was.
+// endProcesses ends everything that runs as a user and returns how many
+// processes it ended.
 func (h host) endProcesses(ctx context.Context, uid int) (ended int, err error) {
 	if uid < 1 {
 		return 0, fmt.Errorf("refuse to end the processes of uid %d", uid)
@@ -50,7 +51,7 @@ func (h host) endProcesses(ctx context.Context, uid int) (ended int, err error) 
 	}
 }
 
-// processesOf lists the processes of a user; a fake machine without processes
+// processesOf lists the processes of a user. A fake machine without processes
 // has none.
 func (h host) processesOf(uid int) ([]inspect.Process, error) {
 	all, err := h.machine.Processes()
@@ -70,8 +71,8 @@ func (h host) processesOf(uid int) ([]inspect.Process, error) {
 }
 
 // killSlice ends all sessions of a user in one step, so that no process can
-// start another in between. Where there is no such slice, the loop above does
-// it alone.
+// start another in between. If there is no such slice, the loop above does it
+// alone.
 func (h host) killSlice(uid int) {
 	slice := "user-" + strconv.Itoa(uid) + ".slice"
 	f, err := os.OpenFile(h.Host.Path("/sys/fs/cgroup/user.slice/"+slice+"/cgroup.kill"), os.O_WRONLY, 0)
@@ -82,8 +83,8 @@ func (h host) killSlice(uid int) {
 	_ = f.Close()
 }
 
-// killProcess ends a process. Its number may have gone to another process
-// since it was looked at: the process is held first and looked at again.
+// killProcess ends a process. Its number may belong to another process by now,
+// so killProcess opens the process first and checks it again.
 func killProcess(m inspect.Machine, pid, uid int) error {
 	held, err := os.FindProcess(pid)
 	if err != nil {

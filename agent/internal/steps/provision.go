@@ -119,10 +119,10 @@ func (h provision) create(ctx context.Context, p *agentwire.ProvisionUserParams,
 		}
 	}
 	if exists {
-		return h.ownHome(p) // whoever made the account may have been cut short
+		return h.ownHome(p) // an earlier attempt may have been cut short
 	}
-	// The password is not empty but impossible: "!" would lock the account for
-	// logins with a key as well where PAM is not used.
+	// The password is not empty but impossible: "!" would also lock logins with
+	// a key where PAM is not used.
 	args := []string{
 		"--uid", strconv.Itoa(p.UID), "--gid", strconv.Itoa(p.GID), "--create-home", "--home-dir", homeOf(p.Username),
 		"--shell", "/bin/bash", "--password", "*", "--comment", "allocation " + p.AllocationID, p.Username,
@@ -135,20 +135,21 @@ func (h provision) create(ctx context.Context, p *agentwire.ProvisionUserParams,
 
 const homeMode = fs.FileMode(0o700)
 
-// homeIs says whether the home is there, closed to others, and the user's own.
+// homeIs says whether the home is there, closed to others, and owned by the
+// user.
 func (h provision) homeIs(p *agentwire.ProvisionUserParams) bool {
 	info, err := os.Lstat(h.Host.Path(homeOf(p.Username)))
 	if err != nil || !info.IsDir() || info.Mode().Perm() != homeMode {
 		return false
 	}
 	if os.Geteuid() != 0 && !h.Host.Real() {
-		return true // a fake machine that is not run by root cannot give files away
+		return true // a fake machine without root cannot give files away
 	}
 	return int(stat(info).Uid) == p.UID && int(stat(info).Gid) == p.GID
 }
 
-// ownHome makes the home where useradd did not, closes it to others and gives
-// it to the user.
+// ownHome makes the home if useradd did not, closes it to others and gives it
+// to the user.
 func (h provision) ownHome(p *agentwire.ProvisionUserParams) error {
 	homes, err := os.OpenRoot(h.Host.Path(filepath.Dir(homeOf(p.Username))))
 	if err != nil {
@@ -179,8 +180,8 @@ func keysText(p *agentwire.ProvisionUserParams) string {
 	return strings.Join(p.AuthorizedKeys, "\n") + "\n"
 }
 
-// ssh opens the user's .ssh folder. The home is the user's own, who may have
-// put links there for root to follow. missing says whether to make it.
+// ssh opens the user's .ssh folder. The user owns the home and may have put
+// links there for root to follow. missing says whether to create the folder.
 func (h provision) ssh(p *agentwire.ProvisionUserParams, missing bool) (*os.Root, error) {
 	homes, err := os.OpenRoot(h.Host.Path(filepath.Dir(homeOf(p.Username))))
 	if err != nil {
@@ -209,8 +210,8 @@ func (h provision) ssh(p *agentwire.ProvisionUserParams, missing bool) (*os.Root
 
 const keysFile = "authorized_keys"
 
-// keysAre compares the keys. The file is the user's own: it may be of any size,
-// or be exchanged for something that never ends.
+// keysAre compares the keys. The user owns the file: it may have any size, or
+// be replaced by something that never ends.
 func (h provision) keysAre(p *agentwire.ProvisionUserParams) bool {
 	ssh, err := h.ssh(p, false)
 	if err != nil {
@@ -270,14 +271,14 @@ func (h provision) sudoIs(p *agentwire.ProvisionUserParams) bool {
 	return err == nil && string(raw) == sudoersText(p.Username)
 }
 
-// writeSudo lets visudo read the rule before it is put in place: a file that
-// sudo cannot read locks everybody out of it.
+// writeSudo lets visudo check the rule before it is installed: a file that sudo
+// cannot read locks everybody out of sudo.
 func (h provision) writeSudo(ctx context.Context, p *agentwire.ProvisionUserParams) error {
 	place := h.Host.Path(sudoersPath(p.Username))
 	if !p.Sudo {
 		return h.removeSudo(p.Username)
 	}
-	// sudo reads no names with a dot, so that the draft has no effect.
+	// sudo ignores names with a dot, so the draft has no effect.
 	draft := sudoersPath(p.Username) + ".draft"
 	if err := atomicfile.Write(h.Host.Path(draft), []byte(sudoersText(p.Username)), 0o440); err != nil {
 		return fmt.Errorf("write sudo rule of %s: %w", p.Username, err)

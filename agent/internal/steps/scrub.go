@@ -18,8 +18,8 @@ import (
 // gpuScrub overwrites and verifies the memory of GPUs, then resets them.
 type gpuScrub struct{ host }
 
-// minCoverage is the share of a GPU's memory that must have been overwritten
-// and verified. The rest is what its driver keeps for itself.
+// minCoverage is the share of a GPU's memory that must be overwritten and
+// verified. The driver keeps the rest for itself.
 const minCoverage = 0.99
 
 // Outcomes of a scrub.
@@ -35,7 +35,7 @@ func (h gpuScrub) Check(_ context.Context, t *task.Task) (any, bool, error) {
 }
 
 // Apply implements task.Handler. A GPU that could not be scrubbed is evidence
-// in the output; only a helper that broke fails the task.
+// in the output; only a broken helper fails the task.
 func (h gpuScrub) Apply(ctx context.Context, t *task.Task) (any, error) {
 	p, err := params[agentwire.GPUScrubParams](t)
 	if err != nil {
@@ -87,7 +87,7 @@ func (h gpuScrub) evidence(ctx context.Context, vendor gpu.Vendor, g gpu.Scrubbe
 	}
 	switch {
 	case g.Error != nil && vendor == gpu.AMD && g.Error.Code == gpu.CodeUnsupported:
-		one.Method = agentwire.ScrubByReset // there is no overwriting on these; the verdict goes by the reset
+		one.Method = agentwire.ScrubByReset // these cannot be overwritten; the reset decides
 	case g.Error != nil:
 		one.Error = g.Error.Code + ": " + g.Error.Message
 	case g.Coverage() < minCoverage:
@@ -106,8 +106,8 @@ func (h gpuScrub) evidence(ctx context.Context, vendor gpu.Vendor, g gpu.Scrubbe
 
 func signed(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
 
-// reset runs the vendor's tool. A reset that is not allowed, as in a virtual
-// machine, does not undo the scrub.
+// reset runs the vendor's tool. If a reset is not allowed, as in a virtual
+// machine, the scrub still counts.
 func (h gpuScrub) reset(ctx context.Context, vendor gpu.Vendor, uuid string, found gpu.Report) string {
 	i := slices.IndexFunc(found.GPUs, func(g gpu.GPU) bool { return g.UUID == uuid })
 	if i < 0 {

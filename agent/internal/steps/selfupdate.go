@@ -10,7 +10,7 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
-// selfUpdate exchanges the agent, or goes back to the version before.
+// selfUpdate replaces the agent, or returns to the previous version.
 type selfUpdate struct{ host }
 
 const (
@@ -38,7 +38,7 @@ func (h selfUpdate) Check(ctx context.Context, t *task.Task) (any, bool, error) 
 	return nil, false, nil
 }
 
-// outcome tells how the change of this task went.
+// outcome says how the change of this task went.
 func (h selfUpdate) outcome(ctx context.Context) (any, bool, error) {
 	if _, pending, err := h.Updates.Pending(); err != nil {
 		return nil, false, err
@@ -62,7 +62,7 @@ func (h selfUpdate) outcome(ctx context.Context) (any, bool, error) {
 		return out, true, task.Fail("update_rolled_back", fmt.Sprintf("version %s was taken back, version %s runs again: %s", c.To, c.From, c.Reason),
 			"look at the log of the agent on the node", nil)
 	case update.OnTrial:
-		return nil, false, nil // a crash kept it from being started; it is activated again
+		return nil, false, nil // a crash prevented its start; it is activated again
 	default:
 		return nil, false, fmt.Errorf("the record of the update has state %q", c.State)
 	}
@@ -90,8 +90,8 @@ func (h selfUpdate) Apply(ctx context.Context, t *task.Task) (any, error) {
 }
 
 func (h selfUpdate) install(ctx context.Context, t *task.Task, p *agentwire.SelfUpdateParams) error {
-	// The signature is over version and digest, so that it is checked before
-	// a byte is fetched.
+	// The signature covers version and digest, so it is checked before a byte
+	// is fetched.
 	if err := h.Verifiers().VerifyPackage(p.Version, p.Digest, p.SignerVersion, p.Signature); err != nil {
 		return task.Fail("package_signature", "the package of version "+p.Version+" is not signed by a signer that this node accepts",
 			"sign it anew with the active signer", err)
@@ -120,7 +120,7 @@ func (h selfUpdate) stage(ctx context.Context, want update.Package) (string, err
 	return h.Updates.Stage(ctx, want, body)
 }
 
-// refused gives the code of a package that must not be used.
+// refused returns the error for a package that must not be used.
 func refused(err error) error {
 	var r *update.PackageError
 	if errors.As(err, &r) {

@@ -17,7 +17,7 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
-// Where the agent keeps things on the machine.
+// Where the agent keeps its files on the machine.
 const (
 	unitName    = "gpuaas-node-agent.service"
 	unitFile    = "/etc/systemd/system/" + unitName
@@ -54,19 +54,20 @@ type Deps struct {
 	Host      hostexec.Host
 	GPU       GPU
 	Terminals Terminals
-	// Verifiers gives the set in use.
+	// Verifiers returns the set in use.
 	Verifiers func() agentwire.VerifierSet
 	Packages  Packages
 	Updates   *update.Store
-	// LastPoll is when the control plane was last reached.
+	// LastPoll returns when the control plane was last reached.
 	LastPoll func() time.Time
-	// Baseline hands over what an installation is like that had no tenant yet.
+	// Baseline hands over the inventory of an installation that had no tenant
+	// yet.
 	Baseline func(ctx context.Context, now agentwire.Inventory) error
 	Clock    func() time.Time
 }
 
-// Registry gives the handlers by task type. Those of heartbeat and verifiers
-// belong to the loop, whose state they are about.
+// Registry returns the handlers by task type, except those of heartbeat and
+// verifiers: they belong to the loop, because they are about its state.
 func Registry(d Deps) map[string]task.Handler {
 	h := newHost(d)
 	removal := deprovision{h}
@@ -88,7 +89,7 @@ func Registry(d Deps) map[string]task.Handler {
 	}
 }
 
-// host is what every handler stands on.
+// host is what every handler uses.
 type host struct {
 	Deps
 	machine inspect.Machine
@@ -99,8 +100,8 @@ func newHost(d Deps) host {
 	return host{Deps: d, machine: inspect.Machine{Host: d.Host, GPUs: d.GPU}, kill: killProcess}
 }
 
-// params gives the parameters in their type. The loop has decoded them, so
-// that another type is a mistake in the registry.
+// params returns the parameters in their type. The loop has decoded them, so a
+// different type is a mistake in the registry.
 func params[P any](t *task.Task) (*P, error) {
 	p, ok := any(t.Params).(*P)
 	if !ok {

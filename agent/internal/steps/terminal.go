@@ -10,11 +10,11 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
-// terminalOpen takes up an interactive session.
+// terminalOpen opens an interactive session.
 type terminalOpen struct{ host }
 
-// Check implements task.Handler. A session that ended with a crash of the
-// agent is not taken up a second time: its gateway has given it up.
+// Check implements task.Handler. A session that ended with a crash of the agent
+// is not opened again: its gateway has given it up.
 func (h terminalOpen) Check(_ context.Context, t *task.Task) (any, bool, error) {
 	return recall[agentwire.TerminalOpenOutput](t)
 }

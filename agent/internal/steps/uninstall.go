@@ -13,15 +13,15 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
-// uninstall removes the agent. What it needs to tell its result stays until
-// the result was sent, and goes in Finish.
+// uninstall removes the agent. Finish removes what is needed to send the
+// result, after it was sent.
 type uninstall struct{ host }
 
 var _ task.Finisher = uninstall{}
 
 // afterwards is what Finish removes, in this order. The unit goes first: once
-// systemd has forgotten it, an agent that is killed in the middle is not started
-// again without what it needs. Keys go before programs.
+// systemd has forgotten it, an agent that is killed in the middle is not
+// started again without the files it needs. Keys go before programs.
 var afterwards = []string{unitFile, stateFolder, etcFolder, optFolder}
 
 // Check implements task.Handler. An agent that can ask is still installed.
@@ -84,8 +84,8 @@ func (h uninstall) remove(out *agentwire.UninstallOutput, path string) {
 	}
 }
 
-// Finish implements task.Finisher. It stops the unit last and does not wait:
-// the stop is the end of this process.
+// Finish implements task.Finisher. It stops the unit last and does not wait,
+// because the stop ends this process.
 func (h uninstall) Finish(ctx context.Context, _ *task.Task) error {
 	var out agentwire.UninstallOutput
 	systemctl := func(args ...string) {

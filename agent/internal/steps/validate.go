@@ -19,11 +19,11 @@ import (
 // validateClean looks for anything that a tenant left behind.
 type validateClean struct{ host }
 
-// maxFindings bounds the list; the verdict does not need all of them.
+// maxFindings limits the list; the verdict does not need all of them.
 const maxFindings = 200
 
-// Ids of users that can only be tenants: the range of allocation users, and
-// ids below which user namespaces of theirs hide.
+// Ids of users that can only be tenants: those up to lastUID are allocation
+// users, and those from firstSubordUID belong to their user namespaces.
 const (
 	lastUID        = 60000
 	firstSubordUID = 100000
@@ -33,11 +33,11 @@ func tenantUID(uid int) bool {
 	return uid >= agentwire.MinUID && uid <= lastUID || uid >= firstSubordUID
 }
 
-// tenantAreas are where mounts that the site did not write down come from
-// tenants.
+// tenantAreas are where mounts that /etc/fstab does not name come from tenants.
 var tenantAreas = []string{"/home", "/tmp", "/var/tmp", "/scratch", "/share", "/mnt", "/media", "/local", "/data"}
 
-// idleGPUMemory is what a driver may use of a GPU that nobody works with.
+// idleGPUMemory is how much of a GPU's memory a driver may use while nobody
+// uses the GPU.
 const idleGPUMemory = 1 << 30
 
 // inspection collects what speaks against a machine.
@@ -46,7 +46,8 @@ type inspection struct {
 	uids     []int // of allowed users
 	findings []agentwire.CleanFinding
 	checked  []agentwire.CheckedKind
-	// inventory is what the installation is like; nil: nobody wants to know.
+	// inventory is the inventory of the installation. It is nil if nobody
+	// asked.
 	inventory *agentwire.Inventory
 	report    func(name, status, message string)
 }
@@ -67,10 +68,10 @@ func count(format string, args ...any) looked { return looked{detail: fmt.Sprint
 
 func none(why string) looked { return looked{detail: why, nothing: true} }
 
-// tenant says whether a uid is one of a tenant that is not meant to be here.
+// tenant says whether a uid belongs to a tenant that should not be here.
 func (i *inspection) tenant(uid int) bool { return tenantUID(uid) && !slices.Contains(i.uids, uid) }
 
-// Check implements task.Handler. Looking is all there is to do.
+// Check implements task.Handler. Looking is the whole task.
 func (h validateClean) Check(ctx context.Context, t *task.Task) (any, bool, error) {
 	p, err := params[agentwire.ValidateCleanParams](t)
 	if err != nil {
@@ -99,7 +100,7 @@ func (h validateClean) Check(ctx context.Context, t *task.Task) (any, bool, erro
 			return nil, false, fmt.Errorf("look at %s: %w", k.name, ctx.Err())
 		}
 		if err != nil {
-			// What cannot be looked at cannot be called clean.
+			// What cannot be looked at is not clean.
 			i.found(k.name, k.name, "could not be looked at: %v", err)
 		}
 		result := agentwire.CheckedKind{Kind: k.name, Result: "clean", Detail: seen.detail}
@@ -204,7 +205,7 @@ func (h validateClean) lookMounts(_ context.Context, i *inspection) (looked, err
 	return count("%d mounts", len(mounts)), nil
 }
 
-// foreign says why a mount is one of a tenant; empty when it is not.
+// foreign says why a mount belongs to a tenant. It is empty if it does not.
 func (h validateClean) foreign(m inspect.Mount, wanted []inspect.Mount, i *inspection) string {
 	if m.Type == wekaType {
 		return "a Weka file system of a tenant"
@@ -222,7 +223,7 @@ func (h validateClean) foreign(m inspect.Mount, wanted []inspect.Mount, i *inspe
 		return ""
 	}
 	for _, area := range tenantAreas {
-		// The area itself may be a disk of the site; what lies in it may not.
+		// The area itself may be a disk of the site; mounts inside it may not.
 		if m.Point != area && inspect.Within(m.Point, area) {
 			return "not in the file system table of the machine"
 		}
@@ -230,8 +231,8 @@ func (h validateClean) foreign(m inspect.Mount, wanted []inspect.Mount, i *inspe
 	return ""
 }
 
-// mountedFor is the user whom a mount was made for. FUSE names ids of the
-// machine, other file systems those of the system outside.
+// mountedFor returns the user for whom a mount was made. FUSE names ids of the
+// machine, other file systems those of the host system.
 func (h validateClean) mountedFor(m inspect.Mount) (uid int, ok bool) {
 	if value, ok := m.Option("user_id"); ok {
 		uid, err := strconv.Atoi(value)
@@ -284,7 +285,8 @@ func gpus(n int) looked {
 
 func (h validateClean) lookTerminals(_ context.Context, i *inspection) (looked, error) {
 	n := h.Terminals.Count()
-	// Only accounts of tenants have sessions: one that is meant to be here may.
+	// Only tenants have sessions. If an allowed tenant is here, they may have
+	// one.
 	if n > 0 && !slices.ContainsFunc(i.uids, tenantUID) {
 		i.found("terminals", "sessions", "%d are open", n)
 	}

@@ -38,8 +38,8 @@ func (h validateClean) lookTemp(ctx context.Context, i *inspection) (looked, err
 	return h.lookFolders(ctx, i, "tmp", mounts, localFolders), nil
 }
 
-// lookFolders looks at folders of this machine; those that other machines use
-// too are named.
+// lookFolders looks at folders of this machine. It only names those that other
+// machines use too.
 func (h validateClean) lookFolders(ctx context.Context, i *inspection, kind string, mounts []inspect.Mount, folders []string) looked {
 	files := 0
 	var done, shared []string
@@ -61,8 +61,8 @@ func (h validateClean) lookFolders(ctx context.Context, i *inspection, kind stri
 	return count("%s", detail)
 }
 
-// lookDisks looks at the data disks, and at their mount points where none is
-// mounted. A disk that should be there and is not cannot be looked at.
+// lookDisks looks at the data disks, and at the mount points where none is
+// mounted. A disk that should be there and is not counts as not looked at.
 func (h validateClean) lookDisks(ctx context.Context, i *inspection) (looked, error) {
 	mounts, err := h.machine.Mounts()
 	if err != nil && (h.Host.Real() || !errors.Is(err, fs.ErrNotExist)) {
@@ -95,11 +95,11 @@ func (h validateClean) lookDisks(ctx context.Context, i *inspection) (looked, er
 	return seen, nil
 }
 
-// lookUnclaimed looks at the disks that are mounted nowhere. Nobody can tell
-// whose data they hold, unless they are blank.
+// lookUnclaimed looks at the disks that are mounted nowhere. Unless they are
+// blank, nobody can tell whose data they hold.
 func (h validateClean) lookUnclaimed(ctx context.Context, i *inspection, mounts []inspect.Mount) (blank int) {
 	finder := sanitize.Finder{Host: h.Host, Mounts: mounts}
-	// What is mounted, although not as a data disk, is looked at by lookMounts.
+	// lookMounts looks at disks that are mounted, but not as data disks.
 	disks := slices.DeleteFunc(finder.Unclaimed(nil), func(t sanitize.Target) bool { return t.Refused != "" })
 	seen := make([]agentwire.DeviceSanitized, len(disks))
 	var group sync.WaitGroup
@@ -117,15 +117,15 @@ func (h validateClean) lookUnclaimed(ctx context.Context, i *inspection, mounts 
 	return blank
 }
 
-// maxLooked bounds a walk through a folder that tenants could fill.
+// maxLooked limits a walk through a folder that tenants could fill.
 const maxLooked = 1_000_000
 
-// lookFiles looks for files of tenants, and says how many it saw. What is there
-// and cannot be looked at, such as a folder that was exchanged for a link, cannot
-// be called clean.
+// lookFiles looks for files of tenants and returns how many files it saw. What
+// is there and cannot be looked at, such as a folder that was replaced by a
+// link, is not clean.
 func (h validateClean) lookFiles(ctx context.Context, i *inspection, kind, folder string) (seen int) {
 	unseen := func(path string, err error) {
-		if !errors.Is(err, fs.ErrNotExist) { // gone meanwhile, or not there at all
+		if !errors.Is(err, fs.ErrNotExist) { // gone meanwhile, or never there
 			i.found(kind, path, "could not be looked at: %v", bare(err))
 		}
 	}
@@ -138,9 +138,9 @@ func (h validateClean) lookFiles(ctx context.Context, i *inspection, kind, folde
 		unseen(folder, err)
 		return 0
 	}
-	_ = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error { // it fails only where the function does
+	_ = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error { // it fails only if the function does
 		if ctx.Err() != nil {
-			return fs.SkipAll // the caller sees that, too
+			return fs.SkipAll // the caller sees that too
 		}
 		shown := filepath.Join(folder, strings.TrimPrefix(path, root))
 		if err != nil {

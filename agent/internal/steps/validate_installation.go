@@ -11,9 +11,9 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
-// lookEverywhere looks at every file of every local file system for what belongs
-// to tenants, and writes down what the installation is like. What that means is
-// for the control plane to say, which has the baseline.
+// lookEverywhere looks at every file of every local file system for files of
+// tenants, and makes the inventory of the installation. The control plane has
+// the baseline and decides what the inventory means.
 func (h validateClean) lookEverywhere(ctx context.Context, i *inspection) (looked, error) {
 	taker, err := h.taker()
 	if err != nil {
@@ -34,7 +34,8 @@ func (h validateClean) lookEverywhere(ctx context.Context, i *inspection) (looke
 	for _, u := range taken.Inventory.Unseen {
 		i.found("files", "files", "could not be looked at: %s", u)
 	}
-	// A control plane that never asked for a baseline does not know what this is.
+	// A control plane that never asked for a baseline does not know
+	// inventories.
 	state, known, err := baseline.ReadState(h.Host)
 	if err != nil || known {
 		i.inventory = &taken.Inventory
@@ -52,8 +53,8 @@ func (h validateClean) lookEverywhere(ctx context.Context, i *inspection) (looke
 	return detail, nil
 }
 
-// stillFresh hands over what an installation is like that is validated before
-// its first tenant: what was set up since its first boot is no finding.
+// stillFresh hands over the inventory of an installation that is validated
+// before its first tenant: changes since its first boot are no finding then.
 func (h validateClean) stillFresh(ctx context.Context, now agentwire.Inventory) error {
 	given, err := h.givenIDs()
 	if err != nil || len(given) > 0 {
@@ -62,8 +63,7 @@ func (h validateClean) stillFresh(ctx context.Context, now agentwire.Inventory) 
 	return h.Baseline(ctx, now)
 }
 
-// covers says whether something, or the folder that it lies in, is a finding
-// already.
+// covers says whether a path, or a folder above it, is a finding already.
 func (i *inspection) covers(path string) bool {
 	return slices.ContainsFunc(i.findings, func(f agentwire.CleanFinding) bool {
 		return strings.HasPrefix(f.Subject, "/") && inspect.Within(path, f.Subject)
@@ -79,8 +79,8 @@ func (h selfUpdate) Amends(context.Context, *task.Task) ([]agentwire.Entry, erro
 	return taker.AgentFiles(), nil
 }
 
-// Amends implements task.Amender: the timer has settings of ours, and the units
-// are started with the machine.
+// Amends implements task.Amender: the task changes the settings of the timer
+// and enables the units.
 func (h hwSync) Amends(context.Context, *task.Task) ([]agentwire.Entry, error) {
 	taker, err := h.taker()
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package task is the seam between the agent's loop and its handlers: what a
-// handler is given, and what it must offer.
+// Package task is the interface between the agent's loop and its handlers: what
+// a handler gets, and what it must offer.
 package task
 
 import (
@@ -9,25 +9,26 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
-// Handler carries out one type of task. The loop calls Check first; when it
-// says that everything is as wanted already, Apply is not called. Both may be
-// called again after a crash at any point, so Apply must be safe to repeat.
+// Handler carries out one type of task. The loop calls Check first. If Check
+// says that everything is as wanted already, the loop does not call Apply. Both
+// may be called again after a crash at any point, so Apply must be safe to
+// repeat.
 type Handler interface {
-	// Check looks, and changes nothing. done means that output is the result.
+	// Check looks and changes nothing. If done is true, output is the result.
 	Check(ctx context.Context, t *Task) (output any, done bool, err error)
-	// Apply makes it so.
+	// Apply makes the machine as wanted.
 	Apply(ctx context.Context, t *Task) (output any, err error)
 }
 
-// Finisher is a Handler that has something left to do once its result was
-// sent. The loop calls Finish then, before it ends because of ErrStop.
+// Finisher is a Handler that has something left to do after its result was
+// sent. The loop then calls Finish, before it ends because of ErrStop.
 type Finisher interface {
 	Finish(ctx context.Context, t *Task) error
 }
 
 // Amender is a Handler whose work changes what a baseline of the installation
-// speaks of. The loop asks it once the task has succeeded, and sends the answer
-// with the result.
+// describes. The loop asks it after the task has succeeded, and sends the
+// answer with the result.
 type Amender interface {
 	Amends(ctx context.Context, t *Task) ([]agentwire.Entry, error)
 }
@@ -35,10 +36,10 @@ type Amender interface {
 // Task is what a handler works on.
 type Task struct {
 	agentwire.Verified
-	// Reporter is told of the steps; they are kept in the journal and sent with
-	// the next sign of life.
+	// Reporter is told the steps. The journal keeps them, and the next sign of
+	// life sends them.
 	Reporter Reporter
-	// Credentials gives secrets under the identity of this task.
+	// Credentials returns secrets under the identity of this task.
 	Credentials Credentials
 }
 
@@ -46,9 +47,10 @@ type Task struct {
 type Reporter interface {
 	// Step reports a step: status started, succeeded, failed or skipped.
 	Step(name, status, message string)
-	// Checkpoint remembers a value across crashes, such as what was done already.
+	// Checkpoint stores a value across crashes, for example what is done
+	// already.
 	Checkpoint(key, value string) error
-	// Recall gives a checkpoint back; empty when there is none.
+	// Recall returns a checkpoint. It is empty if there is none.
 	Recall(key string) string
 }
 
@@ -79,11 +81,11 @@ func Fail(code, message, remedy string, cause error) error {
 	return &Error{Code: code, Message: message, Remedy: remedy, cause: cause}
 }
 
-// ErrRestart is returned by Apply when the result can only be told after the
-// agent has been started anew, as after an update of itself. The loop stops;
-// the next process finds the task in the journal and calls Check again.
+// ErrRestart is returned by Apply if the result can be known only after the
+// agent has been started again, for example after it updated itself. The loop
+// stops; the next process finds the task in the journal and calls Check again.
 var ErrRestart = errors.New("the agent must start anew to finish this task")
 
-// ErrStop is returned by Apply together with an output when the agent must end
-// for good after the result was sent, as after its removal.
+// ErrStop is returned by Apply together with an output if the agent must end
+// for good after the result was sent, for example after its removal.
 var ErrStop = errors.New("the agent ends after this task")

@@ -15,11 +15,11 @@ import (
 	"gpuaas/agent/internal/inspect"
 )
 
-// Account is who a session runs as.
+// Account is the account that a session runs as.
 type Account struct {
 	Name     string
 	UID, GID int
-	Groups   []int // further ones
+	Groups   []int // supplementary groups
 	Home     string
 	Shell    string
 }
@@ -35,19 +35,19 @@ func (a Account) groups() []uint32 {
 	return out
 }
 
-// Accounts knows the allocation users of the machine. An account that is not
-// one of them is an *Error.
+// Accounts knows the allocation users of the machine. For any other account it
+// returns an *Error.
 type Accounts interface {
 	Lookup(name string) (Account, error)
 }
 
-// usersFolder holds a mark for each account that the agent has made.
+// usersFolder holds a note for each account that the agent has made.
 const usersFolder = "/var/lib/gpuaas/users"
 
 // HostAccounts are the accounts of a machine that the agent has made.
 type HostAccounts struct{ Host hostexec.Host }
 
-// mark is the part of a mark that matters here.
+// mark is the part of a note that matters here.
 type mark struct {
 	Username string `json:"username"`
 	UID      int    `json:"uid"`
@@ -91,7 +91,7 @@ func (h HostAccounts) Lookup(name string) (Account, error) {
 	}
 	shell := a.Shell
 	if shell == "" {
-		shell = "/bin/sh" // what an empty field means
+		shell = "/bin/sh" // the meaning of an empty field
 	}
 	return Account{Name: name, UID: a.UID, GID: a.GID, Groups: groups, Home: a.Home, Shell: shell}, nil
 }

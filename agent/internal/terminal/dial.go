@@ -26,9 +26,9 @@ const (
 	longestWait = 2 * time.Second
 )
 
-// dial reaches the replica that waits for the session. Behind one address there
-// may be several; the wrong one says so, and the next attempt may find the
-// right one.
+// dial reaches the replica that waits for the session. There may be several
+// replicas behind one address; a wrong one says so, and the next attempt may
+// find the right one.
 func (s *Sessions) dial(ctx context.Context, p agentwire.TerminalOpenParams) (*websocket.Conn, error) {
 	target, err := s.target(p)
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *Sessions) client() *http.Client {
 	}
 }
 
-// dialOnce fails with an *Error when another attempt is of no use.
+// dialOnce returns an *Error if another attempt is useless.
 func (s *Sessions) dialOnce(ctx context.Context, client *http.Client, target *url.URL) (*websocket.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
@@ -98,7 +98,7 @@ func (s *Sessions) dialOnce(ctx context.Context, client *http.Client, target *ur
 	}
 	defer func() {
 		if response.Body != nil {
-			_ = response.Body.Close() // all of interest has been read
+			_ = response.Body.Close() // everything of interest has been read
 		}
 	}()
 	if response.StatusCode >= http.StatusInternalServerError {

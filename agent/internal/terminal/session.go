@@ -16,13 +16,14 @@ import (
 
 const (
 	chunk = 32 << 10
-	// queued is how many messages of input wait for programs that do not read.
+	// queued is how many messages of input are kept for programs that do not
+	// read.
 	queued = 32
-	// drain is how long what was shown last may take to be sent.
+	// drain is how long the last output may take to be sent.
 	drain = 500 * time.Millisecond
 )
 
-// session is one shell and its way to the user.
+// session is one shell and its connection to the user.
 type session struct {
 	id, user    string
 	idle, total time.Duration
@@ -37,10 +38,10 @@ type session struct {
 
 	life context.Context //nolint:containedctx // of the session, not of a call
 	stop context.CancelCauseFunc
-	gone chan struct{} // closed when nothing of it runs any more
+	gone chan struct{} // closed when none of its processes run any more
 }
 
-// ended is why a session ends, one of the reasons of agentwire.
+// ended is why a session ends: one of the reasons of agentwire.
 type ended string
 
 func (e ended) Error() string { return string(e) }
@@ -53,7 +54,7 @@ func newSession(p agentwire.TerminalOpenParams, cfg Config) *session {
 	}
 }
 
-// end says that it is over; the first reason counts.
+// end ends the session. The first reason counts.
 func (x *session) end(reason string) { x.stop(ended(reason)) }
 
 // ready tells the user that the shell runs.
@@ -66,11 +67,10 @@ func (x *session) refuse(e *Error) {
 	_ = x.send(websocket.MessageText, agentwire.TerminalFrame{
 		Type: agentwire.FrameError, SessionID: x.id, Code: e.Code, Message: e.Message, Remedy: e.Remedy,
 	}.Encode())
-	go func() { _ = x.conn.Close(agentwire.CloseUnavailable, e.Code) }() // it waits for the other end
+	go func() { _ = x.conn.Close(agentwire.CloseUnavailable, e.Code) }() // Close waits for the other end
 }
 
-// run carries bytes until the session is over. What remains to be done is to
-// hang up.
+// run carries bytes until the session is over. The caller then hangs up.
 func (x *session) run() (hangUp func()) {
 	x.cfg.Logger.Info("terminal session opened", "session", x.id, "user", x.user)
 	var carrying sync.WaitGroup
@@ -92,15 +92,15 @@ func (x *session) run() (hangUp func()) {
 	close(x.gone)
 	select {
 	case <-shown:
-	case <-time.After(drain): // something that left the session holds the terminal
+	case <-time.After(drain): // a process that left the session holds the terminal
 	}
 	leave := x.finish(exit)
 	return func() { leave(); carrying.Wait() }
 }
 
-// finish gives the terminal up and tells the user why.
+// finish closes the terminal and tells the user why.
 func (x *session) finish(exit int) (hangUp func()) {
-	_ = x.shell.Close() // what waits for it ends
+	_ = x.shell.Close() // ends what waits for it
 	var why ended
 	if !errors.As(context.Cause(x.life), &why) {
 		why = agentwire.ClosedGateway
@@ -109,13 +109,13 @@ func (x *session) finish(exit int) (hangUp func()) {
 	if why == agentwire.ClosedShellEnded {
 		frame.Exit = &exit
 	}
-	_ = x.send(websocket.MessageText, frame.Encode()) // the other end may be what was lost
+	_ = x.send(websocket.MessageText, frame.Encode()) // the other end may be the one that was lost
 	x.cfg.Logger.Info("terminal session ended", "session", x.id, "user", x.user, "reason", string(why),
 		"duration", time.Since(x.begun), "bytes_in", x.in.Load(), "bytes_out", x.out.Load())
 	return func() { _ = x.conn.Close(websocket.StatusNormalClosure, string(why)) }
 }
 
-// send fails when the other end takes nothing for too long.
+// send fails if the other end takes nothing for too long.
 func (x *session) send(kind websocket.MessageType, message []byte) error {
 	ctx, cancel := context.WithTimeout(context.Background(), x.cfg.Stall)
 	defer cancel()
@@ -150,7 +150,7 @@ func (x *session) listen(input chan<- []byte) {
 	}
 }
 
-// obey carries a control frame out and says whether to go on.
+// obey carries out a control frame and says whether to go on.
 func (x *session) obey(message []byte) bool {
 	frame, err := agentwire.DecodeTerminalFrame(message)
 	switch {
@@ -158,7 +158,7 @@ func (x *session) obey(message []byte) bool {
 		x.end(agentwire.ClosedProtocol)
 		return false
 	case frame.Type == agentwire.FrameResize:
-		_ = x.shell.Resize(frame.Columns, frame.Rows) // it fails only when the shell has ended
+		_ = x.shell.Resize(frame.Columns, frame.Rows) // it fails only if the shell has ended
 	case frame.Type == agentwire.FrameClose:
 		x.end(cmp.Or(frame.Reason, agentwire.ClosedByUser))
 		return false
@@ -166,8 +166,8 @@ func (x *session) obey(message []byte) bool {
 	return true
 }
 
-// typing is apart from listen: a program that does not read must not keep the
-// end of the session from being heard of.
+// typing runs beside listen: a program that does not read must not keep the
+// agent from hearing that the session ends.
 func (x *session) typing(input <-chan []byte) {
 	for {
 		select {
@@ -176,7 +176,7 @@ func (x *session) typing(input <-chan []byte) {
 				return
 			}
 			if _, err := x.shell.Write(message); err != nil {
-				return // the terminal is gone; that the shell has ended is noticed elsewhere
+				return // the terminal is gone; other code notices that the shell has ended
 			}
 		case <-x.life.Done():
 			return

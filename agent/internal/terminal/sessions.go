@@ -1,12 +1,11 @@
-// Package terminal holds the interactive sessions of the machine: for each it
+// Package terminal holds the interactive sessions of the machine. For each it
 // dials the control plane under the identity of the node, starts the login
 // shell of an allocation user on a pseudo-terminal, carries bytes between the
 // two, and ends everything of the session when it is over.
 //
-// It knows nothing of tasks. A session is only ever opened as a user that the
-// agent has provisioned, never as root, and only towards the control plane
-// that the machine belongs to. What is typed and shown is neither kept nor
-// logged.
+// It knows nothing of tasks. It opens sessions only as users that the agent has
+// provisioned, never as root, and only towards the control plane that the
+// machine belongs to. What is typed and shown is neither kept nor logged.
 package terminal
 
 import (
@@ -22,7 +21,7 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
-// Codes of what can keep a session from opening.
+// Codes of the reasons why a session does not open.
 const (
 	CodeParamsInvalid  = "terminal_params_invalid"
 	CodeUserMissing    = "user_not_provisioned"
@@ -34,7 +33,7 @@ const (
 	CodeEnded          = "terminal_session_ended"
 )
 
-// Error is why a session was not opened.
+// Error says why a session was not opened.
 type Error struct {
 	Code, Message, Remedy string
 	cause                 error
@@ -55,21 +54,22 @@ type Config struct {
 	Accounts Accounts
 	// Gateways are the hosts that may be dialled: those of the control plane.
 	Gateways []string
-	// TLS gives the configuration of a connection under the identity of the node.
+	// TLS returns the configuration of a connection under the identity of the
+	// node.
 	TLS func() *tls.Config
-	// Header gives the headers that every call of the agent carries.
+	// Header returns the headers that every call of the agent carries.
 	Header func() http.Header
 	Logger *slog.Logger
-	// Most is how many sessions there may be at a time; zero means 64.
+	// Most limits the sessions at a time. Zero means 64.
 	Most int
-	// Stall is how long the other end may take nothing; zero means two minutes.
+	// Stall is how long the other end may take nothing. Zero means two minutes.
 	Stall time.Duration
 }
 
 const (
 	defaultMost  = 64
 	defaultStall = 2 * time.Minute
-	// openTimeout bounds the dialling: the user waits only so long.
+	// openTimeout limits the dialling: the user does not wait longer.
 	openTimeout = 25 * time.Second
 )
 
@@ -95,9 +95,9 @@ func New(cfg Config) *Sessions {
 	return &Sessions{cfg: cfg, open: map[string]*session{}}
 }
 
-// Open takes a session up: when it returns, the shell runs and the control
-// plane has been told. The session outlives ctx. A session that is open
-// already stays as it is.
+// Open opens a session. When it returns, the shell runs and the control plane
+// has been told. The session outlives ctx. If the session is open already,
+// nothing happens.
 func (s *Sessions) Open(ctx context.Context, p agentwire.TerminalOpenParams) error {
 	if err := p.Validate(); err != nil {
 		return &Error{Code: CodeParamsInvalid, Message: "the session cannot be opened as described", cause: err}
@@ -106,8 +106,8 @@ func (s *Sessions) Open(ctx context.Context, p agentwire.TerminalOpenParams) err
 	if err != nil || !fresh {
 		return err
 	}
-	// Looked up only now: whoever removes the account finds the session and ends
-	// it, or has removed the account already.
+	// The account is looked up only now: whoever removes it finds the session
+	// and ends it, or has removed the account already.
 	who, err := s.account(p.Username)
 	if err == nil {
 		err = s.start(ctx, x, p, who)
@@ -130,7 +130,7 @@ func (s *Sessions) account(name string) (Account, error) {
 	if err != nil {
 		return who, err
 	}
-	// Whatever the accounts of the machine say.
+	// Check again, whatever the accounts of the machine say.
 	if who.UID < agentwire.MinUID || who.GID < agentwire.MinUID {
 		return who, &Error{
 			Code: CodeUserRefused, Message: fmt.Sprintf("%s has uid %d and gid %d: below %d there are no sessions", name, who.UID, who.GID, agentwire.MinUID),
@@ -201,7 +201,7 @@ func (s *Sessions) Has(id string) bool {
 	return there
 }
 
-// Count is how many sessions there are.
+// Count returns how many sessions there are.
 func (s *Sessions) Count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -223,8 +223,8 @@ func (s *Sessions) CloseAll() (closed int) {
 	return s.endAll(agentwire.ClosedDrained, func(*session) bool { return true })
 }
 
-// endAll ends sessions together. It returns when nothing of them runs any
-// more; telling the control plane may take longer.
+// endAll ends sessions together. It returns when none of their processes run
+// any more; telling the control plane may take longer.
 func (s *Sessions) endAll(reason string, which func(*session) bool) int {
 	s.mu.Lock()
 	var chosen []*session

@@ -6,15 +6,15 @@ import (
 )
 
 // Backoff says how long to wait before the next try: a random time up to a
-// bound that doubles with every failure, so that a fleet whose control plane
-// comes back does not fall upon it all at once.
+// limit that doubles with every failure, so that a fleet does not rush at a
+// control plane that comes back.
 type Backoff struct {
 	First, Most time.Duration
 	failures    int
 }
 
-// Next is the time to wait after another failure. The control plane may ask
-// for more.
+// Next returns the time to wait after another failure. The control plane may
+// ask for more.
 func (b *Backoff) Next(asked time.Duration) time.Duration {
 	bound := b.First << min(b.failures, 16)
 	if bound <= 0 || bound > b.Most {

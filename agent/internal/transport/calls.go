@@ -11,21 +11,21 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
-// Enroll asks for the first certificate under a token.
+// Enroll asks for the first certificate with a token.
 func (c *Client) Enroll(ctx context.Context, token string, request agentwire.EnrollRequest) (agentwire.EnrollResponse, error) {
 	var answer agentwire.EnrollResponse
 	_, err := c.do(ctx, call{method: http.MethodPost, path: agentwire.PathEnroll, token: token, timeout: callTimeout, body: request, answer: &answer})
 	return answer, err
 }
 
-// Renew asks for the next certificate under the present one.
+// Renew asks for the next certificate with the present one.
 func (c *Client) Renew(ctx context.Context, request agentwire.RenewRequest) (agentwire.Issued, error) {
 	var answer agentwire.Issued
 	_, err := c.do(ctx, call{method: http.MethodPost, path: c.path(agentwire.PathRenew), timeout: callTimeout, body: request, answer: &answer})
 	return answer, err
 }
 
-// Trust asks what to trust, as signed statements.
+// Trust asks what to trust. The answer is signed statements.
 func (c *Client) Trust(ctx context.Context) ([]agentwire.Statement, error) {
 	var answer agentwire.TrustAnswer
 	_, err := c.do(ctx, call{method: http.MethodGet, path: c.path(agentwire.PathTrust), timeout: callTimeout, answer: &answer})
@@ -38,14 +38,14 @@ func (c *Client) Report(ctx context.Context, report agentwire.Report) error {
 	return err
 }
 
-// Baseline hands over what the installation is like.
+// Baseline hands over the inventory of the installation.
 func (c *Client) Baseline(ctx context.Context, request agentwire.BaselineRequest) (agentwire.BaselineResponse, error) {
 	var answer agentwire.BaselineResponse
 	_, err := c.do(ctx, call{method: http.MethodPost, path: c.path(agentwire.PathBaseline), timeout: callTimeout, body: request, answer: &answer})
 	return answer, err
 }
 
-// Wait polls for a task; nil when none came up.
+// Wait polls for a task. It returns nil if none came up.
 func (c *Client) Wait(ctx context.Context, wait time.Duration) (*agentwire.Envelope, error) {
 	var answer agentwire.Envelope
 	found, err := c.do(ctx, call{
@@ -85,7 +85,7 @@ func (c *Client) taskCall(pattern string, e agentwire.Envelope, body, answer any
 	}
 }
 
-// Package opens the agent package of a version, which the caller closes.
+// Package opens the agent package of a version. The caller closes it.
 func (c *Client) Package(ctx context.Context, version string) (io.ReadCloser, error) {
 	k := call{method: http.MethodGet, path: c.path(agentwire.PathNodePackage, "{version}", url.PathEscape(version))}
 	ctx, cancel := context.WithTimeout(ctx, packageTimeout)
@@ -108,8 +108,8 @@ func (s *stream) Close() error {
 	return s.ReadCloser.Close()
 }
 
-// Reach asks for what anybody may have, to see whether the control plane
-// answers; it does not use the identity of the node.
+// Reach asks for something that anybody may have, to see whether the control
+// plane answers. It does not use the identity of the node.
 func (c *Client) Reach(ctx context.Context, into io.Writer) error {
 	_, err := c.do(ctx, call{method: http.MethodGet, path: agentwire.PathCA, timeout: callTimeout, sink: into})
 	return err

@@ -1,9 +1,9 @@
-// Package transport is the agent's one way to the control plane: HTTPS under
+// Package transport is the agent's only way to the control plane: HTTPS with
 // the certificate of the node, over connections that are kept.
 //
 // Every failure is an Error that says whether the control plane could not be
 // reached, could not be trusted, refused, or was not able to answer, and what
-// to do about it. Every answer tells how far the clock of the node is off.
+// to do about it. Every answer shows how far the clock of the node is off.
 package transport
 
 import (
@@ -27,7 +27,7 @@ import (
 
 const (
 	callTimeout = 30 * time.Second
-	// pollSlack is what a poll may take beyond the time it asks for.
+	// pollSlack is how much longer a poll may take than it asks for.
 	pollSlack   = 15 * time.Second
 	maxAnswer   = 2 << 20
 	dialTimeout = 10 * time.Second
@@ -40,14 +40,15 @@ type Options struct {
 	Base *url.URL
 	// Roots verify the control plane.
 	Roots *x509.CertPool
-	// Certificate is what the node shows; nil before it has enrolled.
+	// Certificate returns the node's certificate. It is nil before it has
+	// enrolled.
 	Certificate func() *tls.Certificate
-	// Node is the id of the node; empty before it has enrolled.
+	// Node is the id of the node. It is empty before it has enrolled.
 	Node string
 	// Version, Instance and Session stand in the headers of every call.
 	Version, Instance, Session string
-	// Trust adds to the headers of every call what the node trusts; nil before
-	// it has enrolled.
+	// Trust adds headers that say what the node trusts. It is nil before the
+	// node has enrolled.
 	Trust func(http.Header)
 	Now   func() time.Time
 }
@@ -71,7 +72,7 @@ func New(o Options) *Client {
 	return c
 }
 
-// TLS is the configuration of a connection to the control plane under the
+// TLS returns the configuration of a connection to the control plane under the
 // identity of the node.
 func (c *Client) TLS() *tls.Config {
 	c.mu.Lock()
@@ -86,13 +87,13 @@ func (c *Client) tlsConfig() *tls.Config {
 			if certificate := c.o.Certificate(); certificate != nil {
 				return certificate, nil
 			}
-			return &tls.Certificate{}, nil // none, and the control plane says what it thinks of that
+			return &tls.Certificate{}, nil // none; the control plane decides what that means
 		},
 	}
 }
 
-// newTransport speaks HTTP/1.1 only: there are two connections at most, and a
-// poll that hangs must not hold a result back.
+// newTransport speaks HTTP/1.1 only: there are at most two connections, and a
+// poll that hangs must not hold up a result.
 func (c *Client) newTransport() *http.Transport {
 	return &http.Transport{
 		Proxy:           http.ProxyFromEnvironment,
@@ -105,7 +106,7 @@ func (c *Client) newTransport() *http.Transport {
 }
 
 // Reload makes new calls use new connections, after the certificate or the
-// roots have changed. Calls under way end on the connections they have.
+// roots have changed. Running calls end on the connections they have.
 func (c *Client) Reload(roots *x509.CertPool) {
 	c.mu.Lock()
 	old := c.transport
@@ -117,15 +118,15 @@ func (c *Client) Reload(roots *x509.CertPool) {
 	old.CloseIdleConnections()
 }
 
-// Skew is how far the clock of the control plane is ahead of the node's;
-// known after the first answer.
+// Skew is how far the control plane's clock is ahead of the node's. It is known
+// after the first answer.
 func (c *Client) Skew() (skew time.Duration, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.skew, c.skewKnown
 }
 
-// Peer is the certificate chain that the control plane showed last.
+// Peer returns the certificate chain that the control plane showed last.
 func (c *Client) Peer() []*x509.Certificate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -136,15 +137,15 @@ func (c *Client) Peer() []*x509.Certificate {
 type call struct {
 	method, path string
 	query        string
-	token        string // of enrolment
+	token        string // for enrolment
 	timeout      time.Duration
 	body, answer any
-	sink         io.Writer // takes the answer as it is, instead
+	sink         io.Writer // takes the answer unchanged, instead of answer
 	correlation  string
 	trace        string
 }
 
-// do carries a call out. found is false when there was no content.
+// do makes a call. found is false if there was no content.
 func (c *Client) do(ctx context.Context, k call) (found bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, k.timeout)
 	defer cancel()
@@ -170,14 +171,14 @@ func (c *Client) do(ctx context.Context, k call) (found bool, err error) {
 	if k.answer == nil {
 		return true, nil
 	}
-	// Unknown fields are accepted: a newer control plane may say more.
+	// Unknown fields are accepted: a newer control plane may send more.
 	if err := json.Unmarshal(raw, k.answer); err != nil {
 		return false, malformed(k, err)
 	}
 	return true, nil
 }
 
-// open sends a request and gives the answer when it is a good one.
+// open sends a request and returns the answer if it is a success.
 func (c *Client) open(ctx context.Context, k call) (*http.Response, error) {
 	request, err := c.request(ctx, k)
 	if err != nil {
@@ -228,7 +229,7 @@ func (c *Client) request(ctx context.Context, k call) (*http.Request, error) {
 	return r, nil
 }
 
-// Header gives the headers that stand on every call.
+// Header returns the headers of every call.
 func (c *Client) Header() http.Header {
 	h := http.Header{}
 	h.Set(agentwire.HeaderAgentVersion, c.o.Version)
@@ -240,8 +241,8 @@ func (c *Client) Header() http.Header {
 	return h
 }
 
-// measure reads the clock of the control plane off an answer. It was verified,
-// so nobody on the way can have set it.
+// measure reads the control plane's clock from an answer. The connection is
+// verified, so nobody on the way can have changed it.
 func (c *Client) measure(response *http.Response) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -253,7 +254,7 @@ func (c *Client) measure(response *http.Response) {
 	}
 }
 
-// path fills the places of a path of agentwire.
+// path fills in the parameters of a path of agentwire.
 func (c *Client) path(pattern string, values ...string) string {
 	replace := append([]string{"{node_id}", url.PathEscape(c.o.Node)}, values...)
 	return strings.NewReplacer(replace...).Replace(pattern)

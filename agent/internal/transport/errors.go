@@ -19,17 +19,17 @@ type Kind int
 const (
 	// Unreachable: nobody answered; try again.
 	Unreachable Kind = iota + 1
-	// Untrusted: somebody answered who could not prove to be the control plane.
+	// Untrusted: the one who answered could not prove to be the control plane.
 	Untrusted
-	// Unavailable: the control plane answered that it cannot now; try again.
+	// Unavailable: the control plane cannot answer now; try again.
 	Unavailable
-	// Refused: the control plane will not, as things stand.
+	// Refused: the control plane refuses, as things stand.
 	Refused
 	// Malformed: the answer makes no sense.
 	Malformed
 )
 
-// Codes of failures that the agent finds itself; those of refusals come from
+// Codes of failures that the agent finds itself. Codes of refusals come from
 // the control plane.
 const (
 	CodeUnreachable           = "control_plane_unreachable"
@@ -65,7 +65,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.cause }
 
-// CodeOf is the code of a failed call; empty for other errors.
+// CodeOf returns the code of a failed call. It is empty for other errors.
 func CodeOf(err error) string {
 	var e *Error
 	if errors.As(err, &e) {
@@ -74,7 +74,7 @@ func CodeOf(err error) string {
 	return ""
 }
 
-// KindOf is the kind of a failed call; 0 for other errors.
+// KindOf returns the kind of a failed call. It is 0 for other errors.
 func KindOf(err error) Kind {
 	var e *Error
 	if errors.As(err, &e) {
@@ -88,7 +88,7 @@ func malformed(k call, err error) error {
 }
 
 // refusal turns an answer into an error. An answer that is no problem document
-// does not come from the control plane, but from something in front of it.
+// comes from something in front of the control plane.
 func refusal(response *http.Response) error {
 	e := &Error{Kind: Refused, Status: response.StatusCode, RetryAfter: retryAfter(response.Header.Get("Retry-After"))}
 	if response.StatusCode >= 500 || response.StatusCode == http.StatusTooManyRequests || response.StatusCode == http.StatusRequestTimeout {
@@ -126,7 +126,7 @@ var advice = map[string]string{
 	agentwire.CodeTokenExpired:       "ask for a new bootstrap command and run it at once",
 }
 
-// Recovery says how a node comes back whose certificate is of no use any more.
+// Recovery says how a node whose certificate is useless comes back.
 const Recovery = "ask an operator for a recovery token (gpuaas node bootstrap NODE --recovery), stop the agent, run gpuaas-agent enroll --token-file FILE, and start it again"
 
 func retryAfter(s string) time.Duration {

@@ -5,19 +5,18 @@ import (
 	"fmt"
 )
 
-// Activate makes a staged version the one that is started next, on trial.
+// Activate makes a staged version the next one to start, on trial.
 func (s *Store) Activate(task string, p Package, name string) error {
 	return s.change(Change{TaskID: task, To: p.Version, Digest: p.Digest, Folder: name})
 }
 
-// Return makes the version before the one that is started next, on trial as
-// well.
+// Return makes the previous version the next one to start, also on trial.
 func (s *Store) Return(ctx context.Context, task string) error {
 	back := s.link(previous)
 	if last, again, err := s.interrupted(task); err != nil {
 		return err
 	} else if again {
-		back = last.Folder // the link may name the version that runs by now
+		back = last.Folder // the link may already name the running version
 	}
 	if back == "" || back == s.link(current) || !s.exists(back) {
 		return ErrNoPrevious
@@ -29,14 +28,14 @@ func (s *Store) Return(ctx context.Context, task string) error {
 	return s.change(Change{TaskID: task, To: version, Digest: s.digest(back), Folder: back, Back: true})
 }
 
-// interrupted gives the change of a task that was written down, but did not get
-// as far as a start of the new version.
+// interrupted returns the change of a task that was stored but did not lead to
+// a start of the new version.
 func (s *Store) interrupted(task string) (Change, bool, error) {
 	last, ok, err := s.Last()
 	return last, ok && last.State == OnTrial && last.TaskID == task, err
 }
 
-// change writes the record first: a link that nobody wrote down would be a
+// change writes the record first: a changed link without a record would be a
 // version without a trial.
 func (s *Store) change(c Change) error {
 	s.mu.Lock()

@@ -31,14 +31,14 @@ const (
 	maxEntries  = 64
 )
 
-// Package is what a package must be.
+// Package says what a package must be.
 type Package struct {
 	Version   string
 	Digest    string // sha256:…
 	SizeBytes int64
 }
 
-// PackageError is a package that must not be used.
+// PackageError says that a package must not be used.
 type PackageError struct {
 	Code   string // digest_mismatch, package_unsafe, package_broken
 	Detail string
@@ -50,7 +50,7 @@ func refuse(code, format string, args ...any) error {
 	return &PackageError{Code: code, Detail: fmt.Sprintf(format, args...)}
 }
 
-// Staged gives the folder of a version that is on disk already with exactly
+// Staged returns the folder of a version that is on disk already with exactly
 // this package.
 func (s *Store) Staged(p Package) (string, bool) {
 	for _, name := range []string{p.Version, alternative(p)} {
@@ -61,8 +61,8 @@ func (s *Store) Staged(p Package) (string, bool) {
 	return "", false
 }
 
-// Current gives the folder in use and the digest of its package; the digest
-// is empty for a version that was not installed by an update.
+// Current returns the folder in use and the digest of its package. The digest
+// is empty for a version that no update installed.
 func (s *Store) Current() (version, digest string) {
 	name := s.link(current)
 	return name, s.digest(name)
@@ -79,13 +79,13 @@ func (s *Store) digest(name string) string {
 	return strings.TrimSpace(string(raw))
 }
 
-// alternative is where a version goes whose own folder holds another package,
-// which may be the one that runs.
+// alternative is the folder for a version whose own folder holds another
+// package, which may be the running one.
 func alternative(p Package) string { return p.Version + "-" + p.Digest[len("sha256:"):][:12] }
 
-// Stage unpacks a package beside the versions that are there, and proves that
-// its program runs and is the version that it is meant to be. Nothing that is
-// in use changes. The answer is the folder of the version.
+// Stage unpacks a package beside the present versions, and proves that its
+// program runs and has the right version. It changes nothing that is in use. It
+// returns the folder of the version.
 func (s *Store) Stage(ctx context.Context, p Package, body io.Reader) (string, error) {
 	if name, ok := s.Staged(p); ok {
 		return name, nil
@@ -113,7 +113,7 @@ func (s *Store) Stage(ctx context.Context, p Package, body io.Reader) (string, e
 	return s.settle(p, fresh)
 }
 
-// download checks the digest before anything else is done with the bytes.
+// download checks the digest before it does anything else with the bytes.
 func (s *Store) download(p Package, body io.Reader) (path string, err error) {
 	f, err := os.CreateTemp(s.host.Path(folder), packagePrefix)
 	if err != nil {
@@ -139,7 +139,7 @@ func (s *Store) download(p Package, body io.Reader) (path string, err error) {
 	return f.Name(), nil
 }
 
-// unpack writes plain files with plain names into dir and refuses anything
+// unpack writes plain files with plain names into dir and refuses everything
 // else that an archive can hold.
 func unpack(ctx context.Context, archive, dir string) error {
 	f, err := os.Open(archive)
@@ -211,8 +211,8 @@ func extract(root *os.Root, header *tar.Header, from io.Reader, room *int64) err
 	return nil
 }
 
-// prove starts the staged program once: a binary for another machine, or cut
-// short, is found here and not after the change.
+// prove starts the staged program once. A binary that is cut short or for
+// another machine fails here and not after the change.
 func (s *Store) prove(ctx context.Context, name string, p Package) error {
 	version, err := s.ask(ctx, name)
 	if err != nil {
@@ -224,7 +224,7 @@ func (s *Store) prove(ctx context.Context, name string, p Package) error {
 	return nil
 }
 
-// ask lets the agent in a folder say which version it is.
+// ask asks the agent in a folder for its version.
 func (s *Store) ask(ctx context.Context, name string) (string, error) {
 	out, err := s.host.Do(ctx, hostexec.Command{
 		Program: filepath.Join(folder, name, agentProgram), Args: []string{"version", "--json"}, Timeout: 20 * time.Second,
@@ -244,8 +244,8 @@ func (s *Store) ask(ctx context.Context, name string) (string, error) {
 	return build.Version, nil
 }
 
-// settle gives the staged folder its name. The digest is written last, so
-// that only a whole version counts as staged.
+// settle gives the staged folder its name. It writes the digest last, so that
+// only a complete version counts as staged.
 func (s *Store) settle(p Package, fresh string) (string, error) {
 	name := p.Version
 	if s.exists(name) {

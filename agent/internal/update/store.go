@@ -1,7 +1,7 @@
 // Package update keeps the versions of the agent on disk and changes between
-// them so that a machine is never left without an agent that works: a new
-// version is staged and proven first, is on trial until it has reached the
-// control plane, and gives way to the one before it when it does not.
+// them so that a machine always has an agent that works. A new version is
+// staged and proven first. It is on trial until it has reached the control
+// plane; if it does not reach it, the previous version returns.
 //
 //	/opt/gpuaas/agent/<version>/          the programs of one version
 //	/opt/gpuaas/agent/current, previous   links to two of them
@@ -34,14 +34,14 @@ const (
 // TrialPeriod is how long a new version has to reach the control plane.
 const TrialPeriod = time.Minute
 
-// maxStarts is how often a version on trial may be started. One that is
-// started again has failed before.
+// maxStarts is how often a version on trial may be started: if it is started
+// again, it has failed before.
 const maxStarts = 3
 
 // ErrNoPrevious says that there is no version to go back to.
 var ErrNoPrevious = errors.New("there is no earlier version of the agent on this machine")
 
-// State says how a change of versions stands.
+// State says how far a change of versions has come.
 type State string
 
 // The states of a change.
@@ -57,7 +57,7 @@ type Change struct {
 	From   string    `json:"from"` // versions
 	To     string    `json:"to"`
 	Digest string    `json:"digest,omitempty"` // of the package of To
-	Back   bool      `json:"back"`             // asked for as a return to the version before
+	Back   bool      `json:"back"`             // somebody asked to return to the previous version
 	Folder string    `json:"folder"`           // of To, below the agent's folder
 	Home   string    `json:"home"`             // folder of From
 	Before string    `json:"before,omitempty"` // folder that previous pointed to
@@ -83,10 +83,10 @@ func New(host hostexec.Host, running string, now func() time.Time) *Store {
 	return &Store{host: host, running: running, now: now, settled: make(chan struct{})}
 }
 
-// Running is the version of this process.
+// Running returns the version of this process.
 func (s *Store) Running() string { return s.running }
 
-// Last gives the newest change; ok is false when there was none.
+// Last returns the newest change. ok is false if there was none.
 func (s *Store) Last() (c Change, ok bool, err error) {
 	raw, err := os.ReadFile(s.host.Path(record))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -111,8 +111,8 @@ func (s *Store) Pending() (Change, bool, error) {
 	return c, s.link(current) == c.Folder && s.running == c.To, nil
 }
 
-// Confirm ends the trial of this version well. Versions that are neither in
-// use nor the way back are removed.
+// Confirm ends the trial of this version with success. It removes versions that
+// are neither in use nor the way back.
 func (s *Store) Confirm() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,7 +129,7 @@ func (s *Store) Confirm() error {
 	return nil
 }
 
-// Rollback ends the trial badly: the version before is the one to start.
+// Rollback ends the trial without success: the previous version starts next.
 func (s *Store) Rollback(reason string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,9 +164,9 @@ func (s *Store) goBack(c Change) error {
 	return s.point(previous, c.Before)
 }
 
-// Guard is run by the previous version before each start of the current one.
-// It counts the starts of a version on trial and takes it away when it was
-// started too often without being confirmed.
+// Guard runs in the previous version before each start of the current one. It
+// counts the starts of a version on trial, and takes it back if it was started
+// too often without being confirmed.
 func (s *Store) Guard() (rolledBack bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -187,7 +187,7 @@ func (s *Store) Guard() (rolledBack bool, err error) {
 // Settled is closed when the trial of this process has ended, either way.
 func (s *Store) Settled() <-chan struct{} { return s.settled }
 
-// announce is called with the lock held.
+// announce must be called with the lock held.
 func (s *Store) announce() {
 	select {
 	case <-s.settled:
@@ -196,7 +196,7 @@ func (s *Store) announce() {
 	}
 }
 
-// prune is best effort: an old version too many harms nobody.
+// prune ignores failures: an old version too many does no harm.
 func (s *Store) prune() {
 	entries, err := os.ReadDir(s.host.Path(folder))
 	if err != nil {
@@ -204,7 +204,7 @@ func (s *Store) prune() {
 	}
 	for _, e := range entries {
 		version := e.IsDir() && e.Name() != s.link(current) && e.Name() != s.link(previous)
-		// Packages stay when the agent is killed while it fetches them.
+		// Packages remain if the agent is killed while it fetches them.
 		if version || e.Type().IsRegular() && strings.HasPrefix(e.Name(), packagePrefix) {
 			_ = os.RemoveAll(s.host.Path(filepath.Join(folder, e.Name())))
 		}
@@ -216,7 +216,7 @@ func (s *Store) exists(version string) bool {
 	return err == nil && info.IsDir()
 }
 
-// link gives the folder that current or previous points to, or nothing.
+// link returns the folder that current or previous points to, or nothing.
 func (s *Store) link(name string) string {
 	target, err := os.Readlink(s.host.Path(filepath.Join(folder, name)))
 	if err != nil {

@@ -1,5 +1,5 @@
 // Package hosttest makes fake machines for tests: a folder with the files of a
-// Linux host, and programs that are the test itself under another name.
+// Linux host. Its programs are the test binary under other names.
 package hosttest
 
 import (
@@ -32,10 +32,10 @@ func New(t *testing.T) *Machine {
 	return m
 }
 
-// Host is the machine as the agent sees it.
+// Host returns the machine as the agent sees it.
 func (m *Machine) Host() hostexec.Host { return hostexec.Host{Root: m.Root} }
 
-// Path says where a path of the machine lies.
+// Path returns where a path of the machine is.
 func (m *Machine) Path(p string) string { return filepath.Join(m.Root, p) }
 
 // Mkdir makes a folder.
@@ -86,8 +86,7 @@ func (m *Machine) Install(paths ...string) {
 	}
 }
 
-// InstallAccounts puts the programs on the machine that make and remove
-// accounts.
+// InstallAccounts installs the programs that make and remove accounts.
 func (m *Machine) InstallAccounts() {
 	m.t.Helper()
 	m.Install("/usr/sbin/groupadd", "/usr/sbin/groupdel", "/usr/sbin/useradd", "/usr/sbin/userdel", "/usr/sbin/usermod", "/usr/bin/loginctl", "/usr/bin/ipcrm")
@@ -96,7 +95,7 @@ func (m *Machine) InstallAccounts() {
 // Fail makes a program end with a status and a message.
 func (m *Machine) Fail(program string) { m.Write("/stub/fail/"+program, "") }
 
-// Heal takes Fail and Hang back.
+// Heal undoes Fail and Hang.
 func (m *Machine) Heal(program string) {
 	m.t.Helper()
 	for _, kind := range []string{"fail", "hang"} {
@@ -112,7 +111,7 @@ func (m *Machine) Hang(program string) { m.Write("/stub/hang/"+program, "") }
 // Say makes a program print something.
 func (m *Machine) Say(program, text string) { m.Write("/stub/say/"+program, text) }
 
-// Calls gives the command lines of programs so far, without their folders.
+// Calls returns the command lines of programs so far, without their folders.
 func (m *Machine) Calls() []string {
 	m.t.Helper()
 	f, err := os.Open(m.Path("/stub/calls"))

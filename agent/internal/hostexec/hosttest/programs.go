@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// Main runs the tests, or is one of the programs of a machine when it was
-// started under its name. Call it from TestMain.
+// Main runs the tests. If the binary was started under the name of a program,
+// it acts as that program. Call it from TestMain.
 func Main(m *testing.M) {
 	name := filepath.Base(os.Args[0])
 	if name == "gpuaas-agent" {
@@ -28,7 +28,7 @@ func Main(m *testing.M) {
 // leave ends a program at once: os.Exit takes a second under the race detector.
 func leave(status int) { syscall.Exit(status) }
 
-// agent plays a staged agent: it says the version that a file beside it names.
+// agent acts as a staged agent: it prints the version in the file beside it.
 func agent(dir string, args []string) int {
 	version, err := os.ReadFile(filepath.Join(dir, "version.txt")) //nolint:gosec // the folder of the test program itself
 	if err != nil || !slices.Equal(args, []string{"version", "--json"}) {
@@ -70,8 +70,8 @@ func (p program) run() int {
 	return 0
 }
 
-// real becomes the program of this machine, working on the files of the fake
-// one, where that was asked for and it can.
+// real runs the real program on the files of the fake machine, if the test
+// asked for it and that is possible.
 func (p program) real() error {
 	accounts := []string{"groupadd", "groupdel", "useradd", "userdel", "usermod"}
 	if !p.asked("stub/real") || !slices.Contains(accounts, p.name) {
@@ -130,7 +130,7 @@ func (p program) act() error {
 	return nil
 }
 
-// lock shuts an account of a machine that has passwords.
+// lock locks an account of a machine that has passwords.
 func (p program) lock(name string) error {
 	path := filepath.Join(p.root, "etc/shadow")
 	raw, err := os.ReadFile(path)

@@ -1,5 +1,5 @@
 // Package looptest gives tests real block devices over files, and fake machines
-// whose data disks they are. It needs root.
+// that have them as data disks. It needs root.
 package looptest
 
 import (
@@ -88,7 +88,7 @@ func attach(t testing.TB, backing *os.File) int {
 	return 0
 }
 
-// Resize makes the device as large as its file has become.
+// Resize makes the device as large as its file is now.
 func (l *Loop) Resize(t testing.TB, size int64) {
 	t.Helper()
 	if err := os.Truncate(l.Backing, size); err != nil {
@@ -113,8 +113,8 @@ func (l *Loop) Ext4(t testing.TB, uuid, label string) {
 	}
 }
 
-// Machine makes the folder of a fake machine fit for disks: with the sysfs of
-// this one, as a container has it, and its programs to make file systems.
+// Machine prepares the folder of a fake machine for disks: with the sysfs of
+// this machine, as in a container, and its programs that create file systems.
 func Machine(t testing.TB, root string) {
 	t.Helper()
 	for link, to := range map[string]string{"sys": "/sys", "usr/sbin/mkfs.ext4": "/usr/sbin/mkfs.ext4"} {
@@ -131,9 +131,9 @@ func Machine(t testing.TB, root string) {
 	}
 }
 
-// Mount gives a fake machine the device, with its file system mounted. What is
-// mounted there in the end is unmounted with the test. The answer is the line
-// of mountinfo, as the machine would see it.
+// Mount gives a fake machine the device, with its file system mounted. At the
+// end of the test whatever is mounted there is unmounted. Mount returns the
+// line of mountinfo as the machine would see it.
 func (l *Loop) Mount(t testing.TB, root, point string) string {
 	t.Helper()
 	var st unix.Stat_t
