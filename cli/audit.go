@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -8,20 +9,26 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpuaas/cli/internal/failure"
+	"gpuaas/cli/internal/frame"
+	"gpuaas/cli/internal/listing"
+	"gpuaas/cli/internal/output"
+	"gpuaas/cli/internal/table"
+	"gpuaas/cli/internal/watch"
 	"gpuaas/contract/apiclient"
 )
 
-func (a *app) auditColumns() []column[apiclient.AuditLogEntry] {
+func (a *app) auditColumns() []table.Column[apiclient.AuditLogEntry] {
 	type entry = apiclient.AuditLogEntry
-	return []column[entry]{
-		{title: "TIME", text: func(e entry) string { return a.when(e.OccurredAt) }},
-		{title: "ACTOR", text: func(e entry) string { return or(e.ActorName, e.ActorId) }},
-		{title: "ROLE", text: func(e entry) string { return e.ActorRole }},
-		{title: "ACTION", text: func(e entry) string { return e.Action }},
-		{title: "RESULT", text: func(e entry) string { return string(e.Result) }},
-		{title: "TARGET", text: func(e entry) string { return strings.TrimSpace(e.TargetKind + " " + e.TargetId) }},
-		{title: "CORRELATION ID", text: func(e entry) string { return e.CorrelationId }},
-		{title: "REASON", text: func(e entry) string { return text(e.Reason) }},
+	return []table.Column[entry]{
+		{Title: "TIME", Text: func(e entry) string { return a.When(e.OccurredAt) }},
+		{Title: "ACTOR", Text: func(e entry) string { return cmp.Or(e.ActorName, e.ActorId) }},
+		{Title: "ROLE", Text: func(e entry) string { return e.ActorRole }},
+		{Title: "ACTION", Text: func(e entry) string { return e.Action }},
+		{Title: "RESULT", Text: func(e entry) string { return string(e.Result) }},
+		{Title: "TARGET", Text: func(e entry) string { return strings.TrimSpace(e.TargetKind + " " + e.TargetId) }},
+		{Title: "CORRELATION ID", Text: func(e entry) string { return e.CorrelationId }},
+		{Title: "REASON", Text: func(e entry) string { return text(e.Reason) }},
 	}
 }
 
@@ -39,25 +46,25 @@ func (f *auditFilter) add(cmd *cobra.Command) {
 	fs.StringVar(&f.correlation, "correlation-id", "", "only what one request caused")
 	fs.StringVar(&f.since, "since", "", "at or after this time: 2006-01-02T15:04:05Z, or so long ago: 90m, 12h, 7d")
 	fs.StringVar(&f.until, "until", "", "before this time")
-	complete(cmd, "result", "success", "failure", "denied")
+	frame.Complete(cmd, "result", "success", "failure", "denied")
 }
 
 func (f *auditFilter) params(s *session) (apiclient.ListAuditLogsParams, error) {
 	p := apiclient.ListAuditLogsParams{
-		Action: given(s, "action", &f.action), ActorId: given(s, "actor", &f.actor), TargetKind: given(s, "target-kind", &f.targetKind),
-		TargetId: given(s, "target", &f.target), CorrelationId: given(s, "correlation-id", &f.correlation),
-		Result: givenAs[apiclient.ListAuditLogsParamsResult](s, "result", &f.result),
+		Action: frame.Given(s.Session, "action", &f.action), ActorId: frame.Given(s.Session, "actor", &f.actor), TargetKind: frame.Given(s.Session, "target-kind", &f.targetKind),
+		TargetId: frame.Given(s.Session, "target", &f.target), CorrelationId: frame.Given(s.Session, "correlation-id", &f.correlation),
+		Result: frame.GivenAs[apiclient.ListAuditLogsParamsResult](s.Session, "result", &f.result),
 	}
 	for _, bound := range []struct {
 		flag, text string
 		into       **time.Time
 	}{{"since", f.since, &p.Since}, {"until", f.until, &p.Until}} {
-		if !s.cmd.Flags().Changed(bound.flag) {
+		if !s.Cmd.Flags().Changed(bound.flag) {
 			continue
 		}
-		t, err := s.moment(bound.text)
+		t, err := s.Moment(bound.text)
 		if err != nil {
-			return p, usage(s.cmd, "--%s: %v", bound.flag, err)
+			return p, failure.Misuse(s.Cmd, "--%s: %v", bound.flag, err)
 		}
 		*bound.into = &t
 	}
@@ -74,25 +81,25 @@ func (a *app) auditCommand() *cobra.Command {
 			flags: func(cmd *cobra.Command) action {
 				filter := &auditFilter{}
 				filter.add(cmd)
-				f := addListFlags(cmd, 50)
+				f := listing.AddFlags(cmd, 50)
 				return func(s *session, _ []string) error {
 					params, err := filter.params(s)
 					if err != nil {
 						return err
 					}
-					if f.watch {
+					if f.Watch {
 						return a.watchAudit(s, f, params)
 					}
-					return list(s, f, listing[apiclient.AuditLogEntry]{columns: a.auditColumns(), fetch: s.auditLogs(params)})
+					return listing.Print(s.Session, f, listing.Listing[apiclient.AuditLogEntry]{Columns: a.auditColumns(), Fetch: s.auditLogs(params)})
 				}
 			},
 		}))
 }
 
-func (s *session) auditLogs(params apiclient.ListAuditLogsParams) func(page) (apiclient.Answer, error) {
-	return func(p page) (apiclient.Answer, error) {
-		params.Cursor, params.PageSize = p.cursor, p.size
-		return s.api.ListAuditLogsWithResponse(s.ctx, &params)
+func (s *session) auditLogs(params apiclient.ListAuditLogsParams) func(listing.Page) (apiclient.Answer, error) {
+	return func(p listing.Page) (apiclient.Answer, error) {
+		params.Cursor, params.PageSize = p.Cursor, p.Size
+		return s.API.ListAuditLogsWithResponse(s.Ctx, &params)
 	}
 }
 
@@ -102,34 +109,34 @@ const lateEntries = time.Minute
 
 // watchAudit shows new entries below the others. It looks back a little each time, because an
 // entry becomes visible only after the time that it bears.
-func (a *app) watchAudit(s *session, f *listFlags, params apiclient.ListAuditLogsParams) error {
-	format, err := s.format()
+func (a *app) watchAudit(s *session, f *listing.Flags, params apiclient.ListAuditLogsParams) error {
+	format, err := s.Format()
 	if err != nil {
 		return err
 	}
 	shown := map[string]time.Time{}
 	newest := time.Time{}
-	headers := !s.flags.noHeaders
-	limit := f.limit
-	return s.again(f.interval, func() (bool, error) {
-		raws, _, err := collect(s.auditLogs(params), limit)
+	headers := !s.Flags.NoHeaders
+	limit := f.Limit
+	return s.Again(f.Interval, func() (bool, error) {
+		raws, _, err := listing.Collect(s.auditLogs(params), limit)
 		if err != nil {
 			return false, err
 		}
 		slices.Reverse(raws)
 		var fresh []json.RawMessage
 		for _, raw := range raws {
-			o, err := decode[apiclient.AuditLogEntry](raw)
+			o, err := output.Decode[apiclient.AuditLogEntry](raw)
 			if err != nil {
 				return false, err
 			}
-			id := o.value.Id.String()
+			id := o.Value.Id.String()
 			if _, ok := shown[id]; ok {
 				continue
 			}
-			shown[id] = o.value.OccurredAt
-			if o.value.OccurredAt.After(newest) {
-				newest = o.value.OccurredAt
+			shown[id] = o.Value.OccurredAt
+			if o.Value.OccurredAt.After(newest) {
+				newest = o.Value.OccurredAt
 			}
 			fresh = append(fresh, raw)
 		}
@@ -145,7 +152,7 @@ func (a *app) watchAudit(s *session, f *listFlags, params apiclient.ListAuditLog
 			}
 			limit = 0 // from now on everything that is new
 		}
-		err = appendRows(s, format, a.auditColumns(), fresh, headers)
+		err = watch.AppendRows(s.Session, format, a.auditColumns(), fresh, headers)
 		headers = false
 		return false, err
 	})

@@ -1,11 +1,15 @@
 package cli
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"gpuaas/cli/internal/frame"
+	"gpuaas/cli/internal/output"
+	"gpuaas/cli/internal/table"
 	"gpuaas/contract/apiclient"
 )
 
@@ -15,16 +19,16 @@ func (a *app) authCommand() *cobra.Command {
 		a.verb(verb{
 			use: "methods", short: "Show the ways to sign in to the control plane", operations: []string{"list-auth-methods"},
 			run: func(s *session, _ []string) error {
-				return show(s, []column[methods]{
-					{title: "METHODS", text: func(m methods) string {
+				return frame.Show(s.Session, []table.Column[methods]{
+					{Title: "METHODS", Text: func(m methods) string {
 						var names []string
 						for _, one := range m.Methods {
 							names = append(names, string(one))
 						}
 						return strings.Join(names, ", ")
 					}},
-					{title: "ISSUER", text: func(m methods) string { return text(m.Issuer) }},
-				})(s.api.ListAuthMethodsWithResponse(s.ctx))
+					{Title: "ISSUER", Text: func(m methods) string { return text(m.Issuer) }},
+				})(s.API.ListAuthMethodsWithResponse(s.Ctx))
 			},
 		}))
 }
@@ -34,29 +38,29 @@ func (a *app) whoamiCommand() *cobra.Command {
 	return a.verb(verb{
 		use: "whoami", short: "Show who you are and what you may do", group: groupSession, operations: []string{"get-me"},
 		run: func(s *session, _ []string) error {
-			resp, err := s.api.GetMeWithResponse(s.ctx)
-			if err := show(s, []column[me]{
-				{title: "NAME", text: func(m me) string { return m.Name }},
-				{title: "KIND", text: func(m me) string { return string(m.Kind) }},
-				{title: "ID", text: func(m me) string { return m.Id.String() }},
-				{title: "PLATFORM ROLE", text: func(m me) string { return string(m.PlatformRole) }},
-				{title: "TENANT ROLES", text: func(m me) string {
+			resp, err := s.API.GetMeWithResponse(s.Ctx)
+			if err := frame.Show(s.Session, []table.Column[me]{
+				{Title: "NAME", Text: func(m me) string { return m.Name }},
+				{Title: "KIND", Text: func(m me) string { return string(m.Kind) }},
+				{Title: "ID", Text: func(m me) string { return m.Id.String() }},
+				{Title: "PLATFORM ROLE", Text: func(m me) string { return string(m.PlatformRole) }},
+				{Title: "TENANT ROLES", Text: func(m me) string {
 					var roles []string
 					for _, t := range m.Tenants {
 						roles = append(roles, string(t.Role)+" of "+t.OrgId.String())
 					}
 					return strings.Join(roles, ", ")
 				}},
-				{title: "PROJECT ROLES", text: func(m me) string {
+				{Title: "PROJECT ROLES", Text: func(m me) string {
 					var roles []string
 					for _, p := range m.Projects {
 						roles = append(roles, string(p.Role)+" of "+p.ProjectId.String())
 					}
 					return strings.Join(roles, ", ")
 				}},
-				{title: "SCOPES", text: func(m me) string { return or(strings.Join(m.Scopes, " "), "all") }},
-				{title: "TOKEN ID", text: func(m me) string { return m.TokenId.String() }},
-				{title: "TOKEN EXPIRES", text: func(m me) string { return a.when(m.ExpiresAt) }},
+				{Title: "SCOPES", Text: func(m me) string { return cmp.Or(strings.Join(m.Scopes, " "), "all") }},
+				{Title: "TOKEN ID", Text: func(m me) string { return m.TokenId.String() }},
+				{Title: "TOKEN EXPIRES", Text: func(m me) string { return a.When(m.ExpiresAt) }},
 			})(resp, err); err != nil {
 				return err
 			}
@@ -74,13 +78,13 @@ func (s *session) noteEnd(resp apiclient.Answer) error {
 	if err != nil {
 		return err
 	}
-	me, err := decode[apiclient.IdentityMeView](raw)
+	me, err := output.Decode[apiclient.IdentityMeView](raw)
 	if err != nil {
 		return err
 	}
-	left := me.value.ExpiresAt.Sub(s.now())
-	if me.value.PlatformRole == apiclient.IdentityMeViewPlatformRolePlatformAdmin && left < announceEnd && left > sessionLife {
-		s.note("this token of an administrator ends %s; make a new one on the machine of the control plane: gpuaas admin recover", s.when(me.value.ExpiresAt))
+	left := me.Value.ExpiresAt.Sub(s.Now())
+	if me.Value.PlatformRole == apiclient.IdentityMeViewPlatformRolePlatformAdmin && left < announceEnd && left > sessionLife {
+		s.Note("this token of an administrator ends %s; make a new one on the machine of the control plane: gpuaas admin recover", s.When(me.Value.ExpiresAt))
 	}
 	return nil
 }

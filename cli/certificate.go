@@ -8,20 +8,25 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpuaas/cli/internal/failure"
+	"gpuaas/cli/internal/frame"
+	"gpuaas/cli/internal/listing"
+	"gpuaas/cli/internal/output"
+	"gpuaas/cli/internal/table"
 	"gpuaas/contract/apiclient"
 	"gpuaas/contract/certificate"
 )
 
-func (a *app) certificateColumns() []column[apiclient.CertificateView] {
+func (a *app) certificateColumns() []table.Column[apiclient.CertificateView] {
 	type view = apiclient.CertificateView
-	return []column[view]{
-		{title: "ID", text: func(v view) string { return v.CertificateId.String() }},
-		{title: "KIND", text: func(v view) string { return string(v.Kind) }},
-		{title: "HOSTNAME", text: func(v view) string { return v.Hostname }},
-		{title: "NUMBER", text: func(v view) string { return strconv.FormatInt(v.Seq, 10) }},
-		{title: "MODE", text: func(v view) string { return string(v.Mode) }},
-		{title: "ISSUED", text: func(v view) string { return a.when(v.IssuedAt) }},
-		{title: "NODE", text: func(v view) string { return v.NodeId.String() }},
+	return []table.Column[view]{
+		{Title: "ID", Text: func(v view) string { return v.CertificateId.String() }},
+		{Title: "KIND", Text: func(v view) string { return string(v.Kind) }},
+		{Title: "HOSTNAME", Text: func(v view) string { return v.Hostname }},
+		{Title: "NUMBER", Text: func(v view) string { return strconv.FormatInt(v.Seq, 10) }},
+		{Title: "MODE", Text: func(v view) string { return string(v.Mode) }},
+		{Title: "ISSUED", Text: func(v view) string { return a.When(v.IssuedAt) }},
+		{Title: "NODE", Text: func(v view) string { return v.NodeId.String() }},
 	}
 }
 
@@ -40,14 +45,14 @@ func (a *app) certificateListCommand() *cobra.Command {
 		use: "list", short: "List certificates and handover receipts, newest first", aliases: []string{"ls"},
 		operations: []string{"list-certificates", "list-node-certificates"},
 		flags: func(cmd *cobra.Command) action {
-			f := addListFlags(cmd, 20)
+			f := listing.AddFlags(cmd, 20)
 			node := cmd.Flags().String("node", "", "only of this node: its id or hostname")
 			kind := cmd.Flags().String("kind", "", "only of this kind: certificate or handover_receipt")
-			complete(cmd, "kind", string(certificate.Certificate), string(certificate.HandoverReceipt))
+			frame.Complete(cmd, "kind", string(certificate.Certificate), string(certificate.HandoverReceipt))
 			return func(s *session, _ []string) error {
-				fetch := func(p page) (apiclient.Answer, error) {
-					return s.api.ListCertificatesWithResponse(s.ctx, &apiclient.ListCertificatesParams{
-						Cursor: p.cursor, PageSize: p.size, Kind: givenAs[apiclient.ListCertificatesParamsKind](s, "kind", kind),
+				fetch := func(p listing.Page) (apiclient.Answer, error) {
+					return s.API.ListCertificatesWithResponse(s.Ctx, &apiclient.ListCertificatesParams{
+						Cursor: p.Cursor, PageSize: p.Size, Kind: frame.GivenAs[apiclient.ListCertificatesParamsKind](s.Session, "kind", kind),
 					})
 				}
 				if *node != "" {
@@ -55,13 +60,13 @@ func (a *app) certificateListCommand() *cobra.Command {
 					if err != nil {
 						return err
 					}
-					fetch = func(p page) (apiclient.Answer, error) {
-						return s.api.ListNodeCertificatesWithResponse(s.ctx, nodeID, &apiclient.ListNodeCertificatesParams{
-							Cursor: p.cursor, PageSize: p.size, Kind: givenAs[apiclient.ListNodeCertificatesParamsKind](s, "kind", kind),
+					fetch = func(p listing.Page) (apiclient.Answer, error) {
+						return s.API.ListNodeCertificatesWithResponse(s.Ctx, nodeID, &apiclient.ListNodeCertificatesParams{
+							Cursor: p.Cursor, PageSize: p.Size, Kind: frame.GivenAs[apiclient.ListNodeCertificatesParamsKind](s.Session, "kind", kind),
 						})
 					}
 				}
-				return list(s, f, listing[apiclient.CertificateView]{columns: a.certificateColumns(), fetch: fetch})
+				return listing.Print(s.Session, f, listing.Listing[apiclient.CertificateView]{Columns: a.certificateColumns(), Fetch: fetch})
 			}
 		},
 	})
@@ -74,24 +79,24 @@ const (
 
 func (a *app) certificateShowCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "show CERTIFICATE", short: "Show a certificate or handover receipt", args: exactly("CERTIFICATE"), operations: []string{"get-certificate"},
+		use: "show CERTIFICATE", short: "Show a certificate or handover receipt", args: frame.Exactly("CERTIFICATE"), operations: []string{"get-certificate"},
 		long: "Text and HTML are for people and are not signed. JSON is the signed file itself, byte by byte: keep it, and\n" +
 			"verify it with gpuaas certificate verify.",
 		example: "  gpuaas certificate show 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c --format json > certificate.json\n" +
 			"  gpuaas certificate show 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c --format html > certificate.html",
 		flags: func(cmd *cobra.Command) action {
 			format := cmd.Flags().String("format", "", "how to show it: text, html or json (default: text, or what --output says)")
-			complete(cmd, "format", formatText, formatHTML, formatJSON)
+			frame.Complete(cmd, "format", formatText, formatHTML, output.JSON)
 			return func(s *session, args []string) error {
 				as, err := s.certificateFormat(*format)
 				if err != nil {
 					return err
 				}
-				certificateID, err := s.idOf("certificate", args[0])
+				certificateID, err := s.IDOf("certificate", args[0])
 				if err != nil {
 					return err
 				}
-				raw, err := apiclient.Read(s.api.GetCertificateWithResponse(s.ctx, certificateID))
+				raw, err := apiclient.Read(s.API.GetCertificateWithResponse(s.Ctx, certificateID))
 				if err != nil {
 					return err
 				}
@@ -103,28 +108,28 @@ func (a *app) certificateShowCommand() *cobra.Command {
 
 func (s *session) certificateFormat(asked string) (string, error) {
 	switch asked {
-	case formatText, formatHTML, formatJSON:
+	case formatText, formatHTML, output.JSON:
 		return asked, nil
 	case "":
-		f, err := s.format()
-		if f == formatTable {
+		f, err := s.Format()
+		if f == output.Table {
 			f = formatText
 		}
 		return f, err
 	}
-	return "", usage(s.cmd, "there is no format %q: use text, html or json", asked)
+	return "", failure.Misuse(s.Cmd, "there is no format %q: use text, html or json", asked)
 }
 
 func (s *session) showCertificate(format string, raw json.RawMessage) error {
-	out := s.program.Out
+	out := s.Program.Out
 	switch format {
-	case formatYAML:
-		return printRaw(out, format, raw)
-	case formatJSON:
-		if s.terminal(out) {
-			return write(out, harmlessJSON(string(raw))) // nobody verifies what a terminal shows
+	case output.YAML:
+		return output.Print(out, format, raw)
+	case output.JSON:
+		if s.Terminal(out) {
+			return output.Write(out, output.HarmlessJSON(string(raw))) // nobody verifies what a terminal shows
 		}
-		return write(out, string(raw))
+		return output.Write(out, string(raw))
 	}
 	signed, err := certificate.Read(raw)
 	if err != nil {
@@ -143,17 +148,17 @@ type outputWriter struct{ w io.Writer }
 func (o outputWriter) Write(b []byte) (int, error) {
 	n, err := o.w.Write(b)
 	if err != nil {
-		return n, fmt.Errorf("%w: %w", errOutput, err)
+		return n, fmt.Errorf("%w: %w", output.ErrOutput, err)
 	}
 	return n, nil
 }
 
-func keyColumns() []column[certificate.Key] {
+func keyColumns() []table.Column[certificate.Key] {
 	type key = certificate.Key
-	return []column[key]{
-		{title: "KEY", text: func(k key) string { return k.KeyID }},
-		{title: "ALGORITHM", text: func(k key) string { return k.Algorithm }},
-		{title: "FINGERPRINT", text: func(k key) string { return k.Fingerprint() }},
+	return []table.Column[key]{
+		{Title: "KEY", Text: func(k key) string { return k.KeyID }},
+		{Title: "ALGORITHM", Text: func(k key) string { return k.Algorithm }},
+		{Title: "FINGERPRINT", Text: func(k key) string { return k.Fingerprint() }},
 	}
 }
 
@@ -164,26 +169,26 @@ func (a *app) certificateKeysCommand() *cobra.Command {
 			"they trust; fingerprints are there to be compared.",
 		example: "  gpuaas certificate keys -o json > keys.json",
 		run: func(s *session, _ []string) error {
-			raw, err := apiclient.Read(s.api.ListCertificateKeysWithResponse(s.ctx))
+			raw, err := apiclient.Read(s.API.ListCertificateKeysWithResponse(s.Ctx))
 			if err != nil {
 				return err
 			}
-			format, err := s.format()
+			format, err := s.Format()
 			if err != nil {
 				return err
 			}
-			if format != formatTable {
-				return printRaw(s.program.Out, format, raw)
+			if format != output.Table {
+				return output.Print(s.Program.Out, format, raw)
 			}
 			keys, err := certificate.ParseKeys(raw)
 			if err != nil {
 				return fmt.Errorf("understand the answer of the control plane: %w", err)
 			}
-			rows := make([]object[certificate.Key], len(keys))
+			rows := make([]output.Object[certificate.Key], len(keys))
 			for i, k := range keys {
-				rows[i].value = k
+				rows[i].Value = k
 			}
-			return printTable(s.program.Out, keyColumns(), rows, !s.flags.noHeaders)
+			return table.Print(s.Program.Out, keyColumns(), rows, !s.Flags.NoHeaders)
 		},
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"gpuaas/cli/internal/failure"
 )
 
 // verifying runs the command as somebody would who never heard of a control plane.
@@ -15,18 +17,18 @@ func verifying(t *testing.T, args ...string) outcome {
 
 func TestVerifyWorksOffline(t *testing.T) {
 	got := verifying(t, issued+"handover_receipt.json", issued+"certificate.json", "--keys", issued+"keys.json")
-	if got.exit != exitOK || strings.Count(got.stdout, " valid ") != 2 || !strings.Contains(got.err, "numbers 1 to 2 were given, without a gap") {
+	if got.exit != failure.OK || strings.Count(got.stdout, " valid ") != 2 || !strings.Contains(got.err, "numbers 1 to 2 were given, without a gap") {
 		t.Errorf("%+v", got)
 	}
 	golden(t, "output/certificate-verify.golden", got.stdout+"-- stderr --\n"+got.err)
 	got = verifying(t, issued+"certificate.json", "--keys", issued+"keys.json")
-	if got.exit != exitOK || !strings.Contains(got.err, "numbers 2 to 2 were given; earlier ones were not") {
+	if got.exit != failure.OK || !strings.Contains(got.err, "numbers 2 to 2 were given; earlier ones were not") {
 		t.Errorf("%+v", got)
 	}
 	b := newBench(t)
 	b.in = issuedFile("handover_receipt.json")
 	got = b.run("certificate", "verify", "-", "--keys", issued+"keys.json", "-o", "json")
-	if got.exit != exitOK || !strings.Contains(got.stdout, `"valid": true`) || !strings.Contains(got.stdout, `"key_fingerprint": "sha256:`) {
+	if got.exit != failure.OK || !strings.Contains(got.stdout, `"valid": true`) || !strings.Contains(got.stdout, `"key_fingerprint": "sha256:`) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -36,7 +38,7 @@ func TestWhatIsShownVerifies(t *testing.T) {
 	b := signedIn(t, newFakeAPI(t))
 	for _, flags := range [][]string{{"--format", "json"}, {"-o", "json"}} {
 		shown := b.run(append([]string{"certificate", "show", certificateID}, flags...)...)
-		if shown.exit != exitOK || shown.stdout != issuedFile("certificate.json") {
+		if shown.exit != failure.OK || shown.stdout != issuedFile("certificate.json") {
 			t.Fatalf("%+v", shown)
 		}
 	}
@@ -45,7 +47,7 @@ func TestWhatIsShownVerifies(t *testing.T) {
 	if err := os.WriteFile(keys, []byte(published.stdout), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := verifying(t, issued+"certificate.json", "--keys", keys); got.exit != exitOK {
+	if got := verifying(t, issued+"certificate.json", "--keys", keys); got.exit != failure.OK {
 		t.Errorf("%+v", got)
 	}
 }
@@ -68,11 +70,11 @@ func TestVerifyNamesTheField(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := verifying(t, issued+"handover_receipt.json", file, "--keys", issued+"keys.json")
-		if got.exit != exitUnsuccessful || !strings.Contains(got.stdout, "NOT VALID") || !strings.Contains(got.err, tc.says) {
+		if got.exit != failure.Unsuccessful || !strings.Contains(got.stdout, "NOT VALID") || !strings.Contains(got.err, tc.says) {
 			t.Errorf("%s: %+v", name, got)
 		}
 		got = verifying(t, file, "--keys", issued+"keys.json", "-o", "json")
-		if got.exit != exitUnsuccessful || !strings.Contains(got.stdout, `"valid": false`) || !strings.Contains(got.err, `"code":"certificate_invalid"`) {
+		if got.exit != failure.Unsuccessful || !strings.Contains(got.stdout, `"valid": false`) || !strings.Contains(got.err, `"code":"certificate_invalid"`) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -85,16 +87,16 @@ func TestVerifyRefusesBadInput(t *testing.T) {
 	}
 	keys := issued + "keys.json"
 	for args, exit := range map[string]int{
-		"--keys " + keys:                                                          exitUsage,
-		issued + "certificate.json":                                               exitUsage,
-		"nowhere.json --keys " + keys:                                             exitUsage,
-		". --keys " + keys:                                                        exitUsage,
-		issued + "certificate.json --keys nowhere.json":                           exitUsage,
-		issued + "certificate.json --keys " + empty:                               exitUsage,
-		issued + "certificate.json --keys " + keys + " -o x":                      exitUsage,
-		issued + "certificate.json --keys " + issued + "certificate.json":         exitUsage,
-		empty + " --keys " + keys:                                                 exitUnsuccessful,
-		issued + "certificate.json " + issued + "certificate.json --keys " + keys: exitUnsuccessful,
+		"--keys " + keys:                                                          failure.Usage,
+		issued + "certificate.json":                                               failure.Usage,
+		"nowhere.json --keys " + keys:                                             failure.Usage,
+		". --keys " + keys:                                                        failure.Usage,
+		issued + "certificate.json --keys nowhere.json":                           failure.Usage,
+		issued + "certificate.json --keys " + empty:                               failure.Usage,
+		issued + "certificate.json --keys " + keys + " -o x":                      failure.Usage,
+		issued + "certificate.json --keys " + issued + "certificate.json":         failure.Usage,
+		empty + " --keys " + keys:                                                 failure.Unsuccessful,
+		issued + "certificate.json " + issued + "certificate.json --keys " + keys: failure.Unsuccessful,
 	} {
 		if got := verifying(t, strings.Fields(args)...); got.exit != exit || got.err == "" {
 			t.Errorf("%s: %+v", args, got)
@@ -102,7 +104,7 @@ func TestVerifyRefusesBadInput(t *testing.T) {
 	}
 	b := signedIn(t, newFakeAPI(t))
 	for _, args := range []string{"certificate show x", "certificate show " + certificateID + " --format pdf", "certificate show"} {
-		if got := b.run(strings.Fields(args)...); got.exit != exitUsage {
+		if got := b.run(strings.Fields(args)...); got.exit != failure.Usage {
 			t.Errorf("%s: %+v", args, got)
 		}
 	}

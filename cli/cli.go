@@ -2,42 +2,24 @@ package cli
 
 import (
 	"context"
-	"io"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
-)
 
-// Program is everything a run of the command line takes from the world around it.
-type Program struct {
-	Version  string
-	Args     []string
-	In       io.Reader
-	Out, Err io.Writer
-	Environ  []string
-	// Server holds the commands that run or prepare a control plane rather than talk to one.
-	Server []*cobra.Command
-}
+	"gpuaas/cli/internal/failure"
+	"gpuaas/cli/internal/frame"
+	"gpuaas/cli/internal/output"
+)
 
 // Main runs the command line and returns the exit code.
 func Main(ctx context.Context, p Program) int {
-	return run(ctx, p, surroundings{
-		now: time.Now, zone: time.Local, terminal: isTerminal, wait: wait,
+	return run(ctx, p, frame.Surroundings{
+		Now: time.Now, Zone: time.Local, Terminal: frame.IsTerminal, Wait: frame.Wait,
 	})
 }
 
-// surroundings is what tests replace so that they need neither wait nor guess.
-type surroundings struct {
-	now      func() time.Time
-	zone     *time.Location
-	terminal func(io.Writer) bool
-	wait     func(context.Context, time.Duration) error
-}
-
-func run(ctx context.Context, p Program, around surroundings) int {
+func run(ctx context.Context, p Program, around frame.Surroundings) int {
 	a := newApp(p, around)
 	root := a.root()
 	root.SetArgs(p.Args)
@@ -46,33 +28,11 @@ func run(ctx context.Context, p Program, around surroundings) int {
 	}
 	err := root.ExecuteContext(a.within(ctx))
 	if err == nil {
-		return exitOK
+		return failure.OK
 	}
-	f := a.failureOf(ctx, err)
-	a.explain(f)
-	return f.exit
-}
-
-// app is one run of the command line.
-type app struct {
-	surroundings
-	program Program
-	env     map[string]string
-	flags   struct {
-		output, context, tokenFile, idempotencyKey string
-		noHeaders                                  bool
-	}
-	connected *connection // set once a control plane was chosen; errors name it
-}
-
-func newApp(p Program, around surroundings) *app {
-	a := &app{surroundings: around, program: p, env: map[string]string{}}
-	for _, kv := range p.Environ {
-		if name, value, ok := strings.Cut(kv, "="); ok {
-			a.env[name] = value
-		}
-	}
-	return a
+	f := a.FailureOf(ctx, err)
+	a.Explain(f)
+	return f.Exit
 }
 
 const (
@@ -90,14 +50,14 @@ func (a *app) root() *cobra.Command {
 		Long: "gpuaas runs a control plane for bare GPU servers and talks to one.\n\n" +
 			"To bring one up on this machine:    gpuaas up\n" +
 			"To talk to one:                     gpuaas login --url URL",
-		Version:       a.program.Version,
+		Version:       a.Program.Version,
 		SilenceErrors: true, SilenceUsage: true,
 	}
-	root.SetIn(a.program.In)
-	root.SetOut(a.program.Out)
-	root.SetErr(a.program.Err)
+	root.SetIn(a.Program.In)
+	root.SetOut(a.Program.Out)
+	root.SetErr(a.Program.Err)
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, "%v", err) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return failure.Misuse(cmd, "%v", err) })
 	a.addGlobalFlags(root)
 	root.AddGroup(
 		&cobra.Group{ID: groupSession, Title: "Signing in:"},
@@ -113,7 +73,7 @@ func (a *app) root() *cobra.Command {
 		a.auditCommand(), a.eventsCommand(), a.outboxCommand(), a.selfCheckCommand(), a.systemCommand(), a.lifecycleCommand(),
 		a.versionCommand(), exitCodesTopic(), environmentTopic(),
 	)
-	for _, c := range a.program.Server {
+	for _, c := range a.Program.Server {
 		c.GroupID = groupServer
 		c.SetUsageTemplate(withoutGlobalFlags(c.UsageTemplate()))
 		root.AddCommand(c)
@@ -126,12 +86,12 @@ func (a *app) root() *cobra.Command {
 
 func (a *app) addGlobalFlags(root *cobra.Command) {
 	f := root.PersistentFlags()
-	f.StringVarP(&a.flags.output, "output", "o", "", "how to print: table, json or yaml (GPUAAS_OUTPUT)")
-	f.BoolVar(&a.flags.noHeaders, "no-headers", false, "leave the titles of tables out")
-	f.StringVar(&a.flags.context, "context", "", "the context to use (GPUAAS_CONTEXT; otherwise the current one)")
-	f.StringVar(&a.flags.tokenFile, "token-file", "", "read the token from this file, - for standard input (GPUAAS_TOKEN)")
-	f.StringVar(&a.flags.idempotencyKey, "idempotency-key", "", "repeat a change safely: the key that an earlier run named")
-	complete(root, "output", formats()...)
+	f.StringVarP(&a.Flags.Output, "output", "o", "", "how to print: table, json or yaml (GPUAAS_OUTPUT)")
+	f.BoolVar(&a.Flags.NoHeaders, "no-headers", false, "leave the titles of tables out")
+	f.StringVar(&a.Flags.Context, "context", "", "the context to use (GPUAAS_CONTEXT; otherwise the current one)")
+	f.StringVar(&a.Flags.TokenFile, "token-file", "", "read the token from this file, - for standard input (GPUAAS_TOKEN)")
+	f.StringVar(&a.Flags.IdempotencyKey, "idempotency-key", "", "repeat a change safely: the key that an earlier run named")
+	frame.Complete(root, "output", output.Formats()...)
 	_ = root.RegisterFlagCompletionFunc("context", a.completeContexts) // it was defined above
 	_ = root.MarkPersistentFlagFilename("token-file")                  // likewise
 }
@@ -168,7 +128,7 @@ func harden(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			if err := check(cmd, args); err != nil {
-				return usage(cmd, "%v", err)
+				return failure.Misuse(cmd, "%v", err)
 			}
 			return nil
 		}
@@ -176,26 +136,10 @@ func harden(cmd *cobra.Command) {
 }
 
 func unknownCommand(cmd *cobra.Command, name string) error {
-	err := usage(cmd, "there is no command %q under %q", name, cmd.CommandPath())
+	err := failure.Misuse(cmd, "there is no command %q under %q", name, cmd.CommandPath())
 	cmd.SuggestionsMinimumDistance = 2
 	if near := cmd.SuggestionsFor(name); len(near) > 0 {
-		err.remedy = "did you mean: " + cmd.CommandPath() + " " + strings.Join(near, ", or "+cmd.CommandPath()+" ")
+		err.Remedy = "did you mean: " + cmd.CommandPath() + " " + strings.Join(near, ", or "+cmd.CommandPath()+" ")
 	}
 	return err
-}
-
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

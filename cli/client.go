@@ -27,5 +27,5 @@ func Client(cmd *cobra.Command) (*apiclient.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.api, nil
+	return s.API, nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpuaas/cli/internal/failure"
 	"gpuaas/contract/apiclient"
 )
 
@@ -29,10 +30,10 @@ func TestClientForCommandsFromOutside(t *testing.T) {
 		code = run(t.Context(), Program{Args: []string{"outside"}, Out: &err, Err: &err, Environ: b.environ, Server: []*cobra.Command{outside()}}, b.around)
 		return err.String(), code
 	}
-	if said, code := start(signedIn(t, newFakeAPI(t))); code != exitOK {
+	if said, code := start(signedIn(t, newFakeAPI(t))); code != failure.OK {
 		t.Errorf("signed in: exit code %d, %s", code, said)
 	}
-	if said, code := start(newBench(t)); code != exitUsage || !strings.Contains(said, "gpuaas login") {
+	if said, code := start(newBench(t)); code != failure.Usage || !strings.Contains(said, "gpuaas login") {
 		t.Errorf("a stranger: exit code %d, %s", code, said)
 	}
 	lost := outside()

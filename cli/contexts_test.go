@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"gpuaas/cli/internal/failure"
 )
 
 func (b *bench) file() string { return filepath.Join(b.home, ".config", "gpuaas", "config.yaml") }
@@ -23,7 +25,7 @@ func (b *bench) tokenFile(token string) string {
 func (b *bench) must(args ...string) outcome {
 	b.t.Helper()
 	got := b.run(args...)
-	if got.exit != exitOK {
+	if got.exit != failure.OK {
 		b.t.Fatalf("%v: %+v", args, got)
 	}
 	return got
@@ -39,10 +41,10 @@ func TestContexts(t *testing.T) {
 	golden(t, "output/context-show.golden", b.must("context", "show").stdout)
 	golden(t, "output/context-show-prod.golden", b.must("context", "show", "prod", "-o", "yaml").stdout)
 	b.must("context", "delete", "local")
-	if got := b.run("context", "show"); got.exit != exitUsage || !strings.Contains(got.err, "gpuaas login --url URL") {
+	if got := b.run("context", "show"); got.exit != failure.Usage || !strings.Contains(got.err, "gpuaas login --url URL") {
 		t.Error(got)
 	}
-	if got := b.run("tenant", "list"); got.exit != exitUsage || !strings.Contains(got.err, "no control plane is chosen") {
+	if got := b.run("tenant", "list"); got.exit != failure.Usage || !strings.Contains(got.err, "no control plane is chosen") {
 		t.Error(got)
 	}
 }
@@ -104,7 +106,7 @@ func TestContextsAreChangedOneAtATime(t *testing.T) {
 	for i := range 8 {
 		one := *b
 		all.Go(func() {
-			if got := one.run("context", "set", fmt.Sprintf("c%d", i), "--url", "https://example.com"); got.exit != exitOK {
+			if got := one.run("context", "set", fmt.Sprintf("c%d", i), "--url", "https://example.com"); got.exit != failure.OK {
 				t.Errorf("%+v", got)
 			}
 		})
@@ -124,7 +126,7 @@ func TestBrokenContexts(t *testing.T) {
 		}
 		for _, args := range [][]string{{"context", "list"}, {"context", "set", "x", "--url", "https://x"}, {"whoami"}} {
 			got := b.run(args...)
-			if got.exit != exitUsage || strings.Contains(got.err, canary) || !strings.Contains(got.err, b.file()) {
+			if got.exit != failure.Usage || strings.Contains(got.err, canary) || !strings.Contains(got.err, b.file()) {
 				t.Errorf("%q: %+v", text, got)
 			}
 		}
@@ -200,7 +202,7 @@ func TestBadTokenFiles(t *testing.T) {
 	b := newBench(t)
 	for _, text := range []string{"", "two words", "a\nb", strings.Repeat("x", 5000), "esc\x1b"} {
 		got := b.run("context", "set", "x", "--url", "https://x", "--token-file", b.tokenFile(text))
-		if got.exit != exitUsage || !strings.Contains(got.err, "holds no token") {
+		if got.exit != failure.Usage || !strings.Contains(got.err, "holds no token") {
 			t.Errorf("%.20q: %+v", text, got)
 		}
 	}

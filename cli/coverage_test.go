@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"gpuaas/cli/internal/failure"
 )
 
 // errands run every command against the fake API. The answers are golden files; which
@@ -366,7 +368,7 @@ func TestBodies(t *testing.T) {
 		"node task run c07u31 a.b --param x=y --param n=3 --reason r": `{"params":{"n":3,"x":"y"},"reason":"r","type":"a.b"}`,
 	} {
 		f := newFakeAPI(t)
-		if got := signedIn(t, f).run(strings.Fields(args)...); got.exit != exitOK {
+		if got := signedIn(t, f).run(strings.Fields(args)...); got.exit != failure.OK {
 			t.Errorf("%s: %v", args, got)
 			continue
 		}
@@ -409,14 +411,14 @@ func TestPagesAreFollowed(t *testing.T) {
 	if got := b.run("tenant", "list"); !strings.Contains(got.stdout, "other") || strings.Contains(got.err, "more") {
 		t.Error(got)
 	}
-	if got := b.run("tenant", "get", "other"); got.exit != exitOK {
+	if got := b.run("tenant", "get", "other"); got.exit != failure.OK {
 		t.Error("a slug on the second page was not found:", got)
 	}
 	if got := b.run("tenant", "list", "--limit", "1"); strings.Contains(got.stdout, "other") || !strings.Contains(got.err, "there are more") {
 		t.Error(got)
 	}
 	f.on("list-tenants", answer(200, `{"items":[],"next_cursor":"n1"}`))
-	if got := b.run("tenant", "list"); got.exit != exitUnexpected {
+	if got := b.run("tenant", "list"); got.exit != failure.Unexpected {
 		t.Error("an endless list must end:", got)
 	}
 }

@@ -12,6 +12,11 @@ import (
 	"github.com/oapi-codegen/runtime/types"
 	"github.com/spf13/cobra"
 
+	"gpuaas/cli/internal/failure"
+	"gpuaas/cli/internal/frame"
+	"gpuaas/cli/internal/listing"
+	"gpuaas/cli/internal/output"
+	"gpuaas/cli/internal/table"
 	"gpuaas/contract/apiclient"
 )
 
@@ -21,36 +26,36 @@ func modes() []string {
 	return []string{"soft_reset", "reimage", "full_decommission", "storage_cleanup", "drain", "retire", "reactivate", "remove"}
 }
 
-func (a *app) decommissionColumns() []column[apiclient.DecommissionView] {
+func (a *app) decommissionColumns() []table.Column[apiclient.DecommissionView] {
 	type view = apiclient.DecommissionView
-	return []column[view]{
-		{title: "HOSTNAME", text: func(v view) string { return v.Hostname }},
-		{title: "MODE", text: func(v view) string { return string(v.Mode) }},
-		{title: "STATUS", text: func(v view) string { return string(v.Status) }},
-		{title: "STAGE", text: func(v view) string { return placeOf(v.StageNumber, v.StageTotal, v.CurrentStage) }},
-		{title: "FAILURE", text: func(v view) string { return decommissionFailure(v.Failure) }},
-		{title: "NEXT", text: func(v view) string { return actionWord(text(v.RecommendedAction)) }},
-		{title: "REQUESTED", text: func(v view) string { return a.when(v.RequestedAt) }},
-		{title: "ID", text: func(v view) string { return v.DecommissionId.String() }},
-		{title: "NODE", text: func(v view) string { return v.NodeId.String() }, detail: true},
-		{title: "WAS", text: func(v view) string { return v.NodeStatusBefore }, detail: true},
-		{title: "ERASE", text: func(v view) string { return string(v.Erase) }, detail: true},
-		{title: "STORAGE CLEANUP", text: func(v view) string { return string(v.StorageCleanup) }, detail: true},
-		{title: "BECAUSE", text: func(v view) string { return v.Reason }, detail: true},
-		{title: "BATCH", text: func(v view) string { return idText(v.BatchId) }, detail: true},
-		{title: "SITE", text: func(v view) string { return idText(v.SiteId) }, detail: true},
-		{title: "IN MAAS", text: func(v view) string { return text(v.MaasSystemId) }, detail: true},
-		{title: "ATTEMPT", text: func(v view) string { return strconv.FormatInt(v.CurrentAttempt, 10) }, detail: true},
-		{title: "PENDING ACTION", text: func(v view) string { return actionWord(text(v.PendingAction)) }, detail: true},
-		{title: "MAAS SHOWS", text: func(v view) string { return text(v.Observed.MaasStatus) }, detail: true},
-		{title: "SINCE", text: func(v view) string { return a.whenever(v.Observed.Since) }, detail: true},
-		{title: "WENT ON WITHOUT", text: overridesText, detail: true},
-		{title: "STARTED", text: func(v view) string { return a.whenever(v.StartedAt) }, detail: true},
-		{title: "PARKED", text: func(v view) string { return a.whenever(v.ParkedAt) }, detail: true},
-		{title: "ENDED", text: func(v view) string { return a.whenever(v.CompletedAt) }, detail: true},
-		{title: "PLAN", text: func(v view) string { return v.PlanHash }, detail: true},
-		{title: "WORKFLOW", text: func(v view) string { return v.WorkflowId }, detail: true},
-		{title: "CORRELATION ID", text: func(v view) string { return v.CorrelationId }, detail: true},
+	return []table.Column[view]{
+		{Title: "HOSTNAME", Text: func(v view) string { return v.Hostname }},
+		{Title: "MODE", Text: func(v view) string { return string(v.Mode) }},
+		{Title: "STATUS", Text: func(v view) string { return string(v.Status) }},
+		{Title: "STAGE", Text: func(v view) string { return placeOf(v.StageNumber, v.StageTotal, v.CurrentStage) }},
+		{Title: "FAILURE", Text: func(v view) string { return decommissionFailure(v.Failure) }},
+		{Title: "NEXT", Text: func(v view) string { return actionWord(text(v.RecommendedAction)) }},
+		{Title: "REQUESTED", Text: func(v view) string { return a.When(v.RequestedAt) }},
+		{Title: "ID", Text: func(v view) string { return v.DecommissionId.String() }},
+		{Title: "NODE", Text: func(v view) string { return v.NodeId.String() }, Detail: true},
+		{Title: "WAS", Text: func(v view) string { return v.NodeStatusBefore }, Detail: true},
+		{Title: "ERASE", Text: func(v view) string { return string(v.Erase) }, Detail: true},
+		{Title: "STORAGE CLEANUP", Text: func(v view) string { return string(v.StorageCleanup) }, Detail: true},
+		{Title: "BECAUSE", Text: func(v view) string { return v.Reason }, Detail: true},
+		{Title: "BATCH", Text: func(v view) string { return idText(v.BatchId) }, Detail: true},
+		{Title: "SITE", Text: func(v view) string { return idText(v.SiteId) }, Detail: true},
+		{Title: "IN MAAS", Text: func(v view) string { return text(v.MaasSystemId) }, Detail: true},
+		{Title: "ATTEMPT", Text: func(v view) string { return strconv.FormatInt(v.CurrentAttempt, 10) }, Detail: true},
+		{Title: "PENDING ACTION", Text: func(v view) string { return actionWord(text(v.PendingAction)) }, Detail: true},
+		{Title: "MAAS SHOWS", Text: func(v view) string { return text(v.Observed.MaasStatus) }, Detail: true},
+		{Title: "SINCE", Text: func(v view) string { return a.Whenever(v.Observed.Since) }, Detail: true},
+		{Title: "WENT ON WITHOUT", Text: overridesText, Detail: true},
+		{Title: "STARTED", Text: func(v view) string { return a.Whenever(v.StartedAt) }, Detail: true},
+		{Title: "PARKED", Text: func(v view) string { return a.Whenever(v.ParkedAt) }, Detail: true},
+		{Title: "ENDED", Text: func(v view) string { return a.Whenever(v.CompletedAt) }, Detail: true},
+		{Title: "PLAN", Text: func(v view) string { return v.PlanHash }, Detail: true},
+		{Title: "WORKFLOW", Text: func(v view) string { return v.WorkflowId }, Detail: true},
+		{Title: "CORRELATION ID", Text: func(v view) string { return v.CorrelationId }, Detail: true},
 	}
 }
 
@@ -77,12 +82,12 @@ func overridesText(v apiclient.DecommissionView) string {
 	return strings.Join(stages, ", ")
 }
 
-func (a *app) followUpColumns() []column[apiclient.DecommissionFollowUp] {
+func (a *app) followUpColumns() []table.Column[apiclient.DecommissionFollowUp] {
 	type todo = apiclient.DecommissionFollowUp
-	return []column[todo]{
-		{title: "LEFT TO BE DONE", text: func(v todo) string { return v.What }},
-		{title: "BECAUSE", text: func(v todo) string { return v.Why }},
-		{title: "COMMAND", text: func(v todo) string { return text(v.Command) }},
+	return []table.Column[todo]{
+		{Title: "LEFT TO BE DONE", Text: func(v todo) string { return v.What }},
+		{Title: "BECAUSE", Text: func(v todo) string { return v.Why }},
+		{Title: "COMMAND", Text: func(v todo) string { return text(v.Command) }},
 	}
 }
 
@@ -100,7 +105,7 @@ func (a *app) decommissionCommand() *cobra.Command {
 		explainCommand(a, jobs, verb{
 			short: "Say why a decommission stands where it does, and what to do", operations: []string{"get-decommission-explanation"},
 		}, func(s *session, id types.UUID) (apiclient.Answer, error) {
-			return s.api.GetDecommissionExplanationWithResponse(s.ctx, id)
+			return s.API.GetDecommissionExplanationWithResponse(s.Ctx, id)
 		}),
 	}
 	for _, v := range decommissionRecoveries() {
@@ -118,15 +123,15 @@ func (a *app) decommissionCommand() *cobra.Command {
 // decommissionID resolves a decommission named by id or by the host name of its node, of
 // which the newest is meant.
 func (s *session) decommissionID(name string) (types.UUID, error) {
-	if id, ok := parseID(name); ok {
+	if id, ok := frame.ParseID(name); ok {
 		return id, nil
 	}
 	hostname := strings.ToLower(name)
-	v, ok, err := find(func(p page) (apiclient.Answer, error) {
-		return s.api.ListDecommissionsWithResponse(s.ctx, &apiclient.ListDecommissionsParams{Cursor: p.cursor, PageSize: p.size, Hostname: &hostname})
+	v, ok, err := listing.Find(func(p listing.Page) (apiclient.Answer, error) {
+		return s.API.ListDecommissionsWithResponse(s.Ctx, &apiclient.ListDecommissionsParams{Cursor: p.Cursor, PageSize: p.Size, Hostname: &hostname})
 	}, func(v apiclient.DecommissionView) bool { return v.Hostname == hostname })
 	if err == nil && !ok {
-		err = notFound("see which there are: gpuaas decommission list", "no node %q was ever decommissioned", name)
+		err = failure.Missing("see which there are: gpuaas decommission list", "no node %q was ever decommissioned", name)
 	}
 	return v.DecommissionId, err
 }
@@ -134,8 +139,8 @@ func (s *session) decommissionID(name string) (types.UUID, error) {
 // decommissionModes are the modes with their stages, and how long those take at
 // a site; nil: at all.
 func (s *session) decommissionModes(at *types.UUID) ([]json.RawMessage, error) {
-	raws, _, err := collect(func(page) (apiclient.Answer, error) {
-		return s.api.ListDecommissionStagesWithResponse(s.ctx, &apiclient.ListDecommissionStagesParams{SiteId: at})
+	raws, _, err := listing.Collect(func(listing.Page) (apiclient.Answer, error) {
+		return s.API.ListDecommissionStagesWithResponse(s.Ctx, &apiclient.ListDecommissionStagesParams{SiteId: at})
 	}, 0)
 	return raws, err
 }
@@ -150,28 +155,28 @@ func decommissions() *jobKind {
 			if err != nil {
 				return nil, err
 			}
-			rows, err := decodeAll[struct {
+			rows, err := output.DecodeAll[struct {
 				Mode   string         `json:"mode"`
 				Stages []plannedStage `json:"stages"`
 			}](raws)
 			plans := map[string]stagePlan{}
 			for _, r := range rows {
-				plans[r.value.Mode] = planOf(r.value.Stages)
+				plans[r.Value.Mode] = planOf(r.Value.Stages)
 			}
 			return plans, err
 		},
 		get: func(s *session, id types.UUID) (apiclient.Answer, error) {
-			return s.api.GetDecommissionWithResponse(s.ctx, id)
+			return s.API.GetDecommissionWithResponse(s.Ctx, id)
 		},
 		list: func(s *session, q jobQuery) (apiclient.Answer, error) {
-			return s.api.ListDecommissionsWithResponse(s.ctx, &apiclient.ListDecommissionsParams{Cursor: q.cursor, PageSize: q.size, BatchId: q.batch, Status: q.status})
+			return s.API.ListDecommissionsWithResponse(s.Ctx, &apiclient.ListDecommissionsParams{Cursor: q.Cursor, PageSize: q.Size, BatchId: q.batch, Status: q.status})
 		},
 		halted: func(s *session, batch types.UUID) (bool, error) {
-			b, err := fetch[apiclient.DecommissionBatchView](s.api.GetDecommissionBatchWithResponse(s.ctx, batch))
+			b, err := frame.Fetch[apiclient.DecommissionBatchView](s.API.GetDecommissionBatchWithResponse(s.Ctx, batch))
 			return b.State == "halted", err
 		},
 		stream: func(ctx context.Context, s *session, q jobQuery, edit apiclient.RequestEditorFn) (*http.Response, error) {
-			return s.api.StreamDecommissions(ctx, &apiclient.StreamDecommissionsParams{LastEventID: q.after, BatchId: q.batch, DecommissionId: q.job}, edit)
+			return s.API.StreamDecommissions(ctx, &apiclient.StreamDecommissionsParams{LastEventID: q.after, BatchId: q.batch, DecommissionId: q.job}, edit)
 		},
 	}
 }
@@ -203,12 +208,12 @@ func (a *app) decommissionListCommand() *cobra.Command {
 			node := f.String("node", "", "only those of this node, by hostname or id")
 			site := f.String("site", "", "only those of this site, by name or id")
 			batch := f.String("batch", "", "only those of this batch, by id")
-			complete(cmd, "status", "pending", "running", "completed", "failed", "failed_retryable", "failed_manual_intervention", "cancelled", "compensating", "reconciled")
-			complete(cmd, "mode", modes()...)
-			l := addListFlags(cmd, 50)
+			frame.Complete(cmd, "status", "pending", "running", "completed", "failed", "failed_retryable", "failed_manual_intervention", "cancelled", "compensating", "reconciled")
+			frame.Complete(cmd, "mode", modes()...)
+			l := listing.AddFlags(cmd, 50)
 			return func(s *session, _ []string) error {
 				params := apiclient.ListDecommissionsParams{
-					Status: given(s, "status", status), Hostname: given(s, "hostname", hostname), Mode: givenAs[apiclient.ListDecommissionsParamsMode](s, "mode", mode),
+					Status: frame.Given(s.Session, "status", status), Hostname: frame.Given(s.Session, "hostname", hostname), Mode: frame.GivenAs[apiclient.ListDecommissionsParamsMode](s.Session, "mode", mode),
 				}
 				var err error
 				if params.NodeId, err = optionalID(*node, s.nodeID); err != nil {
@@ -217,12 +222,12 @@ func (a *app) decommissionListCommand() *cobra.Command {
 				if params.SiteId, err = optionalID(*site, s.siteID); err != nil {
 					return err
 				}
-				if params.BatchId, err = optionalID(*batch, func(b string) (types.UUID, error) { return s.idOf("a batch", b) }); err != nil {
+				if params.BatchId, err = optionalID(*batch, func(b string) (types.UUID, error) { return s.IDOf("a batch", b) }); err != nil {
 					return err
 				}
-				return list(s, l, listing[apiclient.DecommissionView]{columns: a.decommissionColumns(), fetch: func(p page) (apiclient.Answer, error) {
-					params.Cursor, params.PageSize = p.cursor, p.size
-					return s.api.ListDecommissionsWithResponse(s.ctx, &params)
+				return listing.Print(s.Session, l, listing.Listing[apiclient.DecommissionView]{Columns: a.decommissionColumns(), Fetch: func(p listing.Page) (apiclient.Answer, error) {
+					params.Cursor, params.PageSize = p.Cursor, p.Size
+					return s.API.ListDecommissionsWithResponse(s.Ctx, &params)
 				}})
 			}
 		},
@@ -231,31 +236,31 @@ func (a *app) decommissionListCommand() *cobra.Command {
 
 func (a *app) decommissionShowCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "show DECOMMISSION", short: "Show a decommission, what is left to be done, and its newest events", aliases: []string{"get"}, args: exactly("DECOMMISSION"),
+		use: "show DECOMMISSION", short: "Show a decommission, what is left to be done, and its newest events", aliases: []string{"get"}, args: frame.Exactly("DECOMMISSION"),
 		operations: []string{"get-decommission"},
 		run: a.decommissionNoun().about(func(s *session, id types.UUID) error {
-			raw, err := apiclient.Read(s.api.GetDecommissionWithResponse(s.ctx, id))
+			raw, err := apiclient.Read(s.API.GetDecommissionWithResponse(s.Ctx, id))
 			if err != nil {
 				return err
 			}
-			if err := printOne(s.app, a.decommissionColumns(), raw); err != nil {
+			if err := frame.PrintOne(s.App, a.decommissionColumns(), raw); err != nil {
 				return err
 			}
-			v, err := decode[struct {
+			v, err := output.Decode[struct {
 				jobDetail
 				FollowUps []apiclient.DecommissionFollowUp `json:"follow_ups"`
 			}](raw)
 			if err != nil {
 				return err
 			}
-			if err := printPart(s, a.followUpColumns(), v.value.FollowUps); err != nil {
+			if err := frame.PrintPart(s.Session, a.followUpColumns(), v.Value.FollowUps); err != nil {
 				return err
 			}
-			if err := printPart(s, a.ledgerColumns(), v.value.Events); err != nil {
+			if err := frame.PrintPart(s.Session, a.ledgerColumns(), v.Value.Events); err != nil {
 				return err
 			}
-			if v.value.Failure != nil {
-				s.note("%s; see what to do: gpuaas decommission explain %s", v.value.Failure.ErrorMessage, id)
+			if v.Value.Failure != nil {
+				s.Note("%s; see what to do: gpuaas decommission explain %s", v.Value.Failure.ErrorMessage, id)
 			}
 			return nil
 		}),
@@ -264,13 +269,13 @@ func (a *app) decommissionShowCommand() *cobra.Command {
 
 func (a *app) decommissionEventsCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "events DECOMMISSION", short: "Show everything that happened in a decommission, oldest first", args: exactly("DECOMMISSION"),
+		use: "events DECOMMISSION", short: "Show everything that happened in a decommission, oldest first", args: frame.Exactly("DECOMMISSION"),
 		operations: []string{"list-decommission-events"},
 		flags: func(cmd *cobra.Command) action {
-			f := addListFlags(cmd, 0)
+			f := listing.AddFlags(cmd, 0)
 			return a.decommissionNoun().about(func(s *session, id types.UUID) error {
-				return list(s, f, listing[ledgerEntry]{columns: a.ledgerColumns(), fetch: func(p page) (apiclient.Answer, error) {
-					return s.api.ListDecommissionEventsWithResponse(s.ctx, id, &apiclient.ListDecommissionEventsParams{Cursor: p.cursor, PageSize: p.size})
+				return listing.Print(s.Session, f, listing.Listing[ledgerEntry]{Columns: a.ledgerColumns(), Fetch: func(p listing.Page) (apiclient.Answer, error) {
+					return s.API.ListDecommissionEventsWithResponse(s.Ctx, id, &apiclient.ListDecommissionEventsParams{Cursor: p.Cursor, PageSize: p.Size})
 				}})
 			})
 		},
@@ -283,28 +288,30 @@ type evidence struct {
 	Value json.RawMessage `json:"value"`
 }
 
-func (a *app) evidenceColumns() []column[evidence] {
-	return []column[evidence]{
-		{title: "#", text: func(v evidence) string { return strconv.FormatInt(v.Seq, 10) }},
-		{title: "STAGE", text: func(v evidence) string { return v.Stage }},
-		{title: "ATTEMPT", text: func(v evidence) string { return strconv.FormatInt(v.Attempt, 10) }},
-		{title: "KIND", text: func(v evidence) string { return string(v.Kind) }},
-		{title: "RECORDED", text: func(v evidence) string { return a.when(v.RecordedAt) }},
-		{title: "SEEN", text: func(v evidence) string { return narrow(string(v.Value), 100) }},
+func (a *app) evidenceColumns() []table.Column[evidence] {
+	return []table.Column[evidence]{
+		{Title: "#", Text: func(v evidence) string { return strconv.FormatInt(v.Seq, 10) }},
+		{Title: "STAGE", Text: func(v evidence) string { return v.Stage }},
+		{Title: "ATTEMPT", Text: func(v evidence) string { return strconv.FormatInt(v.Attempt, 10) }},
+		{Title: "KIND", Text: func(v evidence) string { return string(v.Kind) }},
+		{Title: "RECORDED", Text: func(v evidence) string { return a.When(v.RecordedAt) }},
+		{Title: "SEEN", Text: func(v evidence) string { return narrow(string(v.Value), 100) }},
 	}
 }
 
 func (a *app) decommissionEvidenceCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "evidence DECOMMISSION", short: "Show what the stages of a decommission saw", args: exactly("DECOMMISSION"),
+		use: "evidence DECOMMISSION", short: "Show what the stages of a decommission saw", args: frame.Exactly("DECOMMISSION"),
 		operations: []string{"list-decommission-evidence"},
 		long:       "All of it, in full, with -o json. The signed certificate says what it supports: gpuaas certificate list",
 		run: a.decommissionNoun().about(func(s *session, id types.UUID) error {
-			raws, _, err := collect(func(page) (apiclient.Answer, error) { return s.api.ListDecommissionEvidenceWithResponse(s.ctx, id) }, 0)
+			raws, _, err := listing.Collect(func(listing.Page) (apiclient.Answer, error) {
+				return s.API.ListDecommissionEvidenceWithResponse(s.Ctx, id)
+			}, 0)
 			if err != nil {
 				return err
 			}
-			return printList(s.app, a.evidenceColumns(), raws)
+			return frame.PrintList(s.App, a.evidenceColumns(), raws)
 		}),
 	})
 }
@@ -315,16 +322,16 @@ type modeStage struct {
 	mode string
 }
 
-func modeStageColumns() []column[modeStage] {
-	return []column[modeStage]{
-		{title: "MODE", text: func(v modeStage) string { return v.mode }},
-		{title: "#", text: func(v modeStage) string { return strconv.FormatInt(v.Number, 10) }},
-		{title: "STAGE", text: func(v modeStage) string { return v.Name }},
-		{title: "WAITS UNTIL", text: func(v modeStage) string { return v.Expects }},
-		{title: "ATTEMPTS", text: func(v modeStage) string { return strconv.FormatInt(v.Attempts, 10) }},
-		{title: "TYPICALLY", text: func(v modeStage) string { return typically(v.TypicalSeconds) }},
-		{title: "RESUMES AT", text: func(v modeStage) string { return v.Resume }},
-		{title: "OVERRIDABLE", text: func(v modeStage) string { return yesNo(v.Overridable) }},
+func modeStageColumns() []table.Column[modeStage] {
+	return []table.Column[modeStage]{
+		{Title: "MODE", Text: func(v modeStage) string { return v.mode }},
+		{Title: "#", Text: func(v modeStage) string { return strconv.FormatInt(v.Number, 10) }},
+		{Title: "STAGE", Text: func(v modeStage) string { return v.Name }},
+		{Title: "WAITS UNTIL", Text: func(v modeStage) string { return v.Expects }},
+		{Title: "ATTEMPTS", Text: func(v modeStage) string { return strconv.FormatInt(v.Attempts, 10) }},
+		{Title: "TYPICALLY", Text: func(v modeStage) string { return typically(v.TypicalSeconds) }},
+		{Title: "RESUMES AT", Text: func(v modeStage) string { return v.Resume }},
+		{Title: "OVERRIDABLE", Text: func(v modeStage) string { return yesNo(v.Overridable) }},
 	}
 }
 
@@ -335,7 +342,7 @@ func (a *app) decommissionStagesCommand() *cobra.Command {
 			site := addStagesSite(cmd)
 			return func(s *session, args []string) error {
 				if len(args) > 0 && !slices.Contains(modes(), args[0]) {
-					return usage(s.cmd, "there is no mode %q; there are %s", args[0], strings.Join(modes(), ", "))
+					return failure.Misuse(s.Cmd, "there is no mode %q; there are %s", args[0], strings.Join(modes(), ", "))
 				}
 				at, err := optionalID(*site, s.siteID)
 				if err != nil {
@@ -353,26 +360,26 @@ func (a *app) decommissionStagesCommand() *cobra.Command {
 
 // printModes prints the stages of all modes, or of one.
 func (s *session) printModes(raws []json.RawMessage, only []string) error {
-	all, err := decodeAll[apiclient.DecommissionModeView](raws)
+	all, err := output.DecodeAll[apiclient.DecommissionModeView](raws)
 	if err != nil {
 		return err
 	}
-	wanted, rows := []json.RawMessage{}, []object[modeStage]{}
+	wanted, rows := []json.RawMessage{}, []output.Object[modeStage]{}
 	for i, m := range all {
-		if len(only) > 0 && !slices.Contains(only, string(m.value.Mode)) {
+		if len(only) > 0 && !slices.Contains(only, string(m.Value.Mode)) {
 			continue
 		}
 		wanted = append(wanted, raws[i])
-		for _, stage := range m.value.Stages {
-			rows = append(rows, object[modeStage]{value: modeStage{stage, string(m.value.Mode)}})
+		for _, stage := range m.Value.Stages {
+			rows = append(rows, output.Object[modeStage]{Value: modeStage{stage, string(m.Value.Mode)}})
 		}
 	}
-	format, err := s.format()
+	format, err := s.Format()
 	if err != nil {
 		return err
 	}
-	if format != formatTable {
-		return printRaw(s.program.Out, format, array(wanted))
+	if format != output.Table {
+		return output.Print(s.Program.Out, format, output.Array(wanted))
 	}
-	return printTable(s.program.Out, modeStageColumns(), rows, !s.flags.noHeaders)
+	return table.Print(s.Program.Out, modeStageColumns(), rows, !s.Flags.NoHeaders)
 }

@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gpuaas/cli/internal/failure"
+	"gpuaas/cli/internal/output"
 )
 
 func TestDecommissionSends(t *testing.T) {
@@ -32,7 +35,7 @@ func TestDecommissionSends(t *testing.T) {
 		got := signedIn(t, f).run(strings.Fields(args)...)
 		calls := f.received()
 		last := calls[len(calls)-1]
-		if got.exit != exitOK || last.operation != want[0] || last.body != want[1] {
+		if got.exit != failure.OK || last.operation != want[0] || last.body != want[1] {
 			t.Errorf("%s: sent %s %s, want %s (%+v)", args, last.operation, last.body, want, got)
 		}
 	}
@@ -59,7 +62,7 @@ func TestDecommissionMisused(t *testing.T) {
 	} {
 		f := newFakeAPI(t)
 		got := signedIn(t, f).run(strings.Fields(args)...)
-		if got.exit != exitUsage || !strings.Contains(got.err, want) {
+		if got.exit != failure.Usage || !strings.Contains(got.err, want) {
 			t.Errorf("%s: %+v", args, got)
 		}
 		for _, c := range f.received() {
@@ -93,22 +96,22 @@ func TestDestructionIsConfirmed(t *testing.T) {
 			f := newFakeAPI(t)
 			b := signedIn(t, f)
 			b.in = c.in
-			b.around.terminal = func(io.Writer) bool { return c.terminal }
+			b.around.Terminal = func(io.Writer) bool { return c.terminal }
 			got := b.run(strings.Fields(args + c.more)...)
 			called := false
 			for _, r := range f.received() {
 				called = called || r.operation == operation
 			}
 			asked := strings.Contains(got.err, "Type yes to go on")
-			if called != c.done || asked != (c.terminal && c.more == "") || !c.done && (got.exit != exitInterrupted || !strings.Contains(got.err, "nothing was done")) {
+			if called != c.done || asked != (c.terminal && c.more == "") || !c.done && (got.exit != failure.Interrupted || !strings.Contains(got.err, "nothing was done")) {
 				t.Errorf("%s, %s: called %v, asked %v (%+v)", args, c.name, called, asked, got)
 			}
 		}
 	}
 	f := newFakeAPI(t)
 	b := signedIn(t, f)
-	b.around.terminal = func(io.Writer) bool { return true }
-	if got := b.run("node", "drain", "c07u31", "--reason", "r"); got.exit != exitOK || strings.Contains(got.err, "Type yes") {
+	b.around.Terminal = func(io.Writer) bool { return true }
+	if got := b.run("node", "drain", "c07u31", "--reason", "r"); got.exit != failure.OK || strings.Contains(got.err, "Type yes") {
 		t.Errorf("drain: %+v", got)
 	}
 }
@@ -135,7 +138,7 @@ func TestABatchIsAboutTheNodesThatWereShown(t *testing.T) {
 		f.on("list-nodes", pageOf(c.nodes...))
 		b := signedIn(t, f)
 		b.in = "yes\n"
-		b.around.terminal = func(io.Writer) bool { return true }
+		b.around.Terminal = func(io.Writer) bool { return true }
 		got := b.run(strings.Fields("decommission batch start --mode soft_reset --reason r " + c.args + c.yes)...)
 		looked, sent := "", ""
 		for _, r := range f.received() {
@@ -146,7 +149,7 @@ func TestABatchIsAboutTheNodesThatWereShown(t *testing.T) {
 				sent = r.body
 			}
 		}
-		if got.exit != exitOK || !strings.Contains(got.err, c.asks) || (c.asks != "") != strings.Contains(got.err, "Type yes") || !sameQuery(looked, c.query) {
+		if got.exit != failure.OK || !strings.Contains(got.err, c.asks) || (c.asks != "") != strings.Contains(got.err, "Type yes") || !sameQuery(looked, c.query) {
 			t.Errorf("%s: looked %s (%+v)", name, looked, got)
 		}
 		if !strings.HasPrefix(sent, `{`+c.expected+`"mode":`) {
@@ -165,7 +168,7 @@ func TestTasksThatDestroyAreConfirmed(t *testing.T) {
 		f := newFakeAPI(t)
 		b := signedIn(t, f)
 		b.in = "no\n"
-		b.around.terminal = func(io.Writer) bool { return true }
+		b.around.Terminal = func(io.Writer) bool { return true }
 		got := b.run("node", "task", "run", "c07u31", kind, "--reason", "r")
 		done := slices.ContainsFunc(f.received(), func(r received) bool { return r.operation == "create-node-task" })
 		if done != (want == "") || !strings.Contains(got.err, want) || strings.Contains(got.err, "Type yes") == done {
@@ -188,11 +191,11 @@ func TestPlanIsReadable(t *testing.T) {
 		b := signedIn(t, f)
 		got := b.run("decommission", "plan", "c07u31", "--mode", mode)
 		destroys, ends := strings.Index(got.stdout, "DESTROYS"), strings.Index(got.stdout, "sessions end")
-		if got.exit != exitOK || !strings.HasSuffix(got.stdout, "\n  "+command+"\n") || destroys < 0 || destroys > ends {
+		if got.exit != failure.OK || !strings.HasSuffix(got.stdout, "\n  "+command+"\n") || destroys < 0 || destroys > ends {
 			t.Errorf("%s: %+v", mode, got)
 		}
 		got = b.run("decommission", "plan", "c07u31", "--mode", mode)
-		if got.exit != exitUnsuccessful || strings.Contains(got.stdout, planHash) || !strings.Contains(got.stdout, "cancel it first (node_busy)") {
+		if got.exit != failure.Unsuccessful || strings.Contains(got.stdout, planHash) || !strings.Contains(got.stdout, "cancel it first (node_busy)") {
 			t.Errorf("%s, blocked: %+v", mode, got)
 		}
 	}
@@ -202,11 +205,11 @@ func TestPlanIsReadable(t *testing.T) {
 func TestDecommissionIsWatchedOnATerminal(t *testing.T) {
 	f := newFakeAPI(t)
 	b := signedIn(t, f)
-	b.around.terminal = func(io.Writer) bool { return true }
+	b.around.Terminal = func(io.Writer) bool { return true }
 	b.environ = append(b.environ, "COLUMNS=120", "LINES=30")
 	got := b.run("decommission", "watch", "--batch", decommissionBatchID)
-	screens := strings.Split(got.stdout, clearScreen)
-	if got.exit != exitOK || !strings.Contains(screens[1], " 2/20  running") || !strings.Contains(screens[len(screens)-1], "20/20  completed") ||
+	screens := strings.Split(got.stdout, output.ClearScreen)
+	if got.exit != failure.OK || !strings.Contains(screens[1], " 2/20  running") || !strings.Contains(screens[len(screens)-1], "20/20  completed") ||
 		!strings.Contains(got.err, "1 decommission reached the goal") {
 		t.Errorf("%+v", got)
 	}
@@ -224,12 +227,12 @@ func TestAHaltedBatchIsNotWaitedFor(t *testing.T) {
 	f.on("list-decommissions", pageOf(`{`+decommissionParkedPart+`}`, waits))
 	f.on("stream-decommissions", feedOf(), refuse(401, "token_revoked", "revoked", ""))
 	got := signedIn(t, f).run("decommission", "watch", "--batch", decommissionBatchID)
-	if got.exit != exitUnsuccessful || !strings.Contains(got.err, "1 of 2 need an operator: c07u31") || !strings.Contains(got.err, "1 machine not begun: the batch is halted") {
+	if got.exit != failure.Unsuccessful || !strings.Contains(got.err, "1 of 2 need an operator: c07u31") || !strings.Contains(got.err, "1 machine not begun: the batch is halted") {
 		t.Errorf("%+v", got)
 	}
 	f.on("get-decommission-batch", answer(200, strings.Replace(decommissionBatchJSON, `"halted"`, `"running"`, 1)))
 	f.on("stream-decommissions", feedOf(), refuse(401, "token_revoked", "revoked", ""))
-	if got := signedIn(t, f).run("decommission", "watch", "--batch", decommissionBatchID); got.exit != exitUnauthenticated {
+	if got := signedIn(t, f).run("decommission", "watch", "--batch", decommissionBatchID); got.exit != failure.Unauthenticated {
 		t.Errorf("one that goes on: %+v", got)
 	}
 }
@@ -238,21 +241,21 @@ func TestParkedDecommissionTellsWhatToDo(t *testing.T) {
 	f := newFakeAPI(t)
 	b := signedIn(t, f)
 	f.on("stream-decommissions", feedOf())
-	if got := b.run("node", "drain", "c07u31", "--reason", "r", "--wait"); got.exit != exitUnsuccessful || !strings.Contains(got.err, "gpuaas decommission explain c07u31") {
+	if got := b.run("node", "drain", "c07u31", "--reason", "r", "--wait"); got.exit != failure.Unsuccessful || !strings.Contains(got.err, "gpuaas decommission explain c07u31") {
 		t.Errorf("%+v", got)
 	}
-	if got := b.run("decommission", "explain", "c07u31"); got.exit != exitOK || !strings.Contains(got.stdout, "or, if that cannot be put right:\n  gpuaas decommission override "+decommissionID) {
+	if got := b.run("decommission", "explain", "c07u31"); got.exit != failure.OK || !strings.Contains(got.stdout, "or, if that cannot be put right:\n  gpuaas decommission override "+decommissionID) {
 		t.Errorf("%+v", got)
 	}
-	if got := b.run("decommission", "explain", "c07u3"); got.exit != exitNotFound || !strings.Contains(got.err, "was ever decommissioned") {
+	if got := b.run("decommission", "explain", "c07u3"); got.exit != failure.NotFound || !strings.Contains(got.err, "was ever decommissioned") {
 		t.Errorf("%+v", got)
 	}
 	f.on("drain-node", refuse(409, "node_busy", "node c07u31 is in a reimage already", "look at it: gpuaas decommission explain X"))
-	if got := b.run("node", "drain", "c07u31", "--reason", "r"); got.exit != exitConflict || !strings.Contains(got.err, "look at it: gpuaas decommission explain X") {
+	if got := b.run("node", "drain", "c07u31", "--reason", "r"); got.exit != failure.Conflict || !strings.Contains(got.err, "look at it: gpuaas decommission explain X") {
 		t.Errorf("%+v", got)
 	}
 	f.on("drain-node", answer(202, strings.TrimSuffix(decommissionRunning, "}")+`,"created":false}`))
-	if got := b.run("node", "drain", "c07u31", "--reason", "r"); got.exit != exitOK || !strings.Contains(got.err, "it was under way already") {
+	if got := b.run("node", "drain", "c07u31", "--reason", "r"); got.exit != failure.OK || !strings.Contains(got.err, "it was under way already") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -1,45 +1,52 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
+	"gpuaas/cli/internal/failure"
+	"gpuaas/cli/internal/frame"
+	"gpuaas/cli/internal/listing"
+	"gpuaas/cli/internal/output"
+	"gpuaas/cli/internal/table"
+	"gpuaas/cli/internal/watch"
 	"gpuaas/contract/apiclient"
 )
 
 func severities() []string { return []string{"critical", "warning", "info", "debug"} }
 
-func (a *app) findingColumns() []column[apiclient.ReconciliationFindingView] {
+func (a *app) findingColumns() []table.Column[apiclient.ReconciliationFindingView] {
 	type view = apiclient.ReconciliationFindingView
-	return []column[view]{
-		{title: "NODE", text: func(v view) string { return or(text(v.Hostname), text(v.MaasSystemId)) }},
-		{title: "SITE", text: func(v view) string { return v.SiteName }},
-		{title: "FINDING", text: func(v view) string { return v.Type }},
-		{title: "SEVERITY", text: func(v view) string { return string(v.Severity) }},
-		{title: "SINCE", text: func(v view) string { return a.when(v.OpenedAt) }},
-		{title: "STATE", text: findingState},
-		{title: "ACTION", text: findingAction},
-		{title: "ID", text: func(v view) string { return v.FindingId.String() }, detail: true},
-		{title: "EXPECTED", text: func(v view) string { return v.Expected }, detail: true},
-		{title: "OBSERVED", text: func(v view) string { return v.Observed }, detail: true},
-		{title: "WHAT HAPPENED", text: func(v view) string { return v.Message }, detail: true},
-		{title: "OCCURRENCE", text: func(v view) string { return strconv.Itoa(int(v.Occurrence)) }, detail: true},
-		{title: "KNOWN", text: acknowledgedText, detail: true},
+	return []table.Column[view]{
+		{Title: "NODE", Text: func(v view) string { return cmp.Or(text(v.Hostname), text(v.MaasSystemId)) }},
+		{Title: "SITE", Text: func(v view) string { return v.SiteName }},
+		{Title: "FINDING", Text: func(v view) string { return v.Type }},
+		{Title: "SEVERITY", Text: func(v view) string { return string(v.Severity) }},
+		{Title: "SINCE", Text: func(v view) string { return a.When(v.OpenedAt) }},
+		{Title: "STATE", Text: findingState},
+		{Title: "ACTION", Text: findingAction},
+		{Title: "ID", Text: func(v view) string { return v.FindingId.String() }, Detail: true},
+		{Title: "EXPECTED", Text: func(v view) string { return v.Expected }, Detail: true},
+		{Title: "OBSERVED", Text: func(v view) string { return v.Observed }, Detail: true},
+		{Title: "WHAT HAPPENED", Text: func(v view) string { return v.Message }, Detail: true},
+		{Title: "OCCURRENCE", Text: func(v view) string { return strconv.Itoa(int(v.Occurrence)) }, Detail: true},
+		{Title: "KNOWN", Text: acknowledgedText, Detail: true},
 	}
 }
 
 // pastColumns are findings of all times: when each ended matters, and by which id somebody
 // says that it is known.
-func (a *app) pastColumns() []column[apiclient.ReconciliationFindingView] {
+func (a *app) pastColumns() []table.Column[apiclient.ReconciliationFindingView] {
 	type view = apiclient.ReconciliationFindingView
 	now := a.findingColumns()
-	return append(now[:6:6], []column[view]{
-		{title: "ENDED", text: func(v view) string { return a.whenever(v.ClosedAt) }},
-		{title: "WHAT HAPPENED", text: func(v view) string { return v.Message }},
-		{title: "ID", text: func(v view) string { return v.FindingId.String() }},
+	return append(now[:6:6], []table.Column[view]{
+		{Title: "ENDED", Text: func(v view) string { return a.Whenever(v.ClosedAt) }},
+		{Title: "WHAT HAPPENED", Text: func(v view) string { return v.Message }},
+		{Title: "ID", Text: func(v view) string { return v.FindingId.String() }},
 	}...)
 }
 
@@ -104,11 +111,11 @@ func (a *app) driftListCommand(use, group string) *cobra.Command {
 			severity := f.String("severity", "", "only nodes with a finding so severe: critical, warning, info or debug")
 			kind := f.String("type", "", "only nodes with a finding of this kind, such as released")
 			repeated := f.Bool("repeated", false, "only nodes with a finding that came back three times or more within a month")
-			complete(cmd, "severity", severities()...)
-			l := addListFlags(cmd, 0)
+			frame.Complete(cmd, "severity", severities()...)
+			l := listing.AddFlags(cmd, 0)
 			return func(s *session, _ []string) error {
 				params := apiclient.ListDriftParams{
-					Severity: givenAs[apiclient.ListDriftParamsSeverity](s, "severity", severity), Type: given(s, "type", kind), Repeated: given(s, "repeated", repeated),
+					Severity: frame.GivenAs[apiclient.ListDriftParamsSeverity](s.Session, "severity", severity), Type: frame.Given(s.Session, "type", kind), Repeated: frame.Given(s.Session, "repeated", repeated),
 				}
 				var err error
 				if params.SiteId, err = optionalID(*site, s.siteID); err != nil {
@@ -121,89 +128,89 @@ func (a *app) driftListCommand(use, group string) *cobra.Command {
 }
 
 // listDrift shows people one finding a line, and programs one node an object.
-func (s *session) listDrift(f *listFlags, params apiclient.ListDriftParams) error {
-	if f.limit < 0 {
-		return usage(s.cmd, "--limit cannot be negative")
+func (s *session) listDrift(f *listing.Flags, params apiclient.ListDriftParams) error {
+	if f.Limit < 0 {
+		return failure.Misuse(s.Cmd, "--limit cannot be negative")
 	}
-	format, err := s.format()
+	format, err := s.Format()
 	if err != nil {
 		return err
 	}
 	var worst string
 	read := func() ([]json.RawMessage, error) {
-		raws, _, err := collect(func(p page) (apiclient.Answer, error) {
-			params.Cursor, params.PageSize = p.cursor, p.size
-			return s.api.ListDriftWithResponse(s.ctx, &params)
-		}, f.limit)
-		if err != nil || format != formatTable {
+		raws, _, err := listing.Collect(func(p listing.Page) (apiclient.Answer, error) {
+			params.Cursor, params.PageSize = p.Cursor, p.Size
+			return s.API.ListDriftWithResponse(s.Ctx, &params)
+		}, f.Limit)
+		if err != nil || format != output.Table {
 			return raws, err
 		}
 		raws, worst, err = findingsOf(raws)
 		return raws, err
 	}
-	if f.watch {
-		return watchList(s, f.interval, s.findingColumns(), read)
+	if f.Watch {
+		return watch.List(s.Session, f.Interval, s.app.findingColumns(), read)
 	}
 	raws, err := read()
 	if err != nil {
 		return err
 	}
-	if len(raws) == 0 && format == formatTable {
-		s.note("nothing drifts")
+	if len(raws) == 0 && format == output.Table {
+		s.Note("nothing drifts")
 		return nil
 	}
-	if err := printList(s.app, s.findingColumns(), raws); err != nil {
+	if err := frame.PrintList(s.App, s.app.findingColumns(), raws); err != nil {
 		return err
 	}
 	if worst != "" {
-		s.note("what happened, and what to do: gpuaas drift show %s", worst)
+		s.Note("what happened, and what to do: gpuaas drift show %s", worst)
 	}
 	return nil
 }
 
 // findingsOf are the findings of nodes, and the name of the node that comes first.
 func findingsOf(nodes []json.RawMessage) (findings []json.RawMessage, first string, err error) {
-	list, err := decodeAll[struct {
+	list, err := output.DecodeAll[struct {
 		Hostname string            `json:"hostname"`
 		Findings []json.RawMessage `json:"findings"`
 	}](nodes)
 	for i, n := range list {
 		if i == 0 {
-			first = n.value.Hostname
+			first = n.Value.Hostname
 		}
-		findings = append(findings, n.value.Findings...)
+		findings = append(findings, n.Value.Findings...)
 	}
 	return findings, first, err
 }
 
 func (a *app) driftShowCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "show NODE", short: "Explain what is not as it should be about a node, and what to do", aliases: []string{"get"}, args: exactly("NODE"),
+		use: "show NODE", short: "Explain what is not as it should be about a node, and what to do", aliases: []string{"get"}, args: frame.Exactly("NODE"),
 		operations: []string{"get-node-drift"},
 		run: func(s *session, args []string) error {
 			id, err := s.nodeID(args[0])
 			if err != nil {
 				return err
 			}
-			raw, err := apiclient.Read(s.api.GetNodeDriftWithResponse(s.ctx, id))
+			raw, err := apiclient.Read(s.API.GetNodeDriftWithResponse(s.Ctx, id))
 			if err != nil {
 				return err
 			}
-			format, err := s.format()
+			format, err := s.Format()
 			if err != nil {
 				return err
 			}
-			if format != formatTable {
-				return printRaw(s.program.Out, format, raw)
+			if format != output.Table {
+				return output.Print(s.Program.Out, format, raw)
 			}
-			v, err := decode[apiclient.ReconciliationDriftDetailView](raw)
+			v, err := output.Decode[apiclient.ReconciliationDriftDetailView](raw)
 			if err != nil {
 				return err
 			}
-			if err := write(s.program.Out, a.driftText(v.value)); err != nil {
+			if err := output.Write(s.Program.Out, a.driftText(v.Value)); err != nil {
 				return err
 			}
-			return printPart(s, a.overColumns(), v.value.History)
+			return frame.PrintPart(s.Session, a.overColumns(), v.Value.History)
 		},
 	})
 }
@@ -220,13 +227,13 @@ func (a *app) driftFindingsCommand() *cobra.Command {
 			severity := f.String("severity", "", "only those so severe: critical, warning, info or debug")
 			status := f.String("status", "", "only those that stand so: open, confirmed, acted, closed; present for all that are not over")
 			since := f.String("since", "", "only those found at or after this time: 2006-01-02T15:04:05Z, or so long ago: 90m, 12h, 7d")
-			complete(cmd, "severity", severities()...)
-			complete(cmd, "status", "present", "open", "confirmed", "acted", "closed")
-			l := addListFlags(cmd, 50)
+			frame.Complete(cmd, "severity", severities()...)
+			frame.Complete(cmd, "status", "present", "open", "confirmed", "acted", "closed")
+			l := listing.AddFlags(cmd, 50)
 			return func(s *session, _ []string) error {
 				params := apiclient.ListFindingsParams{
-					Type: given(s, "type", kind), Severity: givenAs[apiclient.ListFindingsParamsSeverity](s, "severity", severity),
-					Status: givenAs[apiclient.ListFindingsParamsStatus](s, "status", status),
+					Type: frame.Given(s.Session, "type", kind), Severity: frame.GivenAs[apiclient.ListFindingsParamsSeverity](s.Session, "severity", severity),
+					Status: frame.GivenAs[apiclient.ListFindingsParamsStatus](s.Session, "status", status),
 				}
 				var err error
 				if params.SiteId, err = optionalID(*site, s.siteID); err != nil {
@@ -236,15 +243,15 @@ func (a *app) driftFindingsCommand() *cobra.Command {
 					return err
 				}
 				if *since != "" {
-					at, err := s.moment(*since)
+					at, err := s.Moment(*since)
 					if err != nil {
-						return usage(s.cmd, "--since: %v", err)
+						return failure.Misuse(s.Cmd, "--since: %v", err)
 					}
 					params.Since = &at
 				}
-				return list(s, l, listing[apiclient.ReconciliationFindingView]{columns: a.pastColumns(), fetch: func(p page) (apiclient.Answer, error) {
-					params.Cursor, params.PageSize = p.cursor, p.size
-					return s.api.ListFindingsWithResponse(s.ctx, &params)
+				return listing.Print(s.Session, l, listing.Listing[apiclient.ReconciliationFindingView]{Columns: a.pastColumns(), Fetch: func(p listing.Page) (apiclient.Answer, error) {
+					params.Cursor, params.PageSize = p.Cursor, p.Size
+					return s.API.ListFindingsWithResponse(s.Ctx, &params)
 				}})
 			}
 		},
@@ -253,20 +260,20 @@ func (a *app) driftFindingsCommand() *cobra.Command {
 
 func (a *app) driftAcknowledgeCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "acknowledge FINDING", short: "Say that one finding is known; nothing else changes", args: exactly("FINDING"), operations: []string{"acknowledge-finding"},
+		use: "acknowledge FINDING", short: "Say that one finding is known; nothing else changes", args: frame.Exactly("FINDING"), operations: []string{"acknowledge-finding"},
 		long: "For a finding that is not about a node, or one of several; its id: gpuaas drift findings.\n" +
 			"All of a node: gpuaas drift resolve NODE acknowledge",
 		flags: func(cmd *cobra.Command) action {
 			reason := cmd.Flags().String("reason", "", "what is known about it; it goes into the audit log")
 			return func(s *session, args []string) error {
-				if err := s.require("reason"); err != nil {
+				if err := s.Require("reason"); err != nil {
 					return err
 				}
-				id, err := s.idOf("a finding", args[0])
+				id, err := s.IDOf("a finding", args[0])
 				if err != nil {
 					return err
 				}
-				return show(s, a.findingColumns())(s.api.AcknowledgeFindingWithResponse(s.ctx, id, &apiclient.AcknowledgeFindingParams{},
+				return frame.Show(s.Session, a.findingColumns())(s.API.AcknowledgeFindingWithResponse(s.Ctx, id, &apiclient.AcknowledgeFindingParams{},
 					apiclient.ReconciliationAcknowledgeBody{Reason: *reason}))
 			}
 		},

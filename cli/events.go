@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpuaas/cli/internal/output"
 	"gpuaas/contract/apiclient"
 )
 
@@ -24,33 +25,33 @@ func (a *app) eventsCommand() *cobra.Command {
 }
 
 func (s *session) followEvents(prefix, from string) error {
-	format, err := s.format()
+	format, err := s.Format()
 	if err != nil {
 		return err
 	}
 	last := ""
-	err = apiclient.Stream(s.ctx, s.api, apiclient.StreamRequest{
-		Type: prefix, After: from, Wait: s.wait,
+	err = apiclient.Stream(s.Ctx, s.API, apiclient.StreamRequest{
+		Type: prefix, After: from, Wait: s.Wait,
 		Interrupted: func(why error, pause time.Duration) {
 			// The control plane ends streams from time to time; that alone is not worth a word.
 			if pause > 2*time.Second {
-				s.note("the event stream broke (%v); connecting again", why)
+				s.Note("the event stream broke (%v); connecting again", why)
 			}
 		},
 	}, func(item apiclient.StreamItem) error {
 		last = item.Position
 		switch {
 		case item.Gap != nil:
-			s.note("warning: the events after position %d and before %d are no longer held and were missed", item.Gap.RequestedAfter, item.Gap.ContinuesFrom)
-		case item.Event != nil && format == formatTable:
-			return write(s.program.Out, s.eventLine(item)+"\n")
+			s.Note("warning: the events after position %d and before %d are no longer held and were missed", item.Gap.RequestedAfter, item.Gap.ContinuesFrom)
+		case item.Event != nil && format == output.Table:
+			return output.Write(s.Program.Out, s.eventLine(item)+"\n")
 		case item.Event != nil:
-			return printLine(s.program.Out, format, item.Raw)
+			return output.PrintLine(s.Program.Out, format, item.Raw)
 		}
 		return nil
 	})
 	if last != "" {
-		s.note("continue with: gpuaas events --from %s", last)
+		s.Note("continue with: gpuaas events --from %s", last)
 	}
 	return err
 }
@@ -63,7 +64,7 @@ func (s *session) eventLine(item apiclient.StreamItem) string {
 		org = e.OrgId.String()
 	}
 	return strings.Join([]string{
-		harmless(item.Position), e.OccurredAt.In(s.zone).Format("2006-01-02 15:04:05"), harmless(e.EventType), org,
-		harmless(e.CorrelationId), harmless(compact(e.Payload)),
+		output.Harmless(item.Position), e.OccurredAt.In(s.Zone).Format("2006-01-02 15:04:05"), output.Harmless(e.EventType), org,
+		output.Harmless(e.CorrelationId), output.Harmless(compact(e.Payload)),
 	}, "  ")
 }

@@ -8,13 +8,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gpuaas/cli/internal/failure"
+	"gpuaas/cli/internal/output"
 )
 
 func TestExitCodes(t *testing.T) {
 	for status, want := range map[int]int{
-		400: exitUsage, 401: exitUnauthenticated, 403: exitForbidden, 404: exitNotFound, 405: exitUsage, 408: exitUnavailable, 409: exitConflict,
-		412: exitConflict, 413: exitUsage, 422: exitUsage, 428: exitUsage, 429: exitUnavailable, 500: exitUnexpected, 502: exitUnavailable,
-		503: exitUnavailable, 504: exitUnavailable,
+		400: failure.Usage, 401: failure.Unauthenticated, 403: failure.Forbidden, 404: failure.NotFound, 405: failure.Usage, 408: failure.Unavailable, 409: failure.Conflict,
+		412: failure.Conflict, 413: failure.Usage, 422: failure.Usage, 428: failure.Usage, 429: failure.Unavailable, 500: failure.Unexpected, 502: failure.Unavailable,
+		503: failure.Unavailable, 504: failure.Unavailable,
 	} {
 		f := newFakeAPI(t)
 		f.on("list-tenants", refuse(status, "some_code", "it is so", "do this"))
@@ -68,7 +71,7 @@ func TestUnreachable(t *testing.T) {
 			t.Errorf("%q is missing in:\n%s", part, got.err)
 		}
 	}
-	if got.exit != exitUnavailable || strings.Contains(got.err, canary) {
+	if got.exit != failure.Unavailable || strings.Contains(got.err, canary) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -78,7 +81,7 @@ func TestUntrustedCertificate(t *testing.T) {
 	defer server.Close()
 	server.Config.ErrorLog = nil
 	b := newBench(t, "GPUAAS_URL="+server.URL)
-	if got := b.run("auth", "methods"); got.exit != exitUnavailable || !strings.Contains(got.err, "--ca-file") {
+	if got := b.run("auth", "methods"); got.exit != failure.Unavailable || !strings.Contains(got.err, "--ca-file") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -103,7 +106,7 @@ func TestInterruptedChange(t *testing.T) {
 	})
 	got := signedIn(t, f).runContext(ctx, "tenant", "create", "acme")
 	key := f.received()[0].header.Get("Idempotency-Key")
-	if got.exit != exitInterrupted || !strings.Contains(got.err, "--idempotency-key "+key) || !strings.Contains(got.err, "may or may not") {
+	if got.exit != failure.Interrupted || !strings.Contains(got.err, "--idempotency-key "+key) || !strings.Contains(got.err, "may or may not") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -115,7 +118,7 @@ func TestSomethingElseAnswers(t *testing.T) {
 	}))
 	defer server.Close()
 	b := newBench(t, "GPUAAS_URL="+server.URL)
-	if got := b.run("tenant", "list"); got.exit != exitUnexpected || !strings.Contains(got.err, "check that the URL is that of the control plane") {
+	if got := b.run("tenant", "list"); got.exit != failure.Unexpected || !strings.Contains(got.err, "check that the URL is that of the control plane") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -127,7 +130,7 @@ func TestMissing(t *testing.T) {
 		"tenant get nobody", "project get acme/nothing", "user get nobody@example.com", "lifecycle show unicorn",
 		"service-account get nothing --project acme/training", "member remove nobody@example.com --tenant acme",
 	} {
-		if got := b.run(strings.Fields(args)...); got.exit != exitNotFound || !strings.Contains(got.err, "what to do: ") {
+		if got := b.run(strings.Fields(args)...); got.exit != failure.NotFound || !strings.Contains(got.err, "what to do: ") {
 			t.Errorf("%s: %+v", args, got)
 		}
 	}
@@ -139,7 +142,7 @@ func TestMemberByAddressWithoutDirectory(t *testing.T) {
 	f.on("list-users", refuse(403, "forbidden", "not allowed", ""))
 	b := signedIn(t, f)
 	b.must("member", "set", "ada@example.com", "--project", projectID, "--role", "project_admin")
-	if got := b.run("member", "set", "bob@example.com", "--project", projectID, "--role", "project_admin"); got.exit != exitNotFound || !strings.Contains(got.err, "user id") {
+	if got := b.run("member", "set", "bob@example.com", "--project", projectID, "--role", "project_admin"); got.exit != failure.NotFound || !strings.Contains(got.err, "user id") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -154,7 +157,7 @@ func TestVersionWithoutControlPlane(t *testing.T) {
 	b.must("version")
 	b.must("version", "--client")
 	f.on("get-system-status", refuse(401, "token_invalid", "no", ""))
-	if got := b.run("version"); got.exit != exitUnauthenticated || !strings.Contains(got.stdout, "1.2.3") {
+	if got := b.run("version"); got.exit != failure.Unauthenticated || !strings.Contains(got.stdout, "1.2.3") {
 		t.Errorf("%+v", got)
 	}
 	if got := b.must("--version"); got.stdout != "1.2.3\n" {
@@ -169,14 +172,14 @@ func TestTokenIsNeverPrinted(t *testing.T) {
 		f.answers[op] = refuse(500, "internal", "something went wrong on our side", "report it")
 	}
 	for _, e := range errands {
-		for _, format := range formats() {
+		for _, format := range output.Formats() {
 			b := newBench(t)
 			b.must("context", "set", "prod", "--url", f.URL, "--token-file", b.tokenFile(canary))
 			got := b.run(append(strings.Fields(e.args), "-o", format)...)
 			if strings.Contains(got.stdout+got.err, canary) {
 				t.Errorf("%s -o %s printed the token", e.args, format)
 			}
-			if got.exit == exitOK {
+			if got.exit == failure.OK {
 				t.Errorf("%s succeeded", e.args)
 			}
 		}

@@ -8,6 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpuaas/cli/internal/frame"
+	"gpuaas/cli/internal/output"
+	"gpuaas/cli/internal/table"
 	"gpuaas/contract/apiclient"
 )
 
@@ -33,17 +36,17 @@ func (a *app) fleetCommand() *cobra.Command {
 			agent := f.String("agent", "", "only nodes whose agent is so: current, drift or unknown_build")
 			held := f.String("held", "", "only nodes that are kept out of scheduling (true), or are not (false)")
 			tainted := f.String("tainted", "", "only nodes that are not proven clean (true), or the others (false)")
-			complete(cmd, "drift", driftStates()...)
-			complete(cmd, "agent", "current", "drift", "unknown_build")
-			complete(cmd, "held", "true", "false")
-			complete(cmd, "tainted", "true", "false")
+			frame.Complete(cmd, "drift", driftStates()...)
+			frame.Complete(cmd, "agent", "current", "drift", "unknown_build")
+			frame.Complete(cmd, "held", "true", "false")
+			frame.Complete(cmd, "tainted", "true", "false")
 			return func(s *session, _ []string) error {
 				params := apiclient.GetFleetSummaryParams{
-					Sku: given(s, "sku", sku), RegionCode: given(s, "region", region), Q: given(s, "search", search),
-					DriftState: givenAs[apiclient.GetFleetSummaryParamsDriftState](s, "drift", drift),
-					Agent:      givenAs[apiclient.GetFleetSummaryParamsAgent](s, "agent", agent),
-					Held:       givenAs[apiclient.GetFleetSummaryParamsHeld](s, "held", held),
-					Tainted:    givenAs[apiclient.GetFleetSummaryParamsTainted](s, "tainted", tainted),
+					Sku: frame.Given(s.Session, "sku", sku), RegionCode: frame.Given(s.Session, "region", region), Q: frame.Given(s.Session, "search", search),
+					DriftState: frame.GivenAs[apiclient.GetFleetSummaryParamsDriftState](s.Session, "drift", drift),
+					Agent:      frame.GivenAs[apiclient.GetFleetSummaryParamsAgent](s.Session, "agent", agent),
+					Held:       frame.GivenAs[apiclient.GetFleetSummaryParamsHeld](s.Session, "held", held),
+					Tainted:    frame.GivenAs[apiclient.GetFleetSummaryParamsTainted](s.Session, "tainted", tainted),
 				}
 				var err error
 				if params.SiteId, err = optionalID(*site, s.siteID); err != nil {
@@ -58,53 +61,53 @@ func (a *app) fleetCommand() *cobra.Command {
 }
 
 func (s *session) showFleet(params apiclient.GetFleetSummaryParams) error {
-	raw, err := apiclient.Read(s.api.GetFleetSummaryWithResponse(s.ctx, &params))
+	raw, err := apiclient.Read(s.API.GetFleetSummaryWithResponse(s.Ctx, &params))
 	if err != nil {
 		return err
 	}
-	if err := printOne(s.app, s.fleetColumns(), raw); err != nil {
+	if err := frame.PrintOne(s.App, s.app.fleetColumns(), raw); err != nil {
 		return err
 	}
-	summary, err := decode[apiclient.FleetviewSummary](raw)
+	summary, err := output.Decode[apiclient.FleetviewSummary](raw)
 	if err != nil {
 		return err
 	}
-	places := []place{{"all", summary.value.Total, summary.value.ByStatus}}
-	for _, r := range summary.value.Regions {
+	places := []place{{"all", summary.Value.Total, summary.Value.ByStatus}}
+	for _, r := range summary.Value.Regions {
 		places = append(places, place{"region " + r.RegionCode, r.Total, r.ByStatus})
 	}
-	for _, site := range summary.value.Sites {
+	for _, site := range summary.Value.Sites {
 		places = append(places, place{"site " + site.Name, site.Total, site.ByStatus})
 	}
-	return printPart(s, placeColumns(), places)
+	return frame.PrintPart(s.Session, placeColumns(), places)
 }
 
-func (a *app) fleetColumns() []column[apiclient.FleetviewSummary] {
+func (a *app) fleetColumns() []table.Column[apiclient.FleetviewSummary] {
 	type view = apiclient.FleetviewSummary
 	number := func(of func(view) int64) func(view) string {
 		return func(v view) string { return strconv.FormatInt(of(v), 10) }
 	}
 	jobs := func(running, parked int64) string { return fmt.Sprintf("%d running, %d parked", running, parked) }
-	return []column[view]{
-		{title: "NODES", text: number(func(v view) int64 { return v.Total })},
-		{title: "GPUS", text: number(func(v view) int64 { return v.GpusTotal })},
-		{title: "SCHEDULABLE", text: number(func(v view) int64 { return v.Schedulable })},
-		{title: "HELD", text: number(func(v view) int64 { return v.Held })},
-		{title: "TAINTED", text: number(func(v view) int64 { return v.Tainted })},
-		{title: "AGENTS", text: func(v view) string {
+	return []table.Column[view]{
+		{Title: "NODES", Text: number(func(v view) int64 { return v.Total })},
+		{Title: "GPUS", Text: number(func(v view) int64 { return v.GpusTotal })},
+		{Title: "SCHEDULABLE", Text: number(func(v view) int64 { return v.Schedulable })},
+		{Title: "HELD", Text: number(func(v view) int64 { return v.Held })},
+		{Title: "TAINTED", Text: number(func(v view) int64 { return v.Tainted })},
+		{Title: "AGENTS", Text: func(v view) string {
 			return fmt.Sprintf("%d current, %d drift, %d unknown build", v.Agents.Current, v.Agents.Drift, v.Agents.UnknownBuild)
 		}},
-		{title: "FINDINGS", text: func(v view) string { return countsText(apiclient.ReconciliationFindingCounts(v.Findings)) }},
-		{title: "ONBOARDINGS", text: func(v view) string { return jobs(v.Jobs.OnboardingsRunning, v.Jobs.OnboardingsParked) }},
-		{title: "DECOMMISSIONS", text: func(v view) string { return jobs(v.Jobs.DecommissionsRunning, v.Jobs.DecommissionsParked) }},
-		{title: "KINDS", text: func(v view) string {
+		{Title: "FINDINGS", Text: func(v view) string { return countsText(apiclient.ReconciliationFindingCounts(v.Findings)) }},
+		{Title: "ONBOARDINGS", Text: func(v view) string { return jobs(v.Jobs.OnboardingsRunning, v.Jobs.OnboardingsParked) }},
+		{Title: "DECOMMISSIONS", Text: func(v view) string { return jobs(v.Jobs.DecommissionsRunning, v.Jobs.DecommissionsParked) }},
+		{Title: "KINDS", Text: func(v view) string {
 			kinds := make([]string, len(v.Skus))
 			for i, k := range v.Skus {
 				kinds[i] = fmt.Sprintf("%d × %s", k.Total, k.Sku)
 			}
 			return strings.Join(kinds, ", ")
 		}},
-		{title: "AS OF", text: func(v view) string { return a.when(v.AsOf) }},
+		{Title: "AS OF", Text: func(v view) string { return a.When(v.AsOf) }},
 	}
 }
 
@@ -115,10 +118,10 @@ type place struct {
 	by    apiclient.FleetviewStatusCounts
 }
 
-func placeColumns() []column[place] {
-	out := []column[place]{
-		{title: "WHERE", text: func(p place) string { return p.name }},
-		{title: "NODES", text: func(p place) string { return strconv.FormatInt(p.total, 10) }},
+func placeColumns() []table.Column[place] {
+	out := []table.Column[place]{
+		{Title: "WHERE", Text: func(p place) string { return p.name }},
+		{Title: "NODES", Text: func(p place) string { return strconv.FormatInt(p.total, 10) }},
 	}
 	for _, state := range []struct {
 		title string
@@ -133,7 +136,7 @@ func placeColumns() []column[place] {
 		{"BOOTSTRAP ISSUED", func(c apiclient.FleetviewStatusCounts) int64 { return c.BootstrapIssued }},
 		{"ENROLLING", func(c apiclient.FleetviewStatusCounts) int64 { return c.Enrolling }},
 	} {
-		out = append(out, column[place]{title: state.title, text: func(p place) string { return strconv.FormatInt(state.of(p.by), 10) }})
+		out = append(out, table.Column[place]{Title: state.title, Text: func(p place) string { return strconv.FormatInt(state.of(p.by), 10) }})
 	}
 	return out
 }
@@ -145,12 +148,12 @@ func (a *app) fleetMapCommand() *cobra.Command {
 			region := cmd.Flags().String("region", "", "only nodes of this region")
 			site := cmd.Flags().String("site", "", "only nodes of this site, by name or id")
 			return func(s *session, _ []string) error {
-				params := apiclient.GetFleetMapParams{RegionCode: given(s, "region", region)}
+				params := apiclient.GetFleetMapParams{RegionCode: frame.Given(s.Session, "region", region)}
 				var err error
 				if params.SiteId, err = optionalID(*site, s.siteID); err != nil {
 					return err
 				}
-				raw, err := apiclient.Read(s.api.GetFleetMapWithResponse(s.ctx, &params))
+				raw, err := apiclient.Read(s.API.GetFleetMapWithResponse(s.Ctx, &params))
 				if err != nil {
 					return err
 				}
@@ -161,54 +164,54 @@ func (a *app) fleetMapCommand() *cobra.Command {
 }
 
 func (s *session) showMap(raw json.RawMessage) error {
-	format, err := s.format()
+	format, err := s.Format()
 	if err != nil {
 		return err
 	}
-	if format != formatTable {
-		return printRaw(s.program.Out, format, raw)
+	if format != output.Table {
+		return output.Print(s.Program.Out, format, raw)
 	}
-	all, err := decode[apiclient.FleetviewMap](raw)
+	all, err := output.Decode[apiclient.FleetviewMap](raw)
 	if err != nil {
 		return err
 	}
-	if len(all.value.Nodes) == 0 {
-		s.note("there are no nodes")
+	if len(all.Value.Nodes) == 0 {
+		s.Note("there are no nodes")
 		return nil
 	}
-	spots := make([]object[apiclient.FleetviewSpot], len(all.value.Nodes))
-	for i, v := range all.value.Nodes {
-		spots[i].value = v
+	spots := make([]output.Object[apiclient.FleetviewSpot], len(all.Value.Nodes))
+	for i, v := range all.Value.Nodes {
+		spots[i].Value = v
 	}
-	if err := printTable(s.program.Out, spotColumns(), spots, !s.flags.noHeaders); err != nil {
+	if err := table.Print(s.Program.Out, spotColumns(), spots, !s.Flags.NoHeaders); err != nil {
 		return err
 	}
-	if all.value.Truncated {
-		s.note("there are more; see those of one site or region with --site or --region")
+	if all.Value.Truncated {
+		s.Note("there are more; see those of one site or region with --site or --region")
 	}
 	return nil
 }
 
-func spotColumns() []column[apiclient.FleetviewSpot] {
+func spotColumns() []table.Column[apiclient.FleetviewSpot] {
 	type spot = apiclient.FleetviewSpot
-	return []column[spot]{
-		{title: "HOSTNAME", text: func(v spot) string { return v.Hostname }},
-		{title: "REGION", text: func(v spot) string { return v.RegionCode }},
-		{title: "STATUS", text: func(v spot) string { return string(v.Status) }},
-		{title: "SCHEDULABLE", text: func(v spot) string { return yesNo(v.Schedulable) }},
-		{title: "DRIFT", text: func(v spot) string { return string(v.DriftState) }},
-		{title: "WORST FINDING", text: func(v spot) string {
+	return []table.Column[spot]{
+		{Title: "HOSTNAME", Text: func(v spot) string { return v.Hostname }},
+		{Title: "REGION", Text: func(v spot) string { return v.RegionCode }},
+		{Title: "STATUS", Text: func(v spot) string { return string(v.Status) }},
+		{Title: "SCHEDULABLE", Text: func(v spot) string { return yesNo(v.Schedulable) }},
+		{Title: "DRIFT", Text: func(v spot) string { return string(v.DriftState) }},
+		{Title: "WORST FINDING", Text: func(v spot) string {
 			if v.Severity == nil {
 				return ""
 			}
 			return string(*v.Severity)
 		}},
-		{title: "JOB", text: func(v spot) string {
+		{Title: "JOB", Text: func(v spot) string {
 			if v.Job == nil {
 				return ""
 			}
 			return string(v.Job.Kind) + " " + string(v.Job.Status)
 		}},
-		{title: "ID", text: func(v spot) string { return v.NodeId.String() }},
+		{Title: "ID", Text: func(v spot) string { return v.NodeId.String() }},
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"gpuaas/cli/internal/failure"
 )
 
 // Every command has a help text and a golden file of it; no file is left over.
@@ -23,7 +25,7 @@ func TestHelp(t *testing.T) {
 				t.Errorf("short help %q", cmd.Short)
 			}
 			got := newBench(t).run(append(strings.Fields(cmd.CommandPath())[1:], "--help")...)
-			if got.exit != exitOK || got.err != "" {
+			if got.exit != failure.OK || got.err != "" {
 				t.Error(got)
 			}
 			golden(t, "help/"+name, got.stdout)
@@ -42,7 +44,7 @@ func TestHelp(t *testing.T) {
 
 func TestHelpTopics(t *testing.T) {
 	for _, topic := range []string{"exit-codes", "environment"} {
-		if got := newBench(t).run("help", topic); got.exit != exitOK || !strings.Contains(got.stdout, "GPUAAS_") && !strings.Contains(got.stdout, "130") {
+		if got := newBench(t).run("help", topic); got.exit != failure.OK || !strings.Contains(got.stdout, "GPUAAS_") && !strings.Contains(got.stdout, "130") {
 			t.Errorf("%s: %v", topic, got)
 		}
 	}
@@ -59,10 +61,10 @@ func TestServerCommands(t *testing.T) {
 			t.Error(got.stdout)
 		}
 	}
-	if got := b.run("serve"); got.exit != exitUnexpected || got.err != "error: unexpected EOF\n" {
+	if got := b.run("serve"); got.exit != failure.Unexpected || got.err != "error: unexpected EOF\n" {
 		t.Errorf("%+v", got)
 	}
-	if got := b.run("config", "check"); got.exit != exitOK {
+	if got := b.run("config", "check"); got.exit != failure.OK {
 		t.Errorf("%+v", got)
 	}
 	if got := b.run("serve", "-o", "json"); got.err != `{"detail":"unexpected EOF","code":"unexpected","exit_code":1}`+"\n" {
@@ -87,7 +89,7 @@ func TestMisuse(t *testing.T) {
 		if args == "login" {
 			b.environ = environ[:1]
 		}
-		if got := b.run(strings.Fields(args)...); got.exit != exitUsage || !strings.HasPrefix(got.err, "error: ") || got.stdout != "" {
+		if got := b.run(strings.Fields(args)...); got.exit != failure.Usage || !strings.HasPrefix(got.err, "error: ") || got.stdout != "" {
 			t.Errorf("%s: %+v", args, got)
 		}
 		b.environ = environ
@@ -105,7 +107,7 @@ func TestMisuse(t *testing.T) {
 func TestCompletion(t *testing.T) {
 	b := newBench(t)
 	for _, name := range []string{"prod", "staging"} {
-		if got := b.run("context", "set", name, "--url", "https://"+name+".example.com"); got.exit != exitOK {
+		if got := b.run("context", "set", name, "--url", "https://"+name+".example.com"); got.exit != failure.OK {
 			t.Fatal(got)
 		}
 	}
@@ -124,7 +126,7 @@ func TestCompletion(t *testing.T) {
 		}
 	}
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
-		if got := b.run("completion", shell); got.exit != exitOK || len(got.stdout) < 1000 {
+		if got := b.run("completion", shell); got.exit != failure.OK || len(got.stdout) < 1000 {
 			t.Errorf("%s: %d bytes, exit %d", shell, len(got.stdout), got.exit)
 		}
 	}

@@ -8,15 +8,21 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpuaas/cli/internal/failure"
+	"gpuaas/cli/internal/frame"
+	"gpuaas/cli/internal/listing"
+	"gpuaas/cli/internal/moment"
+	"gpuaas/cli/internal/output"
+	"gpuaas/cli/internal/table"
 	"gpuaas/contract/apiclient"
 )
 
-func lifecycleColumns() []column[apiclient.LifecycleDescription] {
+func lifecycleColumns() []table.Column[apiclient.LifecycleDescription] {
 	type lifecycle = apiclient.LifecycleDescription
-	return []column[lifecycle]{
-		{title: "NOUN", text: func(l lifecycle) string { return l.Noun }},
-		{title: "TITLE", text: func(l lifecycle) string { return l.Title }},
-		{title: "STATES", text: func(l lifecycle) string { return strconv.Itoa(len(items(l.States))) }},
+	return []table.Column[lifecycle]{
+		{Title: "NOUN", Text: func(l lifecycle) string { return l.Noun }},
+		{Title: "TITLE", Text: func(l lifecycle) string { return l.Title }},
+		{Title: "STATES", Text: func(l lifecycle) string { return strconv.Itoa(len(items(l.States))) }},
 	}
 }
 
@@ -25,11 +31,11 @@ func (a *app) lifecycleCommand() *cobra.Command {
 		a.verb(verb{
 			use: "list", short: "List what has a lifecycle", aliases: []string{"ls"}, operations: []string{"list-lifecycles"},
 			run: func(s *session, _ []string) error {
-				return list(s, &listFlags{}, listing[apiclient.LifecycleDescription]{columns: lifecycleColumns(), fetch: s.lifecycles})
+				return listing.Print(s.Session, &listing.Flags{}, listing.Listing[apiclient.LifecycleDescription]{Columns: lifecycleColumns(), Fetch: s.lifecycles})
 			},
 		}),
 		a.verb(verb{
-			use: "show NOUN", short: "Show the states of a noun and what may happen in each", args: exactly("NOUN"), operations: []string{"list-lifecycles"},
+			use: "show NOUN", short: "Show the states of a noun and what may happen in each", args: frame.Exactly("NOUN"), operations: []string{"list-lifecycles"},
 			example: "  gpuaas lifecycle show node",
 			run:     func(s *session, args []string) error { return s.showLifecycle(args[0]) },
 		}),
@@ -37,53 +43,53 @@ func (a *app) lifecycleCommand() *cobra.Command {
 }
 
 // lifecycles are few: the API gives them all at once.
-func (s *session) lifecycles(page) (apiclient.Answer, error) {
-	return s.api.ListLifecyclesWithResponse(s.ctx)
+func (s *session) lifecycles(listing.Page) (apiclient.Answer, error) {
+	return s.API.ListLifecyclesWithResponse(s.Ctx)
 }
 
 func (s *session) showLifecycle(noun string) error {
-	raws, _, err := collect(s.lifecycles, 0)
+	raws, _, err := listing.Collect(s.lifecycles, 0)
 	if err != nil {
 		return err
 	}
 	var nouns []string
 	for _, raw := range raws {
-		o, err := decode[apiclient.LifecycleDescription](raw)
+		o, err := output.Decode[apiclient.LifecycleDescription](raw)
 		if err != nil {
 			return err
 		}
-		if o.value.Noun == noun {
-			return s.printLifecycle(raw, o.value)
+		if o.Value.Noun == noun {
+			return s.printLifecycle(raw, o.Value)
 		}
-		nouns = append(nouns, o.value.Noun)
+		nouns = append(nouns, o.Value.Noun)
 	}
-	return notFound("use one of: "+strings.Join(nouns, ", "), "nothing called %q has a lifecycle", noun)
+	return failure.Missing("use one of: "+strings.Join(nouns, ", "), "nothing called %q has a lifecycle", noun)
 }
 
 func (s *session) printLifecycle(raw json.RawMessage, l apiclient.LifecycleDescription) error {
-	if err := printOne(s.app, lifecycleColumns(), raw); err != nil {
+	if err := frame.PrintOne(s.App, lifecycleColumns(), raw); err != nil {
 		return err
 	}
 	type state = apiclient.LifecycleStateDescription
-	if err := printPart(s, []column[state]{
-		{title: "STATE", text: func(v state) string { return v.Name }},
-		{title: "KIND", text: kindOfState},
-		{title: "STUCK AFTER", text: func(v state) string {
+	if err := frame.PrintPart(s.Session, []table.Column[state]{
+		{Title: "STATE", Text: func(v state) string { return v.Name }},
+		{Title: "KIND", Text: kindOfState},
+		{Title: "STUCK AFTER", Text: func(v state) string {
 			if v.StuckAfterSeconds == nil {
 				return ""
 			}
-			return short(time.Duration(*v.StuckAfterSeconds) * time.Second)
+			return moment.Short(time.Duration(*v.StuckAfterSeconds) * time.Second)
 		}},
-		{title: "MEANING", text: func(v state) string { return v.Meaning }},
+		{Title: "MEANING", Text: func(v state) string { return v.Meaning }},
 	}, items(l.States)); err != nil {
 		return err
 	}
 	type edge = apiclient.LifecycleEdgeDescription
-	return printPart(s, []column[edge]{
-		{title: "IN", text: func(e edge) string { return e.From }},
-		{title: "WHEN", text: func(e edge) string { return e.Event }},
-		{title: "THEN", text: func(e edge) string { return e.To }},
-		{title: "BY", text: func(e edge) string { return e.Owner }},
+	return frame.PrintPart(s.Session, []table.Column[edge]{
+		{Title: "IN", Text: func(e edge) string { return e.From }},
+		{Title: "WHEN", Text: func(e edge) string { return e.Event }},
+		{Title: "THEN", Text: func(e edge) string { return e.To }},
+		{Title: "BY", Text: func(e edge) string { return e.Owner }},
 	}, items(l.Edges))
 }
 

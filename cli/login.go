@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"net/url"
 	"regexp"
@@ -10,6 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpuaas/cli/internal/contexts"
+	"gpuaas/cli/internal/failure"
+	"gpuaas/cli/internal/frame"
+	"gpuaas/cli/internal/moment"
+	"gpuaas/cli/internal/signin"
 	"gpuaas/contract/apiclient"
 )
 
@@ -39,10 +45,10 @@ func (a *app) loginCommand() *cobra.Command {
 }
 
 func (a *app) login(cmd *cobra.Command, f loginFlags) error {
-	if _, err := a.format(); err != nil {
+	if _, err := a.Format(); err != nil {
 		return err
 	}
-	known, err := a.loadContexts()
+	known, err := a.LoadContexts()
 	if err != nil {
 		return err
 	}
@@ -50,29 +56,29 @@ func (a *app) login(cmd *cobra.Command, f loginFlags) error {
 	if err != nil {
 		return err
 	}
-	if one.Token, err = a.givenToken(); err != nil {
+	if one.Token, err = a.GivenToken(); err != nil {
 		return err
 	}
 	if one.Token == "" {
-		if one.Token, err = a.signIn(cmd, connection{context: name, url: one.URL, caFile: one.CAFile}, f); err != nil {
+		if one.Token, err = a.signIn(cmd, frame.Connection{Context: name, URL: one.URL, CAFile: one.CAFile}, f); err != nil {
 			return err
 		}
 		one.Session = true
 	}
-	s, err := a.connectTo(cmd, connection{context: name, url: one.URL, caFile: one.CAFile, token: one.Token})
+	s, err := a.connectTo(cmd, frame.Connection{Context: name, URL: one.URL, CAFile: one.CAFile, Token: one.Token})
 	if err != nil {
 		return err
 	}
-	me, err := fetch[apiclient.IdentityMeView](s.api.GetMeWithResponse(s.ctx))
+	me, err := frame.Fetch[apiclient.IdentityMeView](s.API.GetMeWithResponse(s.Ctx))
 	if err != nil {
 		return err
 	}
-	err = a.changeContexts(func(c *contexts) error {
+	err = a.ChangeContexts(func(c *contexts.File) error {
 		c.Current = name
 		return a.saveContext(cmd, c, name, one)
 	})
 	if err == nil {
-		a.note("signed in to %s as %s; %s is now the current context", one.URL, me.Name, name)
+		a.Note("signed in to %s as %s; %s is now the current context", one.URL, me.Name, name)
 	}
 	return err
 }
@@ -81,19 +87,19 @@ var notInNames = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
 // loginTarget is the context to sign in to: the one named, the one with the URL, a new one
 // called after its host, or the current one.
-func (a *app) loginTarget(cmd *cobra.Command, known *contexts, f loginFlags) (string, savedContext, error) {
-	name := or(a.flags.context, a.env["GPUAAS_CONTEXT"])
+func (a *app) loginTarget(cmd *cobra.Command, known *contexts.File, f loginFlags) (string, contexts.Context, error) {
+	name := cmp.Or(a.Flags.Context, a.Env["GPUAAS_CONTEXT"])
 	if name != "" {
-		if err := checkContextName(name); err != nil {
-			return "", savedContext{}, err
+		if err := contexts.CheckName(name); err != nil {
+			return "", contexts.Context{}, err
 		}
 	}
-	address := or(f.url, a.env["GPUAAS_URL"])
+	address := cmp.Or(f.url, a.Env["GPUAAS_URL"])
 	if name == "" && address == "" {
 		name = known.Current
 	}
 	if name == "" && address != "" {
-		for _, existing := range known.names() {
+		for _, existing := range known.Names() {
 			if known.Contexts[existing].URL == address {
 				name = existing
 			}
@@ -104,62 +110,62 @@ func (a *app) loginTarget(cmd *cobra.Command, known *contexts, f loginFlags) (st
 		one.URL = address
 	}
 	if one.URL == "" {
-		return "", one, usage(cmd, "which control plane? Give --url")
+		return "", one, failure.Misuse(cmd, "which control plane? Give --url")
 	}
 	if cmd.Flags().Changed("ca-file") {
 		one.CAFile = f.caFile
 	}
-	one.CAFile = or(one.CAFile, a.env["GPUAAS_CA_FILE"])
+	one.CAFile = cmp.Or(one.CAFile, a.Env["GPUAAS_CA_FILE"])
 	if name == "" {
 		u, err := url.Parse(one.URL)
 		if err != nil {
-			return "", one, usage(cmd, "the URL cannot be read: %v", err)
+			return "", one, failure.Misuse(cmd, "the URL cannot be read: %v", err)
 		}
-		name = or(strings.Trim(notInNames.ReplaceAllString(u.Host, "-"), "-._"), "default")
+		name = cmp.Or(strings.Trim(notInNames.ReplaceAllString(u.Host, "-"), "-._"), "default")
 	}
 	one.Token, one.Session = "", false
 	return name, one, nil
 }
 
 // signIn is the token of a session that a person opens in a browser.
-func (a *app) signIn(cmd *cobra.Command, to connection, f loginFlags) (string, error) {
+func (a *app) signIn(cmd *cobra.Command, to frame.Connection, f loginFlags) (string, error) {
 	var lasting *int64
 	if f.life != "" {
-		d, err := parseLife(f.life)
+		d, err := moment.ParseLife(f.life)
 		if err != nil {
-			return "", usage(cmd, "--expires-in: %v", err)
+			return "", failure.Misuse(cmd, "--expires-in: %v", err)
 		}
-		lasting = ptr(int64(d / time.Second))
+		lasting = frame.Ptr(int64(d / time.Second))
 	}
 	s, err := a.connectTo(cmd, to)
 	if err != nil {
 		return "", err
 	}
-	methods, err := fetch[apiclient.IdentityMethodsView](s.api.ListAuthMethodsWithResponse(s.ctx))
+	methods, err := frame.Fetch[apiclient.IdentityMethodsView](s.API.ListAuthMethodsWithResponse(s.Ctx))
 	if err != nil {
 		return "", err
 	}
 	if !slices.Contains(methods.Methods, apiclient.Oidc) {
-		return "", fail(exitUsage, "no_identity_provider", "use a token: gpuaas login --token-file FILE",
-			"%s knows no identity provider to sign in with", to.url)
+		return "", failure.New(failure.Usage, "no_identity_provider", "use a token: gpuaas login --token-file FILE",
+			"%s knows no identity provider to sign in with", to.URL)
 	}
-	b, err := newBrowserSignIn(f.port)
+	b, err := signin.Listen(f.port)
 	if err != nil {
 		return "", err
 	}
-	defer b.close()
-	started, err := fetch[apiclient.IdentityStartedSignInView](s.api.StartOidcSignInWithResponse(s.ctx,
-		apiclient.IdentityStartSignInBody{RedirectUri: b.redirectURI(), CodeChallenge: b.challenge()}))
+	defer b.Close()
+	started, err := frame.Fetch[apiclient.IdentityStartedSignInView](s.API.StartOidcSignInWithResponse(s.Ctx,
+		apiclient.IdentityStartSignInBody{RedirectUri: b.RedirectURI(), CodeChallenge: b.Challenge()}))
 	if err != nil {
 		return "", err
 	}
-	a.note("Open this URL in a browser on this machine to sign in:\n\n%s\n", started.AuthorizationUrl)
-	code, err := b.await(s.ctx, started.State)
+	a.Note("Open this URL in a browser on this machine to sign in:\n\n%s\n", started.AuthorizationUrl)
+	code, err := b.Await(s.Ctx, started.State)
 	if err != nil {
 		return "", err
 	}
-	session, err := fetch[apiclient.IdentitySessionView](s.api.FinishOidcSignInWithResponse(s.ctx,
-		apiclient.IdentityFinishSignInBody{Code: code, State: started.State, CodeVerifier: b.verifier, ExpiresIn: lasting}))
+	session, err := frame.Fetch[apiclient.IdentitySessionView](s.API.FinishOidcSignInWithResponse(s.Ctx,
+		apiclient.IdentityFinishSignInBody{Code: code, State: started.State, CodeVerifier: b.Verifier, ExpiresIn: lasting}))
 	return session.Token, err
 }
 
@@ -178,39 +184,39 @@ func (a *app) logoutCommand() *cobra.Command {
 
 func (a *app) logout(s *session, revoke, local bool) error {
 	if revoke && local {
-		return usage(s.cmd, "--revoke and --local exclude each other")
+		return failure.Misuse(s.Cmd, "--revoke and --local exclude each other")
 	}
-	if s.context == "" || !s.tokenIsOfContext {
-		return fail(exitUsage, "no_session", "", "there is no session to end: the context has no token, or another one is in use")
+	if s.Context == "" || !s.TokenIsOfContext {
+		return failure.New(failure.Usage, "no_session", "", "there is no session to end: the context has no token, or another one is in use")
 	}
-	known, err := a.loadContexts()
+	known, err := a.LoadContexts()
 	if err != nil {
 		return err
 	}
-	revoked := revoke || known.Contexts[s.context].Session && !local
+	revoked := revoke || known.Contexts[s.Context].Session && !local
 	if revoked {
-		_, err := apiclient.Read(s.api.SignOutWithResponse(s.ctx, &apiclient.SignOutParams{}))
+		_, err := apiclient.Read(s.API.SignOutWithResponse(s.Ctx, &apiclient.SignOutParams{}))
 		var p *apiclient.Problem
-		if err != nil && (!errors.As(err, &p) || exitOfStatus(p.Status) != exitUnauthenticated) { // it is gone already
+		if err != nil && (!errors.As(err, &p) || failure.ExitOf(p.Status) != failure.Unauthenticated) { // it is gone already
 			return err
 		}
 	}
-	err = a.changeContexts(func(c *contexts) error {
-		one, err := c.named(s.context)
+	err = a.ChangeContexts(func(c *contexts.File) error {
+		one, err := c.Named(s.Context)
 		if err != nil {
 			return err
 		}
 		one.Token, one.Session = "", false
-		c.Contexts[s.context] = one
+		c.Contexts[s.Context] = one
 		return nil
 	})
 	if err != nil {
 		return err
 	}
 	if revoked {
-		a.note("signed out of context %s; its token no longer works", s.context)
+		a.Note("signed out of context %s; its token no longer works", s.Context)
 	} else {
-		a.note("the token of context %s is forgotten; it goes on working until it expires or is revoked", s.context)
+		a.Note("the token of context %s is forgotten; it goes on working until it expires or is revoked", s.Context)
 	}
 	return nil
 }

@@ -12,6 +12,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"gpuaas/cli/internal/failure"
 )
 
 func TestLoginWithToken(t *testing.T) {
@@ -33,7 +35,7 @@ func TestLoginWithToken(t *testing.T) {
 	if text, err := os.ReadFile(b.file()); err != nil || strings.Contains(string(text), canary) {
 		t.Error("the token is still there", err)
 	}
-	if got := b.run("logout"); got.exit != exitUsage {
+	if got := b.run("logout"); got.exit != failure.Usage {
 		t.Error(got)
 	}
 	b.must("login", "--token-file", b.tokenFile(canary)) // the current context needs no URL
@@ -48,7 +50,7 @@ func TestLoginIsRefused(t *testing.T) {
 	f.on("get-me", refuse(401, "token_invalid", "the token is not known", "use another token"))
 	b := newBench(t)
 	got := b.run("login", "--url", f.URL, "--token-file", b.tokenFile(canary))
-	if got.exit != exitUnauthenticated || strings.Contains(got.err, canary) {
+	if got.exit != failure.Unauthenticated || strings.Contains(got.err, canary) {
 		t.Errorf("%+v", got)
 	}
 	if _, err := os.Stat(b.file()); !os.IsNotExist(err) {
@@ -166,7 +168,7 @@ func TestLoginRefusedByProvider(t *testing.T) {
 		person.visit(callback + "?error=access_denied&error_description=" + url.QueryEscape("not \x1b[31mtoday") + "&state=the-state")
 	}
 	got := newBench(t).run("login", "--url", f.URL)
-	if got.exit != exitUnauthenticated || !strings.Contains(got.err, `refused: not \x1b[31mtoday`) {
+	if got.exit != failure.Unauthenticated || !strings.Contains(got.err, `refused: not \x1b[31mtoday`) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -176,7 +178,7 @@ func TestLoginInterrupted(t *testing.T) {
 	person := newBrowser(t, f)
 	ctx, cancel := context.WithCancel(t.Context())
 	person.came = func(string) { cancel() }
-	if got := newBench(t).runContext(ctx, "login", "--url", f.URL); got.exit != exitInterrupted {
+	if got := newBench(t).runContext(ctx, "login", "--url", f.URL); got.exit != failure.Interrupted {
 		t.Errorf("%+v", got)
 	}
 }
@@ -185,7 +187,7 @@ func TestLoginWithoutProvider(t *testing.T) {
 	f := newFakeAPI(t)
 	f.on("list-auth-methods", answer(200, `{"methods":["token"]}`))
 	got := newBench(t).run("login", "--url", f.URL)
-	if got.exit != exitUsage || !strings.Contains(got.err, "--token-file") {
+	if got.exit != failure.Usage || !strings.Contains(got.err, "--token-file") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -198,7 +200,7 @@ func TestLogoutWhenTokenIsGoneAlready(t *testing.T) {
 	b.must("logout", "--revoke")
 	f.on("sign-out", refuse(500, "internal", "something went wrong", ""))
 	b.must("login", "--token-file", b.tokenFile(canary))
-	if got := b.run("logout", "--revoke"); got.exit != exitUnexpected {
+	if got := b.run("logout", "--revoke"); got.exit != failure.Unexpected {
 		t.Error(got)
 	}
 	if text, err := os.ReadFile(b.file()); err != nil || !strings.Contains(string(text), canary) {

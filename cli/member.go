@@ -7,17 +7,21 @@ import (
 	"github.com/oapi-codegen/runtime/types"
 	"github.com/spf13/cobra"
 
+	"gpuaas/cli/internal/failure"
+	"gpuaas/cli/internal/frame"
+	"gpuaas/cli/internal/listing"
+	"gpuaas/cli/internal/table"
 	"gpuaas/contract/apiclient"
 )
 
-func (a *app) memberColumns() []column[apiclient.IdentityMemberView] {
+func (a *app) memberColumns() []table.Column[apiclient.IdentityMemberView] {
 	type member = apiclient.IdentityMemberView
-	return []column[member]{
-		{title: "EMAIL", text: func(m member) string { return m.Email }},
-		{title: "NAME", text: func(m member) string { return m.Name }},
-		{title: "ROLE", text: func(m member) string { return string(m.Role) }},
-		{title: "USER ID", text: func(m member) string { return m.UserId.String() }},
-		{title: "SINCE", text: func(m member) string { return a.when(m.CreatedAt) }},
+	return []table.Column[member]{
+		{Title: "EMAIL", Text: func(m member) string { return m.Email }},
+		{Title: "NAME", Text: func(m member) string { return m.Name }},
+		{Title: "ROLE", Text: func(m member) string { return string(m.Role) }},
+		{Title: "USER ID", Text: func(m member) string { return m.UserId.String() }},
+		{Title: "SINCE", Text: func(m member) string { return a.When(m.CreatedAt) }},
 	}
 }
 
@@ -32,18 +36,18 @@ func (a *app) memberCommand() *cobra.Command {
 			flags: func(cmd *cobra.Command) action {
 				c := &scope{}
 				c.addProject(cmd)
-				f := addListFlags(cmd, 0)
+				f := listing.AddFlags(cmd, 0)
 				return func(s *session, _ []string) error {
 					m, err := s.membership(*c)
 					if err != nil {
 						return err
 					}
-					return list(s, f, listing[apiclient.IdentityMemberView]{columns: a.memberColumns(), fetch: m.list})
+					return listing.Print(s.Session, f, listing.Listing[apiclient.IdentityMemberView]{Columns: a.memberColumns(), Fetch: m.list})
 				}
 			},
 		}),
 		a.verb(verb{
-			use: "set USER", short: "Give a person a role, or another one", args: exactly("USER"),
+			use: "set USER", short: "Give a person a role, or another one", args: frame.Exactly("USER"),
 			operations: []string{"put-tenant-member", "put-project-member"},
 			example: "  gpuaas member set ada@example.com --tenant acme --role tenant_admin\n" +
 				"  gpuaas member set ada@example.com --project acme/training --role project_member",
@@ -51,12 +55,12 @@ func (a *app) memberCommand() *cobra.Command {
 				c := &scope{}
 				c.addProject(cmd)
 				role := cmd.Flags().String("role", "", "tenant_admin; or project_admin, project_member, project_viewer")
-				complete(cmd, "role", append([]string{"tenant_admin"}, projectRoles()...)...)
+				frame.Complete(cmd, "role", append([]string{"tenant_admin"}, projectRoles()...)...)
 				return func(s *session, args []string) error { return a.setMember(s, *c, args[0], *role) }
 			},
 		}),
 		a.verb(verb{
-			use: "remove USER", short: "Take a person's role away", aliases: []string{"rm"}, args: exactly("USER"),
+			use: "remove USER", short: "Take a person's role away", aliases: []string{"rm"}, args: frame.Exactly("USER"),
 			operations: []string{"remove-tenant-member", "remove-project-member"},
 			flags: func(cmd *cobra.Command) action {
 				c := &scope{}
@@ -70,7 +74,7 @@ func (a *app) memberCommand() *cobra.Command {
 func projectRoles() []string { return []string{"project_admin", "project_member", "project_viewer"} }
 
 func (a *app) setMember(s *session, c scope, user, role string) error {
-	if err := s.require("role"); err != nil {
+	if err := s.Require("role"); err != nil {
 		return err
 	}
 	m, err := s.membership(c)
@@ -81,7 +85,7 @@ func (a *app) setMember(s *session, c scope, user, role string) error {
 	if err != nil {
 		return err
 	}
-	return show(s, a.memberColumns())(m.put(id, role))
+	return frame.Show(s.Session, a.memberColumns())(m.put(id, role))
 }
 
 func (a *app) removeMember(s *session, c scope, user string) error {
@@ -93,13 +97,13 @@ func (a *app) removeMember(s *session, c scope, user string) error {
 	if err != nil {
 		return err
 	}
-	return done(s, "%s no longer holds a role in %s", user, m.of)(m.remove(id))
+	return frame.Done(s.Session, "%s no longer holds a role in %s", user, m.of)(m.remove(id))
 }
 
 // membership is what can be done with the members of a tenant or of a project.
 type membership struct {
 	of     string
-	list   func(page) (apiclient.Answer, error)
+	list   func(listing.Page) (apiclient.Answer, error)
 	put    func(user types.UUID, role string) (apiclient.Answer, error)
 	remove func(user types.UUID) (apiclient.Answer, error)
 }
@@ -113,21 +117,21 @@ func (s *session) membership(c scope) (membership, error) {
 		id, err := s.tenantID(c.tenant)
 		return s.tenantMembership(id, c.tenant), err
 	}
-	return membership{}, usage(s.cmd, "say where: --tenant or --project")
+	return membership{}, failure.Misuse(s.Cmd, "say where: --tenant or --project")
 }
 
 func (s *session) tenantMembership(org types.UUID, name string) membership {
 	return membership{
 		of: "tenant " + name,
-		list: func(p page) (apiclient.Answer, error) {
-			return s.api.ListTenantMembersWithResponse(s.ctx, org, &apiclient.ListTenantMembersParams{Cursor: p.cursor, PageSize: p.size})
+		list: func(p listing.Page) (apiclient.Answer, error) {
+			return s.API.ListTenantMembersWithResponse(s.Ctx, org, &apiclient.ListTenantMembersParams{Cursor: p.Cursor, PageSize: p.Size})
 		},
 		put: func(user types.UUID, role string) (apiclient.Answer, error) {
-			return s.api.PutTenantMemberWithResponse(s.ctx, org, user, &apiclient.PutTenantMemberParams{},
+			return s.API.PutTenantMemberWithResponse(s.Ctx, org, user, &apiclient.PutTenantMemberParams{},
 				apiclient.IdentityTenantRoleBody{Role: apiclient.IdentityTenantRoleBodyRole(role)})
 		},
 		remove: func(user types.UUID) (apiclient.Answer, error) {
-			return s.api.RemoveTenantMemberWithResponse(s.ctx, org, user, &apiclient.RemoveTenantMemberParams{})
+			return s.API.RemoveTenantMemberWithResponse(s.Ctx, org, user, &apiclient.RemoveTenantMemberParams{})
 		},
 	}
 }
@@ -135,30 +139,30 @@ func (s *session) tenantMembership(org types.UUID, name string) membership {
 func (s *session) projectMembership(project types.UUID, name string) membership {
 	return membership{
 		of: "project " + name,
-		list: func(p page) (apiclient.Answer, error) {
-			return s.api.ListProjectMembersWithResponse(s.ctx, project, &apiclient.ListProjectMembersParams{Cursor: p.cursor, PageSize: p.size})
+		list: func(p listing.Page) (apiclient.Answer, error) {
+			return s.API.ListProjectMembersWithResponse(s.Ctx, project, &apiclient.ListProjectMembersParams{Cursor: p.Cursor, PageSize: p.Size})
 		},
 		put: func(user types.UUID, role string) (apiclient.Answer, error) {
-			return s.api.PutProjectMemberWithResponse(s.ctx, project, user, &apiclient.PutProjectMemberParams{},
+			return s.API.PutProjectMemberWithResponse(s.Ctx, project, user, &apiclient.PutProjectMemberParams{},
 				apiclient.IdentityProjectRoleBody{Role: apiclient.IdentityProjectRoleBodyRole(role)})
 		},
 		remove: func(user types.UUID) (apiclient.Answer, error) {
-			return s.api.RemoveProjectMemberWithResponse(s.ctx, project, user, &apiclient.RemoveProjectMemberParams{})
+			return s.API.RemoveProjectMemberWithResponse(s.Ctx, project, user, &apiclient.RemoveProjectMemberParams{})
 		},
 	}
 }
 
 // memberID resolves a person who holds a role already.
 func (s *session) memberID(m membership, name string) (types.UUID, error) {
-	if id, ok := parseID(name); ok {
+	if id, ok := frame.ParseID(name); ok {
 		return id, nil
 	}
-	one, ok, err := find(m.list, func(v apiclient.IdentityMemberView) bool { return strings.EqualFold(v.Email, name) })
+	one, ok, err := listing.Find(m.list, func(v apiclient.IdentityMemberView) bool { return strings.EqualFold(v.Email, name) })
 	if err != nil {
 		return types.UUID{}, err
 	}
 	if !ok {
-		return types.UUID{}, notFound("see who does: gpuaas member list", "%q holds no role in %s", name, m.of)
+		return types.UUID{}, failure.Missing("see who does: gpuaas member list", "%q holds no role in %s", name, m.of)
 	}
 	return one.UserId, nil
 }
@@ -168,12 +172,12 @@ func (s *session) memberID(m membership, name string) (types.UUID, error) {
 func (s *session) userOrMember(m membership, name string) (types.UUID, error) {
 	id, err := s.userID(name)
 	var p *apiclient.Problem
-	if !errors.As(err, &p) || exitOfStatus(p.Status) != exitForbidden {
+	if !errors.As(err, &p) || failure.ExitOf(p.Status) != failure.Forbidden {
 		return id, err
 	}
 	id, err = s.memberID(m, name)
-	if f := (*failure)(nil); errors.As(err, &f) && f.exit == exitNotFound {
-		return id, notFound("use their user id, which an administrator of the platform can tell",
+	if f := (*failure.Error)(nil); errors.As(err, &f) && f.Exit == failure.NotFound {
+		return id, failure.Missing("use their user id, which an administrator of the platform can tell",
 			"%q holds no role in %s, and you may not look up other people by address", name, m.of)
 	}
 	return id, err

@@ -12,32 +12,38 @@ import (
 	"github.com/oapi-codegen/runtime/types"
 	"github.com/spf13/cobra"
 
+	"gpuaas/cli/internal/failure"
+	"gpuaas/cli/internal/frame"
+	"gpuaas/cli/internal/listing"
+	"gpuaas/cli/internal/moment"
+	"gpuaas/cli/internal/output"
+	"gpuaas/cli/internal/table"
 	"gpuaas/contract/apiclient"
 )
 
-func (a *app) nodeColumns() []column[apiclient.NodeView] {
+func (a *app) nodeColumns() []table.Column[apiclient.NodeView] {
 	type node = apiclient.NodeView
-	detail := func(title string, text func(node) string) column[node] {
-		return column[node]{title: title, text: text, detail: true}
+	detail := func(title string, text func(node) string) table.Column[node] {
+		return table.Column[node]{Title: title, Text: text, Detail: true}
 	}
-	return []column[node]{
-		{title: "HOSTNAME", text: func(v node) string { return v.Hostname }},
-		{title: "STATUS", text: func(v node) string { return string(v.Status) }},
-		{title: "SCHEDULABLE", text: func(v node) string { return yesNo(v.Schedulable) }},
-		{title: "SKU", text: func(v node) string { return v.Sku }},
-		{title: "REGION", text: func(v node) string { return v.RegionCode }},
-		{title: "AGENT", text: func(v node) string { return v.Agent.ReportedAgentVersion }},
-		{title: "DRIFT", text: func(v node) string { return string(v.Agent.DriftState) }},
-		{title: "LAST CONTACT", text: func(v node) string { return a.whenever(v.LastAgentContactAt) }},
-		{title: "ID", text: func(v node) string { return v.NodeId.String() }},
+	return []table.Column[node]{
+		{Title: "HOSTNAME", Text: func(v node) string { return v.Hostname }},
+		{Title: "STATUS", Text: func(v node) string { return string(v.Status) }},
+		{Title: "SCHEDULABLE", Text: func(v node) string { return yesNo(v.Schedulable) }},
+		{Title: "SKU", Text: func(v node) string { return v.Sku }},
+		{Title: "REGION", Text: func(v node) string { return v.RegionCode }},
+		{Title: "AGENT", Text: func(v node) string { return v.Agent.ReportedAgentVersion }},
+		{Title: "DRIFT", Text: func(v node) string { return string(v.Agent.DriftState) }},
+		{Title: "LAST CONTACT", Text: func(v node) string { return a.Whenever(v.LastAgentContactAt) }},
+		{Title: "ID", Text: func(v node) string { return v.NodeId.String() }},
 		detail("HELD BECAUSE", func(v node) string { return v.HoldReason }),
 		detail("HELD BY", func(v node) string { return v.HeldBy }),
 		detail("TAINTED", func(v node) string { return yesNo(v.Tainted) }),
 		detail("SOMEBODY HAD", a.somebodyHad),
-		detail("INSTALLED", func(v node) string { return a.whenever(v.InstalledAt) }),
-		detail("TENANT ACCESS", func(v node) string { return a.whenever(v.TaintedAt) }),
-		detail("PROVEN CLEAN", func(v node) string { return a.whenever(v.CleanAt) }),
-		detail("IN THIS STATE SINCE", func(v node) string { return a.when(v.StatusChangedAt) }),
+		detail("INSTALLED", func(v node) string { return a.Whenever(v.InstalledAt) }),
+		detail("TENANT ACCESS", func(v node) string { return a.Whenever(v.TaintedAt) }),
+		detail("PROVEN CLEAN", func(v node) string { return a.Whenever(v.CleanAt) }),
+		detail("IN THIS STATE SINCE", func(v node) string { return a.When(v.StatusChangedAt) }),
 		detail("HOST", func(v node) string { return v.Host }),
 		detail("SSH PORT", func(v node) string { return strconv.Itoa(int(v.Port)) }),
 		detail("SSH USER", func(v node) string { return v.SshUsername }),
@@ -47,11 +53,11 @@ func (a *app) nodeColumns() []column[apiclient.NodeView] {
 		detail("AGENT COMMIT", func(v node) string { return v.Agent.ReportedAgentCommit }),
 		detail("AGENT WANTED", func(v node) string { return v.Agent.DesiredAgentVersion }),
 		detail("AGENT CHANNEL", func(v node) string { return string(v.Agent.AgentChannel) }),
-		detail("CERTIFICATE UNTIL", func(v node) string { return a.whenever(v.Agent.CertificateNotAfter) }),
+		detail("CERTIFICATE UNTIL", func(v node) string { return a.Whenever(v.Agent.CertificateNotAfter) }),
 		detail("VERIFIERS", func(v node) string { return strconv.FormatInt(v.Agent.VerifierVersion, 10) }),
 		detail("REFUSED TO TRUST", func(v node) string { return v.Agent.TrustRefused }),
 		detail("CAPABILITIES", func(v node) string { return facts(v.Capabilities) }),
-		detail("CREATED", func(v node) string { return a.when(v.CreatedAt) }),
+		detail("CREATED", func(v node) string { return a.When(v.CreatedAt) }),
 		detail("VERSION", func(v node) string { return strconv.FormatInt(v.Version, 10) }),
 	}
 }
@@ -72,14 +78,14 @@ type inspected struct {
 	Observed   *apiclient.NodeObserved          `json:"observed"`
 }
 
-func (a *app) inspectedColumns() []column[inspected] {
-	var columns []column[inspected]
+func (a *app) inspectedColumns() []table.Column[inspected] {
+	var columns []table.Column[inspected]
 	for _, c := range a.nodeColumns() {
-		columns = append(columns, column[inspected]{title: c.title, detail: c.detail, text: func(v inspected) string { return c.text(v.NodeView) }})
+		columns = append(columns, table.Column[inspected]{Title: c.Title, Detail: c.Detail, Text: func(v inspected) string { return c.Text(v.NodeView) }})
 	}
-	columns = append(columns, column[inspected]{title: "MACHINE", detail: true, text: func(v inspected) string { return machine(v.Inspection) }})
+	columns = append(columns, table.Column[inspected]{Title: "MACHINE", Detail: true, Text: func(v inspected) string { return machine(v.Inspection) }})
 	observed := func(title string, text func(apiclient.NodeObserved) string) {
-		columns = append(columns, column[inspected]{title: title, detail: true, text: func(v inspected) string {
+		columns = append(columns, table.Column[inspected]{Title: title, Detail: true, Text: func(v inspected) string {
 			if v.Observed == nil {
 				return ""
 			}
@@ -95,7 +101,7 @@ func (a *app) inspectedColumns() []column[inspected] {
 	})
 	observed("OBSERVED ADDRESSES", func(v seen) string { return strings.Join(v.Addresses, " ") })
 	observed("FINDINGS", func(v seen) string { return strings.Join(v.Findings, " ") })
-	observed("OBSERVED SO SINCE", func(v seen) string { return a.when(v.SeenAt) })
+	observed("OBSERVED SO SINCE", func(v seen) string { return a.When(v.SeenAt) })
 	return columns
 }
 
@@ -110,14 +116,14 @@ func machine(c *apiclient.AgentwireCapabilities) string {
 	return strings.Join([]string{gpus, strconv.FormatInt(c.Cpus, 10) + " CPUs", strconv.FormatInt(c.MemoryBytes>>30, 10) + " GiB", c.Os}, ", ")
 }
 
-func (a *app) historyColumns() []column[apiclient.NodeHistoryView] {
+func (a *app) historyColumns() []table.Column[apiclient.NodeHistoryView] {
 	type entry = apiclient.NodeHistoryView
-	return []column[entry]{
-		{title: "WHEN", text: func(v entry) string { return a.when(v.OccurredAt) }},
-		{title: "WHAT", text: changed},
-		{title: "SOURCE", text: func(v entry) string { return string(v.Source) }},
-		{title: "WHO", text: who},
-		{title: "CAUSE", text: func(v entry) string { return v.Cause }},
+	return []table.Column[entry]{
+		{Title: "WHEN", Text: func(v entry) string { return a.When(v.OccurredAt) }},
+		{Title: "WHAT", Text: changed},
+		{Title: "SOURCE", Text: func(v entry) string { return string(v.Source) }},
+		{Title: "WHO", Text: who},
+		{Title: "CAUSE", Text: func(v entry) string { return v.Cause }},
 	}
 }
 
@@ -147,9 +153,9 @@ func (a *app) nodeCommand() *cobra.Command {
 		a.nodeHoldCommand(), a.nodeUnholdCommand(), a.nodeQuarantineCommand(), a.nodeReturnCommand(), a.nodeTaintCommand(), a.nodeBootstrapCommand(), a.nodeRevokeCommand(),
 		a.nodeHardwareCommand(), a.nodeAcceptHardwareCommand(),
 		a.verb(verb{
-			use: "agent NODE", short: "Show which agent a node has and should have", args: exactly("NODE"), operations: []string{"get-node-agent-lifecycle"},
+			use: "agent NODE", short: "Show which agent a node has and should have", args: frame.Exactly("NODE"), operations: []string{"get-node-agent-lifecycle"},
 			run: nodeVerb(func(s *session, id types.UUID) error {
-				return show(s, a.agentColumns())(s.api.GetNodeAgentLifecycleWithResponse(s.ctx, id))
+				return frame.Show(s.Session, a.agentColumns())(s.API.GetNodeAgentLifecycleWithResponse(s.Ctx, id))
 			}),
 		}),
 		a.nodeTaskCommand(),
@@ -160,20 +166,20 @@ func (a *app) nodeCommand() *cobra.Command {
 	}, commands...)
 }
 
-func (a *app) agentColumns() []column[apiclient.NodeAgentView] {
+func (a *app) agentColumns() []table.Column[apiclient.NodeAgentView] {
 	type agent = apiclient.NodeAgentView
-	return []column[agent]{
-		{title: "DRIFT", text: func(v agent) string { return string(v.DriftState) }},
-		{title: "VERSION", text: func(v agent) string { return v.ReportedAgentVersion }},
-		{title: "COMMIT", text: func(v agent) string { return v.ReportedAgentCommit }},
-		{title: "WANTED", text: func(v agent) string { return v.DesiredAgentVersion }},
-		{title: "CHANNEL", text: func(v agent) string { return string(v.AgentChannel) }},
-		{title: "DELIVERED BY", text: func(v agent) string { return string(v.DesiredDeliveryMode) }},
-		{title: "LAST DELIVERY", text: func(v agent) string { return a.whenever(v.LastDeliveryAttemptAt) }},
-		{title: "OUTCOME", text: func(v agent) string { return v.LastDeliveryResult }},
-		{title: "CERTIFICATE UNTIL", text: func(v agent) string { return a.whenever(v.CertificateNotAfter) }},
-		{title: "VERIFIERS", text: func(v agent) string { return strconv.FormatInt(v.VerifierVersion, 10) }},
-		{title: "REFUSED TO TRUST", text: func(v agent) string { return v.TrustRefused }},
+	return []table.Column[agent]{
+		{Title: "DRIFT", Text: func(v agent) string { return string(v.DriftState) }},
+		{Title: "VERSION", Text: func(v agent) string { return v.ReportedAgentVersion }},
+		{Title: "COMMIT", Text: func(v agent) string { return v.ReportedAgentCommit }},
+		{Title: "WANTED", Text: func(v agent) string { return v.DesiredAgentVersion }},
+		{Title: "CHANNEL", Text: func(v agent) string { return string(v.AgentChannel) }},
+		{Title: "DELIVERED BY", Text: func(v agent) string { return string(v.DesiredDeliveryMode) }},
+		{Title: "LAST DELIVERY", Text: func(v agent) string { return a.Whenever(v.LastDeliveryAttemptAt) }},
+		{Title: "OUTCOME", Text: func(v agent) string { return v.LastDeliveryResult }},
+		{Title: "CERTIFICATE UNTIL", Text: func(v agent) string { return a.Whenever(v.CertificateNotAfter) }},
+		{Title: "VERIFIERS", Text: func(v agent) string { return strconv.FormatInt(v.VerifierVersion, 10) }},
+		{Title: "REFUSED TO TRUST", Text: func(v agent) string { return v.TrustRefused }},
 	}
 }
 
@@ -190,32 +196,32 @@ func nodeVerb(do func(s *session, node types.UUID) error) action {
 
 // nodeID resolves a node named by id or hostname.
 func (s *session) nodeID(name string) (types.UUID, error) {
-	if id, ok := parseID(name); ok {
+	if id, ok := frame.ParseID(name); ok {
 		return id, nil
 	}
-	raws, _, err := collect(func(p page) (apiclient.Answer, error) {
-		return s.api.ListNodesWithResponse(s.ctx, &apiclient.ListNodesParams{Cursor: p.cursor, PageSize: p.size, Hostname: &name})
+	raws, _, err := listing.Collect(func(p listing.Page) (apiclient.Answer, error) {
+		return s.API.ListNodesWithResponse(s.Ctx, &apiclient.ListNodesParams{Cursor: p.Cursor, PageSize: p.Size, Hostname: &name})
 	}, 0)
 	if err != nil {
 		return types.UUID{}, err
 	}
-	nodes, err := decodeAll[apiclient.NodeView](raws)
+	nodes, err := output.DecodeAll[apiclient.NodeView](raws)
 	if err != nil {
 		return types.UUID{}, err
 	}
 	var found []types.UUID
 	for _, n := range nodes {
-		if n.value.Hostname == name {
-			found = append(found, n.value.NodeId)
+		if n.Value.Hostname == name {
+			found = append(found, n.Value.NodeId)
 		}
 	}
 	switch len(found) {
 	case 0:
-		return types.UUID{}, notFound("see which there are: gpuaas node list", "there is no node %q", name)
+		return types.UUID{}, failure.Missing("see which there are: gpuaas node list", "there is no node %q", name)
 	case 1:
 		return found[0], nil
 	}
-	return types.UUID{}, usage(s.cmd, "%d nodes are called %q, in different regions: name the one by its id", len(found), name)
+	return types.UUID{}, failure.Misuse(s.Cmd, "%d nodes are called %q, in different regions: name the one by its id", len(found), name)
 }
 
 func (a *app) nodeListCommand() *cobra.Command {
@@ -237,36 +243,36 @@ func (a *app) nodeListCommand() *cobra.Command {
 			tainted := f.String("tainted", "", "only nodes that are not proven clean (true), or the others (false)")
 			sort := f.String("sort", "", "sort by hostname, status, status_changed_at, last_agent_contact_at, sku, region_code or created_at")
 			order := f.String("order", "", "which way to sort: asc or desc")
-			complete(cmd, "sort", "hostname", "status", "status_changed_at", "last_agent_contact_at", "sku", "region_code", "created_at")
-			complete(cmd, "order", "asc", "desc")
-			complete(cmd, "status", "bootstrap_issued", "enrolling", "active", "offline", "quarantined", "draining", "retired", "removing", "deleted")
-			complete(cmd, "schedulable", "true", "false")
-			complete(cmd, "held", "true", "false")
-			complete(cmd, "tainted", "true", "false")
-			complete(cmd, "agent", "current", "drift", "unknown_build")
-			complete(cmd, "onboarded", "manual", "maas")
-			complete(cmd, "drift", driftStates()...)
-			l := addListFlags(cmd, 0)
+			frame.Complete(cmd, "sort", "hostname", "status", "status_changed_at", "last_agent_contact_at", "sku", "region_code", "created_at")
+			frame.Complete(cmd, "order", "asc", "desc")
+			frame.Complete(cmd, "status", "bootstrap_issued", "enrolling", "active", "offline", "quarantined", "draining", "retired", "removing", "deleted")
+			frame.Complete(cmd, "schedulable", "true", "false")
+			frame.Complete(cmd, "held", "true", "false")
+			frame.Complete(cmd, "tainted", "true", "false")
+			frame.Complete(cmd, "agent", "current", "drift", "unknown_build")
+			frame.Complete(cmd, "onboarded", "manual", "maas")
+			frame.Complete(cmd, "drift", driftStates()...)
+			l := listing.AddFlags(cmd, 0)
 			return func(s *session, _ []string) error {
 				params := apiclient.ListNodesParams{
-					Statuses: given(s, "status", status), Sku: given(s, "sku", sku), RegionCode: given(s, "region", region),
-					Hostname: given(s, "hostname", hostname), Q: given(s, "search", search),
-					Schedulable:    givenAs[apiclient.ListNodesParamsSchedulable](s, "schedulable", schedulable),
-					OnboardingMode: givenAs[apiclient.ListNodesParamsOnboardingMode](s, "onboarded", mode),
-					DriftState:     givenAs[apiclient.ListNodesParamsDriftState](s, "drift", drift),
-					Agent:          givenAs[apiclient.ListNodesParamsAgent](s, "agent", agent),
-					Held:           givenAs[apiclient.ListNodesParamsHeld](s, "held", held),
-					Tainted:        givenAs[apiclient.ListNodesParamsTainted](s, "tainted", tainted),
-					Sort:           givenAs[apiclient.ListNodesParamsSort](s, "sort", sort),
-					Order:          givenAs[apiclient.ListNodesParamsOrder](s, "order", order),
+					Statuses: frame.Given(s.Session, "status", status), Sku: frame.Given(s.Session, "sku", sku), RegionCode: frame.Given(s.Session, "region", region),
+					Hostname: frame.Given(s.Session, "hostname", hostname), Q: frame.Given(s.Session, "search", search),
+					Schedulable:    frame.GivenAs[apiclient.ListNodesParamsSchedulable](s.Session, "schedulable", schedulable),
+					OnboardingMode: frame.GivenAs[apiclient.ListNodesParamsOnboardingMode](s.Session, "onboarded", mode),
+					DriftState:     frame.GivenAs[apiclient.ListNodesParamsDriftState](s.Session, "drift", drift),
+					Agent:          frame.GivenAs[apiclient.ListNodesParamsAgent](s.Session, "agent", agent),
+					Held:           frame.GivenAs[apiclient.ListNodesParamsHeld](s.Session, "held", held),
+					Tainted:        frame.GivenAs[apiclient.ListNodesParamsTainted](s.Session, "tainted", tainted),
+					Sort:           frame.GivenAs[apiclient.ListNodesParamsSort](s.Session, "sort", sort),
+					Order:          frame.GivenAs[apiclient.ListNodesParamsOrder](s.Session, "order", order),
 				}
 				var err error
 				if params.SiteId, err = optionalID(*site, s.siteID); err != nil {
 					return err
 				}
-				return list(s, l, listing[apiclient.NodeView]{columns: a.nodeColumns(), fetch: func(p page) (apiclient.Answer, error) {
-					params.Cursor, params.PageSize = p.cursor, p.size
-					return s.api.ListNodesWithResponse(s.ctx, &params)
+				return listing.Print(s.Session, l, listing.Listing[apiclient.NodeView]{Columns: a.nodeColumns(), Fetch: func(p listing.Page) (apiclient.Answer, error) {
+					params.Cursor, params.PageSize = p.Cursor, p.Size
+					return s.API.ListNodesWithResponse(s.Ctx, &params)
 				}})
 			}
 		},
@@ -275,60 +281,60 @@ func (a *app) nodeListCommand() *cobra.Command {
 
 func (a *app) nodeShowCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "show NODE", short: "Show a node and its newest history", aliases: []string{"get"}, args: exactly("NODE"),
+		use: "show NODE", short: "Show a node and its newest history", aliases: []string{"get"}, args: frame.Exactly("NODE"),
 		operations: []string{"get-node", "get-node-history"},
-		long:       "With --at it shows the node as it was known then, and how its machine was seen from outside. TIME is\n" + momentForms + ".",
+		long:       "With --at it shows the node as it was known then, and how its machine was seen from outside. TIME is\n" + moment.Forms + ".",
 		example:    "  gpuaas node show c07u31 --at 10m\n  gpuaas node show c07u31 --at 'yesterday 14:00'",
 		flags: func(cmd *cobra.Command) action {
 			at := cmd.Flags().String("at", "", "as it was then: a `TIME`, or 2h for two hours ago")
 			return nodeVerb(func(s *session, id types.UUID) error {
-				if s.cmd.Flags().Changed("at") {
+				if s.Cmd.Flags().Changed("at") {
 					return s.showNodeAt(id, *at)
 				}
-				raw, err := apiclient.Read(s.api.GetNodeWithResponse(s.ctx, id))
+				raw, err := apiclient.Read(s.API.GetNodeWithResponse(s.Ctx, id))
 				if err != nil {
 					return err
 				}
-				if err := printOne(s.app, a.inspectedColumns(), raw); err != nil {
+				if err := frame.PrintOne(s.App, a.inspectedColumns(), raw); err != nil {
 					return err
 				}
-				n, err := decode[apiclient.NodeDetailView](raw)
+				n, err := output.Decode[apiclient.NodeDetailView](raw)
 				if err != nil {
 					return err
 				}
-				return printPart(s, a.historyColumns(), n.value.History)
+				return frame.PrintPart(s.Session, a.historyColumns(), n.Value.History)
 			})
 		},
 	})
 }
 
 func (s *session) showNodeAt(id types.UUID, at string) error {
-	when, err := s.moment(at)
+	when, err := s.Moment(at)
 	if err != nil {
-		return usage(s.cmd, "--at: %v", err)
+		return failure.Misuse(s.Cmd, "--at: %v", err)
 	}
-	body, err := fetch[struct {
+	body, err := frame.Fetch[struct {
 		AsOf json.RawMessage `json:"as_of"`
-	}](s.api.GetNodeHistoryWithResponse(s.ctx, id, &apiclient.GetNodeHistoryParams{At: &when, PageSize: ptr(int64(1))}))
+	}](s.API.GetNodeHistoryWithResponse(s.Ctx, id, &apiclient.GetNodeHistoryParams{At: &when, PageSize: frame.Ptr(int64(1))}))
 	if err != nil {
 		return err
 	}
 	if body.AsOf == nil {
-		return notFound("see its history: gpuaas node history "+id.String(), "the node was not known at %s", when.Format(time.RFC3339))
+		return failure.Missing("see its history: gpuaas node history "+id.String(), "the node was not known at %s", when.Format(time.RFC3339))
 	}
-	return printOne(s.app, s.inspectedColumns(), body.AsOf)
+	return frame.PrintOne(s.App, s.app.inspectedColumns(), body.AsOf)
 }
 
 func (a *app) nodeHistoryCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "history NODE", short: "Show every change of a node: what, by whom and why", args: exactly("NODE"), operations: []string{"get-node-history"},
+		use: "history NODE", short: "Show every change of a node: what, by whom and why", args: frame.Exactly("NODE"), operations: []string{"get-node-history"},
 		long: "SOURCE says what sort of thing caused a change: an operator, a workflow such as an onboarding, drift that\n" +
 			"reconciliation found, the agent of the node, or the system by itself.",
 		flags: func(cmd *cobra.Command) action {
-			f := addListFlags(cmd, 50)
+			f := listing.AddFlags(cmd, 50)
 			return nodeVerb(func(s *session, id types.UUID) error {
-				return list(s, f, listing[apiclient.NodeHistoryView]{columns: a.historyColumns(), fetch: func(p page) (apiclient.Answer, error) {
-					return s.api.GetNodeHistoryWithResponse(s.ctx, id, &apiclient.GetNodeHistoryParams{Cursor: p.cursor, PageSize: p.size})
+				return listing.Print(s.Session, f, listing.Listing[apiclient.NodeHistoryView]{Columns: a.historyColumns(), Fetch: func(p listing.Page) (apiclient.Answer, error) {
+					return s.API.GetNodeHistoryWithResponse(s.Ctx, id, &apiclient.GetNodeHistoryParams{Cursor: p.Cursor, PageSize: p.Size})
 				}})
 			})
 		},

@@ -7,6 +7,10 @@ import (
 	"github.com/oapi-codegen/runtime/types"
 	"github.com/spf13/cobra"
 
+	"gpuaas/cli/internal/failure"
+	"gpuaas/cli/internal/frame"
+	"gpuaas/cli/internal/output"
+	"gpuaas/cli/internal/table"
 	"gpuaas/contract/apiclient"
 )
 
@@ -68,7 +72,7 @@ func (s *session) onboard(v *onboardFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	disks := given(s, "initialize-disks", &v.disks)
+	disks := frame.Given(s.Session, "initialize-disks", &v.disks)
 	if v.dryRun {
 		body := apiclient.OnboardingPreflightBody{SiteId: site, ProfileId: profile, SkuId: v.sku, InitializeDisks: disks}
 		if v.csv != "" {
@@ -89,15 +93,15 @@ func (s *session) onboard(v *onboardFlags, args []string) error {
 func (s *session) checkOnboard(v *onboardFlags, args []string) error {
 	switch {
 	case v.csv == "" && (len(args) == 0 || args[0] == ""):
-		return usage(s.cmd, "name the server, or a file with --csv")
+		return failure.Misuse(s.Cmd, "name the server, or a file with --csv")
 	case v.csv != "" && (len(args) > 0 || v.ipmiIP != ""):
-		return usage(s.cmd, "with --csv the servers are in the file: give neither HOSTNAME nor --ipmi-ip")
+		return failure.Misuse(s.Cmd, "with --csv the servers are in the file: give neither HOSTNAME nor --ipmi-ip")
 	case v.csv == "" && v.ipmiIP == "":
-		return usage(s.cmd, "--ipmi-ip is required")
+		return failure.Misuse(s.Cmd, "--ipmi-ip is required")
 	case v.dryRun && v.watching.any():
-		return usage(s.cmd, "--dry-run starts nothing that could be waited for")
+		return failure.Misuse(s.Cmd, "--dry-run starts nothing that could be waited for")
 	}
-	return s.require("site", "sku")
+	return s.Require("site", "sku")
 }
 
 // siteAndProfile resolves a site and, when one is named, its profile.
@@ -111,29 +115,29 @@ func (s *session) siteAndProfile(siteName, profileName string) (types.UUID, *typ
 }
 
 func (s *session) preflight(body apiclient.OnboardingPreflightBody) error {
-	raw, err := apiclient.Read(s.api.PreflightOnboardingWithResponse(s.ctx, &apiclient.PreflightOnboardingParams{}, body))
+	raw, err := apiclient.Read(s.API.PreflightOnboardingWithResponse(s.Ctx, &apiclient.PreflightOnboardingParams{}, body))
 	if err != nil {
 		return err
 	}
-	found, err := decode[apiclient.OnboardingPreflightView](raw)
+	found, err := output.Decode[apiclient.OnboardingPreflightView](raw)
 	if err != nil {
 		return err
 	}
-	format, err := s.format()
+	format, err := s.Format()
 	if err != nil {
 		return err
 	}
-	if format != formatTable {
-		err = printRaw(s.program.Out, format, raw)
+	if format != output.Table {
+		err = output.Print(s.Program.Out, format, raw)
 	} else {
 		var b strings.Builder
-		for _, c := range found.value.Checks {
+		for _, c := range found.Value.Checks {
 			b.WriteString(checkText(c.Ok, c.Name, c.Detail, text(c.Remedy), text(c.Code)))
 		}
-		err = write(s.program.Out, b.String())
+		err = output.Write(s.Program.Out, b.String())
 	}
-	if err == nil && !found.value.Ok {
-		return fail(exitUnsuccessful, "preflight_failed", "follow the remedies above, then look again", "something is in the way; nothing was started")
+	if err == nil && !found.Value.Ok {
+		return failure.New(failure.Unsuccessful, "preflight_failed", "follow the remedies above, then look again", "something is in the way; nothing was started")
 	}
 	return err
 }
@@ -144,68 +148,68 @@ func checkText(ok bool, name, detail, remedy, code string) string {
 	if !ok {
 		sign = "✗"
 	}
-	line := sign + " " + harmless(name+": "+detail) + "\n"
+	line := sign + " " + output.Harmless(name+": "+detail) + "\n"
 	if remedy != "" {
-		line += "    " + harmless(remedy+" ("+code+")") + "\n"
+		line += "    " + output.Harmless(remedy+" ("+code+")") + "\n"
 	}
 	return line
 }
 
 func (s *session) onboardOne(v *onboardFlags, body apiclient.OnboardingNewBody) error {
 	s.warnOfDisks(v, 1)
-	raw, err := apiclient.Read(s.api.CreateOnboardingWithResponse(s.ctx, &apiclient.CreateOnboardingParams{}, body))
+	raw, err := apiclient.Read(s.API.CreateOnboardingWithResponse(s.Ctx, &apiclient.CreateOnboardingParams{}, body))
 	if err != nil {
 		return err
 	}
-	made, err := decode[apiclient.OnboardingNewView](raw)
+	made, err := output.Decode[apiclient.OnboardingNewView](raw)
 	if err != nil {
 		return err
 	}
 	if v.watching.any() {
-		return s.watchJobs(onboardings(), v.watching, watchScope{job: &made.value.OnboardingId})
+		return s.watchJobs(onboardings(), v.watching, watchScope{job: &made.Value.OnboardingId})
 	}
-	if err := printOne(s.app, newOnboardingColumns(), raw); err != nil {
+	if err := frame.PrintOne(s.App, newOnboardingColumns(), raw); err != nil {
 		return err
 	}
-	s.note("follow it with: gpuaas onboarding watch %s", made.value.OnboardingId)
+	s.Note("follow it with: gpuaas onboarding watch %s", made.Value.OnboardingId)
 	return nil
 }
 
 func (s *session) onboardAll(v *onboardFlags, body apiclient.OnboardingNewBatchBody) error {
 	s.warnOfDisks(v, len(body.Nodes))
-	raw, err := apiclient.Read(s.api.CreateOnboardingBatchWithResponse(s.ctx, &apiclient.CreateOnboardingBatchParams{}, body))
+	raw, err := apiclient.Read(s.API.CreateOnboardingBatchWithResponse(s.Ctx, &apiclient.CreateOnboardingBatchParams{}, body))
 	if err != nil {
 		return err
 	}
-	made, err := decode[apiclient.OnboardingNewBatchView](raw)
+	made, err := output.Decode[apiclient.OnboardingNewBatchView](raw)
 	if err != nil {
 		return err
 	}
 	if v.watching.any() {
-		s.note("batch %s: %s", made.value.BatchId, plural(len(made.value.Onboardings), "machine"))
-		return s.watchJobs(onboardings(), v.watching, watchScope{batch: &made.value.BatchId})
+		s.Note("batch %s: %s", made.Value.BatchId, plural(len(made.Value.Onboardings), "machine"))
+		return s.watchJobs(onboardings(), v.watching, watchScope{batch: &made.Value.BatchId})
 	}
-	format, err := s.format()
+	format, err := s.Format()
 	if err != nil {
 		return err
 	}
-	if format != formatTable {
-		return printRaw(s.program.Out, format, raw)
+	if format != output.Table {
+		return output.Print(s.Program.Out, format, raw)
 	}
-	objects := make([]object[apiclient.OnboardingNewBatchItem], len(made.value.Onboardings))
-	for i, o := range made.value.Onboardings {
-		objects[i].value = o
+	objects := make([]output.Object[apiclient.OnboardingNewBatchItem], len(made.Value.Onboardings))
+	for i, o := range made.Value.Onboardings {
+		objects[i].Value = o
 	}
-	if err := printTable(s.program.Out, newBatchColumns(), objects, !s.flags.noHeaders); err != nil {
+	if err := table.Print(s.Program.Out, newBatchColumns(), objects, !s.Flags.NoHeaders); err != nil {
 		return err
 	}
-	s.note("batch %s: %s; follow with: gpuaas onboarding watch --batch %[1]s", made.value.BatchId, plural(len(objects), "machine"))
+	s.Note("batch %s: %s; follow with: gpuaas onboarding watch --batch %[1]s", made.Value.BatchId, plural(len(objects), "machine"))
 	return nil
 }
 
 func (s *session) warnOfDisks(v *onboardFlags, machines int) {
 	if v.disks {
-		s.note("warning: ALL DATA on every disk but the root disk of %s will be DESTROYED at the first boot", plural(machines, "machine"))
+		s.Note("warning: ALL DATA on every disk but the root disk of %s will be DESTROYED at the first boot", plural(machines, "machine"))
 	}
 }
 
@@ -216,21 +220,21 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-func newOnboardingColumns() []column[apiclient.OnboardingNewView] {
+func newOnboardingColumns() []table.Column[apiclient.OnboardingNewView] {
 	type made = apiclient.OnboardingNewView
-	return []column[made]{
-		{title: "ID", text: func(v made) string { return v.OnboardingId.String() }},
-		{title: "STATUS", text: func(v made) string { return string(v.Status) }},
-		{title: "NODE", text: func(v made) string { return v.NodeId.String() }},
-		{title: "WORKFLOW", text: func(v made) string { return v.WorkflowId }},
+	return []table.Column[made]{
+		{Title: "ID", Text: func(v made) string { return v.OnboardingId.String() }},
+		{Title: "STATUS", Text: func(v made) string { return string(v.Status) }},
+		{Title: "NODE", Text: func(v made) string { return v.NodeId.String() }},
+		{Title: "WORKFLOW", Text: func(v made) string { return v.WorkflowId }},
 	}
 }
 
-func newBatchColumns() []column[apiclient.OnboardingNewBatchItem] {
+func newBatchColumns() []table.Column[apiclient.OnboardingNewBatchItem] {
 	type made = apiclient.OnboardingNewBatchItem
-	return []column[made]{
-		{title: "HOSTNAME", text: func(v made) string { return v.Hostname }},
-		{title: "ID", text: func(v made) string { return v.OnboardingId.String() }},
-		{title: "NODE", text: func(v made) string { return v.NodeId.String() }},
+	return []table.Column[made]{
+		{Title: "HOSTNAME", Text: func(v made) string { return v.Hostname }},
+		{Title: "ID", Text: func(v made) string { return v.OnboardingId.String() }},
+		{Title: "NODE", Text: func(v made) string { return v.NodeId.String() }},
 	}
 }

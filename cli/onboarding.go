@@ -11,35 +11,40 @@ import (
 	"github.com/oapi-codegen/runtime/types"
 	"github.com/spf13/cobra"
 
+	"gpuaas/cli/internal/failure"
+	"gpuaas/cli/internal/frame"
+	"gpuaas/cli/internal/listing"
+	"gpuaas/cli/internal/output"
+	"gpuaas/cli/internal/table"
 	"gpuaas/contract/apiclient"
 )
 
-func (a *app) onboardingColumns() []column[apiclient.OnboardingView] {
+func (a *app) onboardingColumns() []table.Column[apiclient.OnboardingView] {
 	type view = apiclient.OnboardingView
-	return []column[view]{
-		{title: "HOSTNAME", text: func(v view) string { return v.Hostname }},
-		{title: "STATUS", text: func(v view) string { return string(v.Status) }},
-		{title: "STAGE", text: func(v view) string { return placeOf(v.StageNumber, v.StageTotal, v.CurrentStage) }},
-		{title: "FAILURE", text: func(v view) string { return failureCode(v.Failure) }},
-		{title: "NEXT", text: func(v view) string { return actionWord(text(v.RecommendedAction)) }},
-		{title: "REQUESTED", text: func(v view) string { return a.when(v.RequestedAt) }},
-		{title: "ID", text: func(v view) string { return v.OnboardingId.String() }},
-		{title: "BATCH", text: func(v view) string { return idText(v.BatchId) }, detail: true},
-		{title: "SITE", text: func(v view) string { return v.SiteId.String() }, detail: true},
-		{title: "SKU", text: func(v view) string { return v.SkuId }, detail: true},
-		{title: "BMC", text: func(v view) string { return v.IpmiIp }, detail: true},
-		{title: "IN MAAS", text: func(v view) string { return text(v.MaasSystemId) }, detail: true},
-		{title: "NODE", text: func(v view) string { return v.NodeId.String() }, detail: true},
-		{title: "INITIALIZES DISKS", text: func(v view) string { return yesNo(v.InitializeDisks) }, detail: true},
-		{title: "ATTEMPT", text: func(v view) string { return strconv.FormatInt(v.CurrentAttempt, 10) }, detail: true},
-		{title: "PENDING ACTION", text: func(v view) string { return actionWord(text(v.PendingAction)) }, detail: true},
-		{title: "MAAS SHOWS", text: func(v view) string { return text(v.Observed.MaasStatus) }, detail: true},
-		{title: "SINCE", text: func(v view) string { return a.whenever(v.Observed.Since) }, detail: true},
-		{title: "STARTED", text: func(v view) string { return a.whenever(v.StartedAt) }, detail: true},
-		{title: "PARKED", text: func(v view) string { return a.whenever(v.ParkedAt) }, detail: true},
-		{title: "ENDED", text: func(v view) string { return a.whenever(v.CompletedAt) }, detail: true},
-		{title: "WORKFLOW", text: func(v view) string { return v.WorkflowId }, detail: true},
-		{title: "CORRELATION ID", text: func(v view) string { return v.CorrelationId }, detail: true},
+	return []table.Column[view]{
+		{Title: "HOSTNAME", Text: func(v view) string { return v.Hostname }},
+		{Title: "STATUS", Text: func(v view) string { return string(v.Status) }},
+		{Title: "STAGE", Text: func(v view) string { return placeOf(v.StageNumber, v.StageTotal, v.CurrentStage) }},
+		{Title: "FAILURE", Text: func(v view) string { return failureCode(v.Failure) }},
+		{Title: "NEXT", Text: func(v view) string { return actionWord(text(v.RecommendedAction)) }},
+		{Title: "REQUESTED", Text: func(v view) string { return a.When(v.RequestedAt) }},
+		{Title: "ID", Text: func(v view) string { return v.OnboardingId.String() }},
+		{Title: "BATCH", Text: func(v view) string { return idText(v.BatchId) }, Detail: true},
+		{Title: "SITE", Text: func(v view) string { return v.SiteId.String() }, Detail: true},
+		{Title: "SKU", Text: func(v view) string { return v.SkuId }, Detail: true},
+		{Title: "BMC", Text: func(v view) string { return v.IpmiIp }, Detail: true},
+		{Title: "IN MAAS", Text: func(v view) string { return text(v.MaasSystemId) }, Detail: true},
+		{Title: "NODE", Text: func(v view) string { return v.NodeId.String() }, Detail: true},
+		{Title: "INITIALIZES DISKS", Text: func(v view) string { return yesNo(v.InitializeDisks) }, Detail: true},
+		{Title: "ATTEMPT", Text: func(v view) string { return strconv.FormatInt(v.CurrentAttempt, 10) }, Detail: true},
+		{Title: "PENDING ACTION", Text: func(v view) string { return actionWord(text(v.PendingAction)) }, Detail: true},
+		{Title: "MAAS SHOWS", Text: func(v view) string { return text(v.Observed.MaasStatus) }, Detail: true},
+		{Title: "SINCE", Text: func(v view) string { return a.Whenever(v.Observed.Since) }, Detail: true},
+		{Title: "STARTED", Text: func(v view) string { return a.Whenever(v.StartedAt) }, Detail: true},
+		{Title: "PARKED", Text: func(v view) string { return a.Whenever(v.ParkedAt) }, Detail: true},
+		{Title: "ENDED", Text: func(v view) string { return a.Whenever(v.CompletedAt) }, Detail: true},
+		{Title: "WORKFLOW", Text: func(v view) string { return v.WorkflowId }, Detail: true},
+		{Title: "CORRELATION ID", Text: func(v view) string { return v.CorrelationId }, Detail: true},
 	}
 }
 
@@ -57,16 +62,16 @@ func idText(id *types.UUID) string {
 	return id.String()
 }
 
-func stageColumns() []column[apiclient.OnboardingStageView] {
+func stageColumns() []table.Column[apiclient.OnboardingStageView] {
 	type stage = apiclient.OnboardingStageView
-	return []column[stage]{
-		{title: "#", text: func(v stage) string { return strconv.FormatInt(v.Number, 10) }},
-		{title: "STAGE", text: func(v stage) string { return v.Name }},
-		{title: "WAITS UNTIL", text: func(v stage) string { return v.Expects }},
-		{title: "ATTEMPTS", text: func(v stage) string { return strconv.FormatInt(v.Attempts, 10) }},
-		{title: "TYPICALLY", text: func(v stage) string { return typically(v.TypicalSeconds) }},
-		{title: "LIMIT", text: func(v stage) string { return text(v.Limit) }},
-		{title: "RESUMES AT", text: func(v stage) string { return v.Resume }},
+	return []table.Column[stage]{
+		{Title: "#", Text: func(v stage) string { return strconv.FormatInt(v.Number, 10) }},
+		{Title: "STAGE", Text: func(v stage) string { return v.Name }},
+		{Title: "WAITS UNTIL", Text: func(v stage) string { return v.Expects }},
+		{Title: "ATTEMPTS", Text: func(v stage) string { return strconv.FormatInt(v.Attempts, 10) }},
+		{Title: "TYPICALLY", Text: func(v stage) string { return typically(v.TypicalSeconds) }},
+		{Title: "LIMIT", Text: func(v stage) string { return text(v.Limit) }},
+		{Title: "RESUMES AT", Text: func(v stage) string { return v.Resume }},
 	}
 }
 
@@ -77,7 +82,7 @@ func (a *app) onboardingCommand() *cobra.Command {
 		explainCommand(a, jobs, verb{
 			short: "Say why an onboarding stands where it does, and what to do", operations: []string{"get-onboarding-explanation"},
 		}, func(s *session, id types.UUID) (apiclient.Answer, error) {
-			return s.api.GetOnboardingExplanationWithResponse(s.ctx, id)
+			return s.API.GetOnboardingExplanationWithResponse(s.Ctx, id)
 		}),
 	}
 	for _, v := range recoveries() {
@@ -104,7 +109,7 @@ func (a *app) onboardingStagesCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return printList(s.app, stageColumns(), raws)
+				return frame.PrintList(s.App, stageColumns(), raws)
 			}
 		},
 	})
@@ -141,21 +146,21 @@ func onboardings() *jobKind {
 			if err != nil {
 				return nil, err
 			}
-			rows, err := decodeAll[plannedStage](raws)
+			rows, err := output.DecodeAll[plannedStage](raws)
 			stages := make([]plannedStage, len(rows))
 			for i, r := range rows {
-				stages[i] = r.value
+				stages[i] = r.Value
 			}
 			return map[string]stagePlan{"": planOf(stages)}, err
 		},
 		get: func(s *session, id types.UUID) (apiclient.Answer, error) {
-			return s.api.GetOnboardingWithResponse(s.ctx, id)
+			return s.API.GetOnboardingWithResponse(s.Ctx, id)
 		},
 		list: func(s *session, q jobQuery) (apiclient.Answer, error) {
-			return s.api.ListOnboardingsWithResponse(s.ctx, &apiclient.ListOnboardingsParams{Cursor: q.cursor, PageSize: q.size, BatchId: q.batch, Status: q.status})
+			return s.API.ListOnboardingsWithResponse(s.Ctx, &apiclient.ListOnboardingsParams{Cursor: q.Cursor, PageSize: q.Size, BatchId: q.batch, Status: q.status})
 		},
 		stream: func(ctx context.Context, s *session, q jobQuery, edit apiclient.RequestEditorFn) (*http.Response, error) {
-			return s.api.StreamOnboardings(ctx, &apiclient.StreamOnboardingsParams{LastEventID: q.after, BatchId: q.batch, OnboardingId: q.job}, edit)
+			return s.API.StreamOnboardings(ctx, &apiclient.StreamOnboardingsParams{LastEventID: q.after, BatchId: q.batch, OnboardingId: q.job}, edit)
 		},
 	}
 }
@@ -174,8 +179,8 @@ func (a *app) onboardingWatchCommand() *cobra.Command {
 // stages are the stages of an onboarding, in their order, and how long they take
 // at a site; nil: at all.
 func (s *session) stages(at *types.UUID) ([]json.RawMessage, error) {
-	raws, _, err := collect(func(page) (apiclient.Answer, error) {
-		return s.api.ListOnboardingStagesWithResponse(s.ctx, &apiclient.ListOnboardingStagesParams{SiteId: at})
+	raws, _, err := listing.Collect(func(listing.Page) (apiclient.Answer, error) {
+		return s.API.ListOnboardingStagesWithResponse(s.Ctx, &apiclient.ListOnboardingStagesParams{SiteId: at})
 	}, 0)
 	return raws, err
 }
@@ -183,15 +188,15 @@ func (s *session) stages(at *types.UUID) ([]json.RawMessage, error) {
 // onboardingID resolves an onboarding named by id or by the host name of its machine, of
 // which the newest is meant.
 func (s *session) onboardingID(name string) (types.UUID, error) {
-	if id, ok := parseID(name); ok {
+	if id, ok := frame.ParseID(name); ok {
 		return id, nil
 	}
 	hostname := strings.ToLower(name)
-	v, ok, err := find(func(p page) (apiclient.Answer, error) {
-		return s.api.ListOnboardingsWithResponse(s.ctx, &apiclient.ListOnboardingsParams{Cursor: p.cursor, PageSize: p.size, Hostname: &hostname})
+	v, ok, err := listing.Find(func(p listing.Page) (apiclient.Answer, error) {
+		return s.API.ListOnboardingsWithResponse(s.Ctx, &apiclient.ListOnboardingsParams{Cursor: p.Cursor, PageSize: p.Size, Hostname: &hostname})
 	}, func(v apiclient.OnboardingView) bool { return v.Hostname == hostname })
 	if err == nil && !ok {
-		err = notFound("see which there are: gpuaas onboarding list", "no server %q was ever onboarded", name)
+		err = failure.Missing("see which there are: gpuaas onboarding list", "no server %q was ever onboarded", name)
 	}
 	return v.OnboardingId, err
 }
@@ -205,20 +210,20 @@ func (a *app) onboardingListCommand() *cobra.Command {
 			hostname := f.String("hostname", "", "only servers whose name starts so")
 			site := f.String("site", "", "only those of this site, by name or id")
 			batch := f.String("batch", "", "only those of this batch, by id")
-			complete(cmd, "status", "pending", "running", "completed", "failed", "failed_retryable", "failed_manual_intervention", "cancelled", "compensating", "reconciled")
-			l := addListFlags(cmd, 50)
+			frame.Complete(cmd, "status", "pending", "running", "completed", "failed", "failed_retryable", "failed_manual_intervention", "cancelled", "compensating", "reconciled")
+			l := listing.AddFlags(cmd, 50)
 			return func(s *session, _ []string) error {
-				params := apiclient.ListOnboardingsParams{Status: given(s, "status", status), Hostname: given(s, "hostname", hostname)}
+				params := apiclient.ListOnboardingsParams{Status: frame.Given(s.Session, "status", status), Hostname: frame.Given(s.Session, "hostname", hostname)}
 				var err error
 				if params.SiteId, err = optionalID(*site, s.siteID); err != nil {
 					return err
 				}
-				if params.BatchId, err = optionalID(*batch, func(b string) (types.UUID, error) { return s.idOf("a batch", b) }); err != nil {
+				if params.BatchId, err = optionalID(*batch, func(b string) (types.UUID, error) { return s.IDOf("a batch", b) }); err != nil {
 					return err
 				}
-				return list(s, l, listing[apiclient.OnboardingView]{columns: a.onboardingColumns(), fetch: func(p page) (apiclient.Answer, error) {
-					params.Cursor, params.PageSize = p.cursor, p.size
-					return s.api.ListOnboardingsWithResponse(s.ctx, &params)
+				return listing.Print(s.Session, l, listing.Listing[apiclient.OnboardingView]{Columns: a.onboardingColumns(), Fetch: func(p listing.Page) (apiclient.Answer, error) {
+					params.Cursor, params.PageSize = p.Cursor, p.Size
+					return s.API.ListOnboardingsWithResponse(s.Ctx, &params)
 				}})
 			}
 		},
@@ -236,25 +241,25 @@ func optionalID(name string, resolve func(string) (types.UUID, error)) (*types.U
 
 func (a *app) onboardingShowCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "show ONBOARDING", short: "Show an onboarding and its newest events", aliases: []string{"get"}, args: exactly("ONBOARDING"),
+		use: "show ONBOARDING", short: "Show an onboarding and its newest events", aliases: []string{"get"}, args: frame.Exactly("ONBOARDING"),
 		operations: []string{"get-onboarding"},
 		run: a.onboardingNoun().about(func(s *session, id types.UUID) error {
-			raw, err := apiclient.Read(s.api.GetOnboardingWithResponse(s.ctx, id))
+			raw, err := apiclient.Read(s.API.GetOnboardingWithResponse(s.Ctx, id))
 			if err != nil {
 				return err
 			}
-			if err := printOne(s.app, a.onboardingColumns(), raw); err != nil {
+			if err := frame.PrintOne(s.App, a.onboardingColumns(), raw); err != nil {
 				return err
 			}
-			v, err := decode[jobDetail](raw)
+			v, err := output.Decode[jobDetail](raw)
 			if err != nil {
 				return err
 			}
-			if err := printPart(s, a.ledgerColumns(), v.value.Events); err != nil {
+			if err := frame.PrintPart(s.Session, a.ledgerColumns(), v.Value.Events); err != nil {
 				return err
 			}
-			if v.value.Failure != nil {
-				s.note("%s; see what to do: gpuaas onboarding explain %s", v.value.Failure.ErrorMessage, v.value.Hostname)
+			if v.Value.Failure != nil {
+				s.Note("%s; see what to do: gpuaas onboarding explain %s", v.Value.Failure.ErrorMessage, v.Value.Hostname)
 			}
 			return nil
 		}),
@@ -263,13 +268,13 @@ func (a *app) onboardingShowCommand() *cobra.Command {
 
 func (a *app) onboardingEventsCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "events ONBOARDING", short: "Show everything that happened in an onboarding, oldest first", args: exactly("ONBOARDING"),
+		use: "events ONBOARDING", short: "Show everything that happened in an onboarding, oldest first", args: frame.Exactly("ONBOARDING"),
 		operations: []string{"list-onboarding-events"},
 		flags: func(cmd *cobra.Command) action {
-			f := addListFlags(cmd, 0)
+			f := listing.AddFlags(cmd, 0)
 			return a.onboardingNoun().about(func(s *session, id types.UUID) error {
-				return list(s, f, listing[ledgerEntry]{columns: a.ledgerColumns(), fetch: func(p page) (apiclient.Answer, error) {
-					return s.api.ListOnboardingEventsWithResponse(s.ctx, id, &apiclient.ListOnboardingEventsParams{Cursor: p.cursor, PageSize: p.size})
+				return listing.Print(s.Session, f, listing.Listing[ledgerEntry]{Columns: a.ledgerColumns(), Fetch: func(p listing.Page) (apiclient.Answer, error) {
+					return s.API.ListOnboardingEventsWithResponse(s.Ctx, id, &apiclient.ListOnboardingEventsParams{Cursor: p.Cursor, PageSize: p.Size})
 				}})
 			})
 		},

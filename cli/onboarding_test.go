@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"gpuaas/cli/internal/failure"
+	"gpuaas/cli/internal/output"
 )
 
 const onboardFlagsText = " --site dc1 --sku h200-sxm-baremetal-8g"
@@ -26,7 +29,7 @@ func TestOnboardSends(t *testing.T) {
 		got := signedIn(t, f).run(strings.Fields(args + onboardFlagsText)...)
 		calls := f.received()
 		last := calls[len(calls)-1]
-		if got.exit != exitOK && !strings.Contains(args, "dry-run") || last.body != want {
+		if got.exit != failure.OK && !strings.Contains(args, "dry-run") || last.body != want {
 			t.Errorf("%s: sent %s, want %s (%+v)", args, last.body, want, got)
 		}
 		if strings.Contains(args, "dry-run") != (last.operation == "preflight-onboarding") {
@@ -54,7 +57,7 @@ func TestOnboardMisused(t *testing.T) {
 	} {
 		f := newFakeAPI(t)
 		got := signedIn(t, f).run(strings.Fields(args)...)
-		if got.exit != exitUsage || !strings.Contains(got.err, want) {
+		if got.exit != failure.Usage || !strings.Contains(got.err, want) {
 			t.Errorf("%s: %+v", args, got)
 		}
 		for _, c := range f.received() {
@@ -93,7 +96,7 @@ func TestBadRowsAreReported(t *testing.T) {
 			b.in = c.csv
 			got := b.run(strings.Fields("onboard --csv -" + onboardFlagsText)...)
 			for _, want := range c.want {
-				if got.exit != exitUsage || !strings.Contains(got.err, want) {
+				if got.exit != failure.Usage || !strings.Contains(got.err, want) {
 					t.Errorf("no %q in %+v", want, got)
 				}
 			}
@@ -127,16 +130,16 @@ func TestBatchIsWatchedOnATerminal(t *testing.T) {
 		onboardingEvent("43", "05:06:00", "stage", "running", "load_site_config", "of long ago"),
 		onboardingEvent("44", "05:08:07", "completed", "completed", "wait_for_agent_enrollment", "the agent has polled")))
 	b := signedIn(t, f)
-	b.around.terminal = func(io.Writer) bool { return true }
+	b.around.Terminal = func(io.Writer) bool { return true }
 	b.environ = append(b.environ, "COLUMNS=120", "LINES=30")
 	got := b.run("onboarding", "watch", "--batch", batchID)
-	screens := strings.Split(got.stdout, clearScreen)
+	screens := strings.Split(got.stdout, output.ClearScreen)
 	last := screens[len(screens)-1]
-	if got.exit != exitOK || !strings.Contains(screens[1], "█████░░░░░░░░░░░  5/16  running") || !strings.Contains(last, strings.Repeat("█", 16)+" 16/16  completed") ||
+	if got.exit != failure.OK || !strings.Contains(screens[1], "█████░░░░░░░░░░░  5/16  running") || !strings.Contains(last, strings.Repeat("█", 16)+" 16/16  completed") ||
 		!strings.Contains(last, "1 machine, 1 completed") || !strings.Contains(last, "8m") {
 		t.Errorf("%+v", got)
 	}
-	if strings.Contains(got.stdout, "of long ago") || strings.Contains(strings.ReplaceAll(got.stdout, clearScreen, ""), "\x1b") {
+	if strings.Contains(got.stdout, "of long ago") || strings.Contains(strings.ReplaceAll(got.stdout, output.ClearScreen, ""), "\x1b") {
 		t.Errorf("shown: %q", got.stdout)
 	}
 	for _, c := range f.received() {
@@ -173,9 +176,9 @@ func TestManyRowsFitATerminal(t *testing.T) {
 			f.on("stream-onboardings", feedOf(), refuse(401, "token_revoked", "revoked", ""))
 			b := signedIn(t, f)
 			b.environ = append(b.environ, c.environ...)
-			b.around.terminal = func(io.Writer) bool { return true }
+			b.around.Terminal = func(io.Writer) bool { return true }
 			got := b.run("onboarding", "watch", "--batch", batchID)
-			screen := strings.Split(got.stdout, clearScreen)[1]
+			screen := strings.Split(got.stdout, output.ClearScreen)[1]
 			lines := strings.Split(strings.TrimSuffix(screen, c.hidden), "\n")
 			first := "node50"
 			if c.hidden == "" {
@@ -189,7 +192,7 @@ func TestManyRowsFitATerminal(t *testing.T) {
 					t.Errorf("%d columns: %s", utf8.RuneCountInString(line), line)
 				}
 			}
-			if strings.Contains(screen, "█") != (c.columns >= barFrom) || got.exit != exitUnauthenticated {
+			if strings.Contains(screen, "█") != (c.columns >= barFrom) || got.exit != failure.Unauthenticated {
 				t.Errorf("%+v", got)
 			}
 		})
@@ -234,7 +237,7 @@ func TestWatchSurvivesABrokenFeed(t *testing.T) {
 		refuse(503, "server_shutting_down", "bye", ""), feedOf())
 	f.on("list-onboardings", pageOf(onboardingRunning), pageOf(onboardingParked))
 	got := signedIn(t, f).run("onboarding", "watch", "--batch", batchID)
-	if got.exit != exitUnsuccessful || !strings.Contains(got.stdout, "still commissioning") || !strings.Contains(got.err, "gpuaas onboarding explain c07u43") ||
+	if got.exit != failure.Unsuccessful || !strings.Contains(got.stdout, "still commissioning") || !strings.Contains(got.err, "gpuaas onboarding explain c07u43") ||
 		!strings.Contains(got.err, "1 of 1 need an operator: c07u43 (failed_commission)") {
 		t.Errorf("%+v", got)
 	}
@@ -254,7 +257,7 @@ func TestWatchWithoutAFeedLooksAgain(t *testing.T) {
 	f.on("stream-onboardings", refuse(503, "nats_unavailable", "NATS does not answer", ""))
 	f.on("list-onboardings", pageOf(onboardingRunning), pageOf(onboardingRunning), pageOf(onboardingParked))
 	got := signedIn(t, f).run("onboarding", "watch", "--batch", batchID)
-	if got.exit != exitUnsuccessful || !strings.Contains(got.err, "there is no live feed") || strings.Count(got.stdout, "\n") != 2 {
+	if got.exit != failure.Unsuccessful || !strings.Contains(got.err, "there is no live feed") || strings.Count(got.stdout, "\n") != 2 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -262,7 +265,7 @@ func TestWatchWithoutAFeedLooksAgain(t *testing.T) {
 func TestNothingToWatch(t *testing.T) {
 	f := newFakeAPI(t)
 	f.on("list-onboardings", pageOf())
-	if got := signedIn(t, f).run("onboarding", "watch"); got.exit != exitOK || !strings.Contains(got.err, "nothing is being onboarded") {
+	if got := signedIn(t, f).run("onboarding", "watch"); got.exit != failure.OK || !strings.Contains(got.err, "nothing is being onboarded") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -270,7 +273,7 @@ func TestNothingToWatch(t *testing.T) {
 func TestCancelledIsNoSuccess(t *testing.T) {
 	f := newFakeAPI(t)
 	f.on("stream-onboardings", feedOf(onboardingEvent("42", "05:07:07", "cancelled", "cancelled", "wait_for_ready", "undone")))
-	if got := signedIn(t, f).run("onboarding", "watch", "--batch", batchID); got.exit != exitUnsuccessful || !strings.Contains(got.err, "were cancelled: c07u43") {
+	if got := signedIn(t, f).run("onboarding", "watch", "--batch", batchID); got.exit != failure.Unsuccessful || !strings.Contains(got.err, "were cancelled: c07u43") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -287,13 +290,13 @@ func TestWatchIsInterruptedOrTakesTooLong(t *testing.T) {
 	f := newFakeAPI(t)
 	f.on("stream-onboardings", held)
 	b := signedIn(t, f)
-	if got := b.run("onboarding", "watch", "--batch", batchID, "--timeout", "50ms"); got.exit != exitUnavailable || !strings.Contains(got.err, "within 50ms") ||
+	if got := b.run("onboarding", "watch", "--batch", batchID, "--timeout", "50ms"); got.exit != failure.Unavailable || !strings.Contains(got.err, "within 50ms") ||
 		!strings.Contains(got.err, "gpuaas onboarding watch --batch "+batchID) {
 		t.Errorf("%+v", got)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if got := b.runContext(ctx, "onboarding", "watch", "--batch", batchID); got.exit != exitInterrupted || !strings.Contains(got.err, "it goes on") {
+	if got := b.runContext(ctx, "onboarding", "watch", "--batch", batchID); got.exit != failure.Interrupted || !strings.Contains(got.err, "it goes on") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -301,16 +304,16 @@ func TestWatchIsInterruptedOrTakesTooLong(t *testing.T) {
 func TestOnboardingByName(t *testing.T) {
 	f := newFakeAPI(t)
 	b := signedIn(t, f)
-	if got := b.run("onboarding", "explain", "C07U43"); got.exit != exitOK || !strings.Contains(got.stdout, "DESTROYS DATA: starts from nothing") ||
+	if got := b.run("onboarding", "explain", "C07U43"); got.exit != failure.OK || !strings.Contains(got.stdout, "DESTROYS DATA: starts from nothing") ||
 		strings.Contains(got.stdout, "mark-manual-intervention") {
 		t.Errorf("%+v", got)
 	}
-	if got := b.run("onboarding", "explain", "c07u4"); got.exit != exitNotFound || !strings.Contains(got.err, "was ever onboarded") {
+	if got := b.run("onboarding", "explain", "c07u4"); got.exit != failure.NotFound || !strings.Contains(got.err, "was ever onboarded") {
 		t.Errorf("%+v", got)
 	}
 	f.on("retry-onboarding", refuse(409, "action_not_allowed", "the onboarding of c07u43 is running: retry_stage is not possible now",
 		"possible now: cancel, restart_clean, adopt_observed_state, mark_manual_intervention_required"))
-	if got := b.run("onboarding", "retry", "c07u43", "--reason", "x"); got.exit != exitConflict || !strings.Contains(got.err, "running: retry is not") ||
+	if got := b.run("onboarding", "retry", "c07u43", "--reason", "x"); got.exit != failure.Conflict || !strings.Contains(got.err, "running: retry is not") ||
 		!strings.Contains(got.err, "possible now: cancel, restart-clean, adopt, mark-manual-intervention\n") {
 		t.Errorf("%+v", got)
 	}
@@ -324,7 +327,7 @@ func TestActionsAreNamedAsCommands(t *testing.T) {
 	f.on("get-onboarding", answer(200, strings.TrimSuffix(parked, "}")+`,"facts":{},"events":[],"explanation":`+onboardingExplanation+`}`))
 	b := signedIn(t, f)
 	for _, args := range []string{"onboarding list", "onboarding show c07u43"} {
-		if got := b.run(strings.Fields(args)...); got.exit != exitOK || !strings.Contains(got.stdout, " adopt ") && !strings.Contains(got.stdout, " adopt\n") ||
+		if got := b.run(strings.Fields(args)...); got.exit != failure.OK || !strings.Contains(got.stdout, " adopt ") && !strings.Contains(got.stdout, " adopt\n") ||
 			strings.Contains(got.stdout, "adopt_") || strings.Contains(got.stdout, "retry_stage") {
 			t.Errorf("%s: %+v", args, got)
 		}
@@ -348,7 +351,7 @@ func TestExplainOfWhatGoesOn(t *testing.T) {
 	f.on("get-onboarding-explanation", answer(200, running), answer(200, waits), answer(200, onboardingExplanation))
 	b := signedIn(t, f)
 	for _, want := range []string{"nothing to do: it goes on by itself\n\nwhat you can do if it must not:\n  1. ", "what you can do besides:\n  1. ", "what you can do, the best first:\n  1. "} {
-		if got := b.run("onboarding", "explain", onboardingID); got.exit != exitOK || !strings.Contains(got.stdout, want) {
+		if got := b.run("onboarding", "explain", onboardingID); got.exit != failure.OK || !strings.Contains(got.stdout, want) {
 			t.Errorf("no %q in %s", want, got.stdout)
 		}
 	}

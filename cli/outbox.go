@@ -5,21 +5,24 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpuaas/cli/internal/frame"
+	"gpuaas/cli/internal/listing"
+	"gpuaas/cli/internal/table"
 	"gpuaas/contract/apiclient"
 )
 
-func (a *app) outboxColumns() []column[apiclient.OutboxEvent] {
+func (a *app) outboxColumns() []table.Column[apiclient.OutboxEvent] {
 	type event = apiclient.OutboxEvent
-	return []column[event]{
-		{title: "ID", text: func(e event) string { return e.EventId.String() }},
-		{title: "TO", text: func(e event) string { return string(e.Destination) }},
-		{title: "TYPE", text: func(e event) string { return e.EventType }},
-		{title: "ABOUT", text: func(e event) string { return e.AggregateKind + " " + e.AggregateId }},
-		{title: "STATUS", text: func(e event) string { return string(e.Status) }},
-		{title: "ATTEMPTS", text: func(e event) string { return strconv.FormatInt(e.Attempts, 10) }},
-		{title: "CREATED", text: func(e event) string { return a.when(e.CreatedAt) }},
-		{title: "LAST ERROR", text: func(e event) string { return text(e.LastError) }},
-		{title: "CORRELATION ID", text: func(e event) string { return e.CorrelationId }, detail: true},
+	return []table.Column[event]{
+		{Title: "ID", Text: func(e event) string { return e.EventId.String() }},
+		{Title: "TO", Text: func(e event) string { return string(e.Destination) }},
+		{Title: "TYPE", Text: func(e event) string { return e.EventType }},
+		{Title: "ABOUT", Text: func(e event) string { return e.AggregateKind + " " + e.AggregateId }},
+		{Title: "STATUS", Text: func(e event) string { return string(e.Status) }},
+		{Title: "ATTEMPTS", Text: func(e event) string { return strconv.FormatInt(e.Attempts, 10) }},
+		{Title: "CREATED", Text: func(e event) string { return a.When(e.CreatedAt) }},
+		{Title: "LAST ERROR", Text: func(e event) string { return text(e.LastError) }},
+		{Title: "CORRELATION ID", Text: func(e event) string { return e.CorrelationId }, Detail: true},
 	}
 }
 
@@ -31,38 +34,38 @@ func (a *app) outboxCommand() *cobra.Command {
 		a.verb(verb{
 			use: "failed", short: "List events that failed for good, newest first", operations: []string{"list-failed-outbox-events"},
 			flags: func(cmd *cobra.Command) action {
-				f := addListFlags(cmd, 50)
+				f := listing.AddFlags(cmd, 50)
 				return func(s *session, _ []string) error {
-					return list(s, f, listing[apiclient.OutboxEvent]{columns: a.outboxColumns(), fetch: func(p page) (apiclient.Answer, error) {
-						return s.api.ListFailedOutboxEventsWithResponse(s.ctx, &apiclient.ListFailedOutboxEventsParams{Cursor: p.cursor, PageSize: p.size})
+					return listing.Print(s.Session, f, listing.Listing[apiclient.OutboxEvent]{Columns: a.outboxColumns(), Fetch: func(p listing.Page) (apiclient.Answer, error) {
+						return s.API.ListFailedOutboxEventsWithResponse(s.Ctx, &apiclient.ListFailedOutboxEventsParams{Cursor: p.Cursor, PageSize: p.Size})
 					}})
 				}
 			},
 		}),
 		a.verb(verb{
-			use: "requeue EVENT_ID", short: "Deliver a failed event after all", args: exactly("EVENT_ID"), operations: []string{"requeue-outbox-event"},
+			use: "requeue EVENT_ID", short: "Deliver a failed event after all", args: frame.Exactly("EVENT_ID"), operations: []string{"requeue-outbox-event"},
 			long: "Gives a failed event all its attempts again. Later events about the same thing may have been\ndelivered before it.",
 			run: func(s *session, args []string) error {
-				id, err := s.idOf("an event", args[0])
+				id, err := s.IDOf("an event", args[0])
 				if err != nil {
 					return err
 				}
-				return show(s, a.outboxColumns())(s.api.RequeueOutboxEventWithResponse(s.ctx, id, &apiclient.RequeueOutboxEventParams{}))
+				return frame.Show(s.Session, a.outboxColumns())(s.API.RequeueOutboxEventWithResponse(s.Ctx, id, &apiclient.RequeueOutboxEventParams{}))
 			},
 		}),
 		a.verb(verb{
-			use: "discard EVENT_ID", short: "Give up a failed event for ever", args: exactly("EVENT_ID"), operations: []string{"discard-outbox-event"},
+			use: "discard EVENT_ID", short: "Give up a failed event for ever", args: frame.Exactly("EVENT_ID"), operations: []string{"discard-outbox-event"},
 			flags: func(cmd *cobra.Command) action {
 				reason := cmd.Flags().String("reason", "", "why; it goes into the audit log")
 				return func(s *session, args []string) error {
-					if err := s.require("reason"); err != nil {
+					if err := s.Require("reason"); err != nil {
 						return err
 					}
-					id, err := s.idOf("an event", args[0])
+					id, err := s.IDOf("an event", args[0])
 					if err != nil {
 						return err
 					}
-					return show(s, a.outboxColumns())(s.api.DiscardOutboxEventWithResponse(s.ctx, id, &apiclient.DiscardOutboxEventParams{},
+					return frame.Show(s.Session, a.outboxColumns())(s.API.DiscardOutboxEventWithResponse(s.Ctx, id, &apiclient.DiscardOutboxEventParams{},
 						apiclient.OutboxDiscarding{Reason: *reason}))
 				}
 			},

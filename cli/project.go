@@ -1,30 +1,34 @@
 package cli
 
 import (
+	"cmp"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
+	"gpuaas/cli/internal/frame"
+	"gpuaas/cli/internal/listing"
+	"gpuaas/cli/internal/table"
 	"gpuaas/contract/apiclient"
 )
 
-func (a *app) projectColumns() []column[apiclient.IdentityProjectView] {
+func (a *app) projectColumns() []table.Column[apiclient.IdentityProjectView] {
 	type project = apiclient.IdentityProjectView
-	return []column[project]{
-		{title: "SLUG", text: func(p project) string { return p.Slug }},
-		{title: "NAME", text: func(p project) string { return p.Name }},
-		{title: "ID", text: func(p project) string { return p.ProjectId.String() }},
-		{title: "CREATED", text: func(p project) string { return a.when(p.CreatedAt) }},
-		{title: "TENANT", text: func(p project) string { return p.OrgId.String() }, detail: true},
-		{title: "UPDATED", text: func(p project) string { return a.when(p.UpdatedAt) }, detail: true},
-		{title: "VERSION", text: func(p project) string { return strconv.FormatInt(p.Version, 10) }, detail: true},
+	return []table.Column[project]{
+		{Title: "SLUG", Text: func(p project) string { return p.Slug }},
+		{Title: "NAME", Text: func(p project) string { return p.Name }},
+		{Title: "ID", Text: func(p project) string { return p.ProjectId.String() }},
+		{Title: "CREATED", Text: func(p project) string { return a.When(p.CreatedAt) }},
+		{Title: "TENANT", Text: func(p project) string { return p.OrgId.String() }, Detail: true},
+		{Title: "UPDATED", Text: func(p project) string { return a.When(p.UpdatedAt) }, Detail: true},
+		{Title: "VERSION", Text: func(p project) string { return strconv.FormatInt(p.Version, 10) }, Detail: true},
 	}
 }
 
 func (a *app) projectCommand() *cobra.Command {
 	return a.noun(noun{use: "project", short: "Parts of a tenant that share access", group: groupIdentity},
 		a.verb(verb{
-			use: "create SLUG", short: "Create a project in a tenant", args: exactly("SLUG"),
+			use: "create SLUG", short: "Create a project in a tenant", args: frame.Exactly("SLUG"),
 			example: "  gpuaas project create training --tenant acme", operations: []string{"create-project"},
 			flags: func(cmd *cobra.Command) action {
 				c := &scope{}
@@ -38,12 +42,12 @@ func (a *app) projectCommand() *cobra.Command {
 			flags: func(cmd *cobra.Command) action {
 				c := &scope{}
 				c.addTenant(cmd)
-				f := addListFlags(cmd, 0)
+				f := listing.AddFlags(cmd, 0)
 				return func(s *session, _ []string) error { return a.listProjects(s, *c, f) }
 			},
 		}),
 		a.verb(verb{
-			use: "get PROJECT", short: "Show a project: its id, TENANT/PROJECT, or its slug with --tenant", args: exactly("PROJECT"),
+			use: "get PROJECT", short: "Show a project: its id, TENANT/PROJECT, or its slug with --tenant", args: frame.Exactly("PROJECT"),
 			operations: []string{"get-project"},
 			flags: func(cmd *cobra.Command) action {
 				c := &scope{}
@@ -53,12 +57,12 @@ func (a *app) projectCommand() *cobra.Command {
 					if err != nil {
 						return err
 					}
-					return show(s, a.projectColumns())(s.api.GetProjectWithResponse(s.ctx, id))
+					return frame.Show(s.Session, a.projectColumns())(s.API.GetProjectWithResponse(s.Ctx, id))
 				}
 			},
 		}),
 		a.verb(verb{
-			use: "update PROJECT", short: "Rename a project", args: exactly("PROJECT"), operations: []string{"get-project", "update-project"},
+			use: "update PROJECT", short: "Rename a project", args: frame.Exactly("PROJECT"), operations: []string{"get-project", "update-project"},
 			flags: func(cmd *cobra.Command) action {
 				c := &scope{}
 				c.addTenant(cmd)
@@ -72,40 +76,40 @@ func (a *app) projectCommand() *cobra.Command {
 }
 
 func (a *app) createProject(s *session, c scope, slug, name string) error {
-	if err := s.require("tenant"); err != nil {
+	if err := s.Require("tenant"); err != nil {
 		return err
 	}
 	org, err := s.tenantID(c.tenant)
 	if err != nil {
 		return err
 	}
-	return show(s, a.projectColumns())(s.api.CreateProjectWithResponse(s.ctx, org, &apiclient.CreateProjectParams{},
-		apiclient.IdentityNamingBody{Slug: slug, Name: or(name, slug)}))
+	return frame.Show(s.Session, a.projectColumns())(s.API.CreateProjectWithResponse(s.Ctx, org, &apiclient.CreateProjectParams{},
+		apiclient.IdentityNamingBody{Slug: slug, Name: cmp.Or(name, slug)}))
 }
 
-func (a *app) listProjects(s *session, c scope, f *listFlags) error {
-	if err := s.require("tenant"); err != nil {
+func (a *app) listProjects(s *session, c scope, f *listing.Flags) error {
+	if err := s.Require("tenant"); err != nil {
 		return err
 	}
 	org, err := s.tenantID(c.tenant)
 	if err != nil {
 		return err
 	}
-	return list(s, f, listing[apiclient.IdentityProjectView]{columns: a.projectColumns(), fetch: s.projectsOf(org)})
+	return listing.Print(s.Session, f, listing.Listing[apiclient.IdentityProjectView]{Columns: a.projectColumns(), Fetch: s.projectsOf(org)})
 }
 
 func (a *app) renameProject(s *session, c scope, name string) error {
-	if err := s.require("name"); err != nil {
+	if err := s.Require("name"); err != nil {
 		return err
 	}
 	id, err := s.projectID(c)
 	if err != nil {
 		return err
 	}
-	now, err := fetch[apiclient.IdentityProjectView](s.api.GetProjectWithResponse(s.ctx, id))
+	now, err := frame.Fetch[apiclient.IdentityProjectView](s.API.GetProjectWithResponse(s.Ctx, id))
 	if err != nil {
 		return err
 	}
-	return show(s, a.projectColumns())(s.api.UpdateProjectWithResponse(s.ctx, id,
-		&apiclient.UpdateProjectParams{IfMatch: etag(now.Version)}, apiclient.IdentityRenameBody{Name: name}))
+	return frame.Show(s.Session, a.projectColumns())(s.API.UpdateProjectWithResponse(s.Ctx, id,
+		&apiclient.UpdateProjectParams{IfMatch: frame.ETag(now.Version)}, apiclient.IdentityRenameBody{Name: name}))
 }

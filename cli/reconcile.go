@@ -7,6 +7,10 @@ import (
 	"github.com/oapi-codegen/runtime/types"
 	"github.com/spf13/cobra"
 
+	"gpuaas/cli/internal/frame"
+	"gpuaas/cli/internal/listing"
+	"gpuaas/cli/internal/output"
+	"gpuaas/cli/internal/watch"
 	"gpuaas/contract/apiclient"
 )
 
@@ -24,28 +28,28 @@ func addRunWaitFlags(cmd *cobra.Command) *runWaiting {
 }
 
 // awaitRun asks for a run and waits until it has ended.
-func (s *session) awaitRun(w *runWaiting, ask func() (json.RawMessage, error)) (object[apiclient.ReconciliationRunView], error) {
+func (s *session) awaitRun(w *runWaiting, ask func() (json.RawMessage, error)) (output.Object[apiclient.ReconciliationRunView], error) {
 	type view = apiclient.ReconciliationRunView
 	raw, err := ask()
 	if err != nil {
-		return object[view]{}, err
+		return output.Object[view]{}, err
 	}
-	run, err := decode[view](raw)
-	if err != nil || run.value.EndedAt != nil {
+	run, err := output.Decode[view](raw)
+	if err != nil || run.Value.EndedAt != nil {
 		return run, err
 	}
-	id := run.value.RunId
+	id := run.Value.RunId
 	seeIt := "gpuaas reconcile show " + id.String()
 	if w.not {
-		s.note("see what becomes of it: %s", seeIt)
+		s.Note("see what becomes of it: %s", seeIt)
 		return run, nil
 	}
-	return await(s, waiting{wait: true, interval: time.Second, timeout: w.timeout}, awaited[view]{
-		what: "the run", seeIt: seeIt,
-		read: func() (json.RawMessage, error) {
-			return apiclient.Read(s.api.GetReconciliationRunWithResponse(s.ctx, id))
+	return watch.Await(s.Session, watch.Waiting{Wait: true, Interval: time.Second, Timeout: w.timeout}, watch.Awaited[view]{
+		What: "the run", SeeIt: seeIt,
+		Read: func() (json.RawMessage, error) {
+			return apiclient.Read(s.API.GetReconciliationRunWithResponse(s.Ctx, id))
 		},
-		ended: func(v view) bool { return v.EndedAt != nil },
+		Ended: func(v view) bool { return v.EndedAt != nil },
 	})
 }
 
@@ -65,7 +69,7 @@ func (a *app) reconcileCommand() *cobra.Command {
 			reason := cmd.Flags().String("reason", "", "why; it goes into the audit log")
 			w := addRunWaitFlags(cmd)
 			return func(s *session, _ []string) error {
-				if err := s.require("site"); err != nil {
+				if err := s.Require("site"); err != nil {
 					return err
 				}
 				id, err := s.siteID(*site)
@@ -73,7 +77,7 @@ func (a *app) reconcileCommand() *cobra.Command {
 					return err
 				}
 				return s.reconcile(w, apiclient.ReconciliationNewRunBody{
-					SiteId: id, DryRun: given(s, "dry-run", dry), Full: given(s, "full", full), Reason: given(s, "reason", reason),
+					SiteId: id, DryRun: frame.Given(s.Session, "dry-run", dry), Full: frame.Given(s.Session, "full", full), Reason: frame.Given(s.Session, "reason", reason),
 				})
 			}
 		},
@@ -91,7 +95,7 @@ func (a *app) reconcileCommand() *cobra.Command {
 
 func (s *session) reconcile(w *runWaiting, body apiclient.ReconciliationNewRunBody) error {
 	run, err := s.awaitRun(w, func() (json.RawMessage, error) {
-		return apiclient.Read(s.api.RunReconciliationWithResponse(s.ctx, &apiclient.RunReconciliationParams{}, body))
+		return apiclient.Read(s.API.RunReconciliationWithResponse(s.Ctx, &apiclient.RunReconciliationParams{}, body))
 	})
 	if err != nil {
 		return err
@@ -99,7 +103,7 @@ func (s *session) reconcile(w *runWaiting, body apiclient.ReconciliationNewRunBo
 	if err := s.showRun(run); err != nil {
 		return err
 	}
-	return unsuccessful(run.value)
+	return unsuccessful(run.Value)
 }
 
 func (a *app) reconcileRunsCommand() *cobra.Command {
@@ -108,17 +112,17 @@ func (a *app) reconcileRunsCommand() *cobra.Command {
 		flags: func(cmd *cobra.Command) action {
 			site := cmd.Flags().String("site", "", "only those of this site, by name or id")
 			trigger := cmd.Flags().String("trigger", "", "only those that happened for this reason: schedule, operator, suspicion or resolution")
-			complete(cmd, "trigger", "schedule", "operator", "suspicion", "resolution")
-			l := addListFlags(cmd, 50)
+			frame.Complete(cmd, "trigger", "schedule", "operator", "suspicion", "resolution")
+			l := listing.AddFlags(cmd, 50)
 			return func(s *session, _ []string) error {
-				params := apiclient.ListReconciliationRunsParams{Trigger: givenAs[apiclient.ListReconciliationRunsParamsTrigger](s, "trigger", trigger)}
+				params := apiclient.ListReconciliationRunsParams{Trigger: frame.GivenAs[apiclient.ListReconciliationRunsParamsTrigger](s.Session, "trigger", trigger)}
 				var err error
 				if params.SiteId, err = optionalID(*site, s.siteID); err != nil {
 					return err
 				}
-				return list(s, l, listing[apiclient.ReconciliationRunView]{columns: a.runColumns(), fetch: func(p page) (apiclient.Answer, error) {
-					params.Cursor, params.PageSize = p.cursor, p.size
-					return s.api.ListReconciliationRunsWithResponse(s.ctx, &params)
+				return listing.Print(s.Session, l, listing.Listing[apiclient.ReconciliationRunView]{Columns: a.runColumns(), Fetch: func(p listing.Page) (apiclient.Answer, error) {
+					params.Cursor, params.PageSize = p.Cursor, p.Size
+					return s.API.ListReconciliationRunsWithResponse(s.Ctx, &params)
 				}})
 			}
 		},
@@ -127,25 +131,25 @@ func (a *app) reconcileRunsCommand() *cobra.Command {
 
 func (a *app) reconcileShowCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "show RUN", short: "Show a run: what was asked, found and done", aliases: []string{"get"}, args: exactly("RUN"), operations: []string{"get-reconciliation-run"},
+		use: "show RUN", short: "Show a run: what was asked, found and done", aliases: []string{"get"}, args: frame.Exactly("RUN"), operations: []string{"get-reconciliation-run"},
 		run: func(s *session, args []string) error {
-			id, err := s.idOf("a run", args[0])
+			id, err := s.IDOf("a run", args[0])
 			if err != nil {
 				return err
 			}
-			raw, err := apiclient.Read(s.api.GetReconciliationRunWithResponse(s.ctx, id))
+			raw, err := apiclient.Read(s.API.GetReconciliationRunWithResponse(s.Ctx, id))
 			if err != nil {
 				return err
 			}
-			run, err := decode[apiclient.ReconciliationRunView](raw)
+			run, err := output.Decode[apiclient.ReconciliationRunView](raw)
 			if err != nil {
 				return err
 			}
 			if err := s.showRun(run); err != nil {
 				return err
 			}
-			if e := run.value.Error; e != nil {
-				s.note("%s%s", e.Message, prefixed("; ", text(e.Remedy)))
+			if e := run.Value.Error; e != nil {
+				s.Note("%s%s", e.Message, prefixed("; ", text(e.Remedy)))
 			}
 			return nil
 		},
@@ -159,9 +163,9 @@ func (a *app) breakerCommand(decision, short, long string) *cobra.Command {
 		flags: func(cmd *cobra.Command) action {
 			site := cmd.Flags().String("site", "", "the site, by name or id")
 			reason := cmd.Flags().String("reason", "", "why; it goes into the audit log")
-			yes := addYesFlag(cmd)
+			yes := frame.AddYesFlag(cmd)
 			return func(s *session, _ []string) error {
-				if err := s.require("site", "reason"); err != nil {
+				if err := s.Require("site", "reason"); err != nil {
 					return err
 				}
 				id, err := s.siteID(*site)
@@ -172,10 +176,10 @@ func (a *app) breakerCommand(decision, short, long string) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				err = show(s, a.siteStateColumns())(s.api.DecideReconciliationBreakerWithResponse(s.ctx, id, &apiclient.DecideReconciliationBreakerParams{},
+				err = frame.Show(s.Session, a.siteStateColumns())(s.API.DecideReconciliationBreakerWithResponse(s.Ctx, id, &apiclient.DecideReconciliationBreakerParams{},
 					apiclient.ReconciliationBreakerBody{Decision: apiclient.ReconciliationBreakerBodyDecision(decision), NodeIds: &seen, Reason: *reason}))
 				if err == nil && decision == "confirm" {
-					s.note("a run that was started quarantines them: gpuaas reconcile runs --site %s", *site)
+					s.Note("a run that was started quarantines them: gpuaas reconcile runs --site %s", *site)
 				}
 				return err
 			}
@@ -186,7 +190,7 @@ func (a *app) breakerCommand(decision, short, long string) *cobra.Command {
 // confirmBreaker asks whether the nodes are meant that the breaker holds back now, and says
 // which they are: the decision is about these.
 func (s *session) confirmBreaker(yes bool, decision string, site types.UUID) ([]types.UUID, error) {
-	status, err := fetch[apiclient.ReconciliationOverview](s.api.GetReconciliationStatusWithResponse(s.ctx))
+	status, err := frame.Fetch[apiclient.ReconciliationOverview](s.API.GetReconciliationStatusWithResponse(s.Ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +206,7 @@ func (s *session) confirmBreaker(yes bool, decision string, site types.UUID) ([]
 		if decision == "dismiss" {
 			does = "This leaves in service"
 		}
-		return ids, s.confirm(yes, "%s %s of %s: %s", does, plural(len(names), "node"), o.Name, someOf(names))
+		return ids, s.Confirm(yes, "%s %s of %s: %s", does, plural(len(names), "node"), o.Name, frame.SomeOf(names))
 	}
 	return []types.UUID{}, nil // the control plane says that there is nothing to decide
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gpuaas/cli/internal/failure"
 )
 
 func TestReconciliationSends(t *testing.T) {
@@ -31,7 +33,7 @@ func TestReconciliationSends(t *testing.T) {
 				sent = c.body
 			}
 		}
-		if got.exit != exitOK || sent != want[1] {
+		if got.exit != failure.OK || sent != want[1] {
 			t.Errorf("%s: sent %s, want %s (%+v)", args, sent, want[1], got)
 		}
 	}
@@ -57,7 +59,7 @@ func TestReconciliationMisused(t *testing.T) {
 	} {
 		f := newFakeAPI(t)
 		got := signedIn(t, f).run(strings.Fields(args)...)
-		if got.exit != exitUsage || !strings.Contains(got.err, want) {
+		if got.exit != failure.Usage || !strings.Contains(got.err, want) {
 			t.Errorf("%s: %+v", args, got)
 		}
 		for _, c := range f.received() {
@@ -80,20 +82,20 @@ func TestRunsThatDoNotSucceed(t *testing.T) {
 		exit    int
 		mention string
 	}{
-		{"reconcile --site dc1", ended("informed", ""), exitOK, ""},
-		{"reconcile --site dc1", ended("partly", ""), exitUnsuccessful, "MAAS answered only some"},
-		{"reconcile --site dc1", ended("no_information", ""), exitUnsuccessful, "nothing was changed"},
-		{"reconcile --site dc1", ended("breaker_open", ""), exitUnsuccessful, "gpuaas reconcile status --site dc1"},
-		{"reconcile --site dc1", ended("skipped", ""), exitUnsuccessful, "not looked at"},
-		{"reconcile --site dc1", ended("of_a_newer_release", ""), exitUnsuccessful, "of_a_newer_release"},
-		{"drift resolve c07u31 return-to-service --reason r", ended("informed", ""), exitOK, "c07u31 is back in service"},
-		{"drift resolve c07u31 reimage --reason r", ended("informed", ""), exitOK, "gpuaas decommission watch c07u31"},
-		{"drift resolve c07u31 return-to-service --reason r", ended("refused", trouble), exitUnsuccessful, "its agent was not heard of"},
+		{"reconcile --site dc1", ended("informed", ""), failure.OK, ""},
+		{"reconcile --site dc1", ended("partly", ""), failure.Unsuccessful, "MAAS answered only some"},
+		{"reconcile --site dc1", ended("no_information", ""), failure.Unsuccessful, "nothing was changed"},
+		{"reconcile --site dc1", ended("breaker_open", ""), failure.Unsuccessful, "gpuaas reconcile status --site dc1"},
+		{"reconcile --site dc1", ended("skipped", ""), failure.Unsuccessful, "not looked at"},
+		{"reconcile --site dc1", ended("of_a_newer_release", ""), failure.Unsuccessful, "of_a_newer_release"},
+		{"drift resolve c07u31 return-to-service --reason r", ended("informed", ""), failure.OK, "c07u31 is back in service"},
+		{"drift resolve c07u31 reimage --reason r", ended("informed", ""), failure.OK, "gpuaas decommission watch c07u31"},
+		{"drift resolve c07u31 return-to-service --reason r", ended("refused", trouble), failure.Unsuccessful, "its agent was not heard of"},
 	} {
 		f := newFakeAPI(t)
 		f.on("get-reconciliation-run", answer(200, runWaits), c.answer)
 		got := signedIn(t, f).run(strings.Fields(c.args)...)
-		if got.exit != c.exit || !strings.Contains(got.err, c.mention) || c.exit != exitOK && strings.Contains(got.err, "back in service") {
+		if got.exit != c.exit || !strings.Contains(got.err, c.mention) || c.exit != failure.OK && strings.Contains(got.err, "back in service") {
 			t.Errorf("%s: %+v, want %d %q", c.args, got, c.exit, c.mention)
 		}
 	}
@@ -104,15 +106,15 @@ func TestRunsAreNotWaitedForWithoutEnd(t *testing.T) {
 	f.on("get-reconciliation-run", answer(200, runWaits))
 	b := signedIn(t, f)
 	at := now()
-	b.around.now = func() time.Time { at = at.Add(time.Minute); return at }
-	if got := b.run("reconcile", "--site", "dc1", "--timeout", "3m"); got.exit != exitUnavailable || !strings.Contains(got.err, "gpuaas reconcile show "+runID) {
+	b.around.Now = func() time.Time { at = at.Add(time.Minute); return at }
+	if got := b.run("reconcile", "--site", "dc1", "--timeout", "3m"); got.exit != failure.Unavailable || !strings.Contains(got.err, "gpuaas reconcile show "+runID) {
 		t.Errorf("%+v", got)
 	}
-	if got := b.run("reconcile", "--site", "dc1", "--no-wait"); got.exit != exitOK || !strings.Contains(got.stdout, "under way") || !strings.Contains(got.err, "gpuaas reconcile show "+runID) {
+	if got := b.run("reconcile", "--site", "dc1", "--no-wait"); got.exit != failure.OK || !strings.Contains(got.stdout, "under way") || !strings.Contains(got.err, "gpuaas reconcile show "+runID) {
 		t.Errorf("%+v", got)
 	}
 	f.on("run-reconciliation", refuse(409, "site_disabled", "the site dc1 is disabled", "enable it: gpuaas site enable dc1"))
-	if got := b.run("reconcile", "--site", "dc1"); got.exit != exitConflict || !strings.Contains(got.err, "gpuaas site enable dc1") {
+	if got := b.run("reconcile", "--site", "dc1"); got.exit != failure.Conflict || !strings.Contains(got.err, "gpuaas site enable dc1") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -129,7 +131,7 @@ func TestReconciliationAsks(t *testing.T) {
 			f := newFakeAPI(t)
 			b := signedIn(t, f)
 			b.in = said
-			b.around.terminal = func(io.Writer) bool { return true }
+			b.around.Terminal = func(io.Writer) bool { return true }
 			got := b.run(strings.Fields(args)...)
 			changed := false
 			for _, c := range f.received() {
@@ -149,7 +151,7 @@ func TestADecisionWithoutAnOpenBreakerNamesNoNode(t *testing.T) {
 	f.on("decide-reconciliation-breaker", refuse(409, "breaker_changed", "the circuit breaker of dc1 holds back other nodes", "look at its nodes: gpuaas reconcile status --site dc1"))
 	got := signedIn(t, f).run("reconcile", "confirm", "--site", "dc1", "--reason", "r")
 	calls := f.received()
-	if sent := calls[len(calls)-1].body; sent != `{"decision":"confirm","node_ids":[],"reason":"r"}` || got.exit != exitConflict || !strings.Contains(got.err, "gpuaas reconcile status --site dc1") {
+	if sent := calls[len(calls)-1].body; sent != `{"decision":"confirm","node_ids":[],"reason":"r"}` || got.exit != failure.Conflict || !strings.Contains(got.err, "gpuaas reconcile status --site dc1") {
 		t.Errorf("sent %s (%+v)", sent, got)
 	}
 }
@@ -162,7 +164,7 @@ func TestDriftShowDoesNotAdviseItself(t *testing.T) {
 		`{"what":"Look at the machine on site"}]}`))
 	b := signedIn(t, f)
 	want := "best first:\n  1. gpuaas drift show c07u32\n     the other node\n  2. Look at the machine on site\n"
-	if got := b.run("drift", "show", "c07u31"); got.exit != exitOK || !strings.Contains(got.stdout, want) {
+	if got := b.run("drift", "show", "c07u31"); got.exit != failure.OK || !strings.Contains(got.stdout, want) {
 		t.Errorf("%+v", got)
 	}
 	if got := b.run("drift", "show", "c07u31", "-o", "json"); !strings.Contains(got.stdout, "gpuaas drift show c07u31") {
@@ -207,7 +209,7 @@ func TestABreakerThatIsOpenSaysWhatToDo(t *testing.T) {
 				t.Errorf("%s: %q in %s", name, w, got.stdout)
 			}
 		}
-		if got := b.run("reconcile", "status", "--site", "dc1", "-o", "json"); got.exit != exitOK || !json.Valid([]byte(got.stdout)) {
+		if got := b.run("reconcile", "status", "--site", "dc1", "-o", "json"); got.exit != failure.OK || !json.Valid([]byte(got.stdout)) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -220,19 +222,19 @@ func TestDriftWithoutFindings(t *testing.T) {
 		`"drifted":false,"findings":[],"advice":[],"history":[]}`))
 	f.on("get-reconciliation-status", answer(200, `{"totals":{"nodes":0,"ok":0,"drifted":0,"unreconciled":0,"stale_sites":0},"sites":[]}`))
 	b := signedIn(t, f)
-	if got := b.run("drift"); got.exit != exitOK || got.stdout != "" || !strings.Contains(got.err, "nothing drifts") {
+	if got := b.run("drift"); got.exit != failure.OK || got.stdout != "" || !strings.Contains(got.err, "nothing drifts") {
 		t.Errorf("%+v", got)
 	}
-	if got := b.run("drift", "-o", "json"); got.exit != exitOK || got.stdout != "[]\n" {
+	if got := b.run("drift", "-o", "json"); got.exit != failure.OK || got.stdout != "[]\n" {
 		t.Errorf("%+v", got)
 	}
-	if got := b.run("drift", "show", "c07u31"); got.exit != exitOK || !strings.HasPrefix(got.stdout, "c07u31 at dc1 is as it should be.\n") || !strings.Contains(got.stdout, "looked at      never") {
+	if got := b.run("drift", "show", "c07u31"); got.exit != failure.OK || !strings.HasPrefix(got.stdout, "c07u31 at dc1 is as it should be.\n") || !strings.Contains(got.stdout, "looked at      never") {
 		t.Errorf("%+v", got)
 	}
-	if got := b.run("reconcile", "status"); got.exit != exitOK || !strings.Contains(got.err, "there are no sites") {
+	if got := b.run("reconcile", "status"); got.exit != failure.OK || !strings.Contains(got.err, "there are no sites") {
 		t.Errorf("%+v", got)
 	}
-	if got := b.run("reconcile", "status", "--site", "dc9"); got.exit != exitNotFound {
+	if got := b.run("reconcile", "status", "--site", "dc9"); got.exit != failure.NotFound {
 		t.Errorf("%+v", got)
 	}
 }

@@ -6,20 +6,23 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpuaas/cli/internal/frame"
+	"gpuaas/cli/internal/listing"
+	"gpuaas/cli/internal/table"
 	"gpuaas/contract/apiclient"
 )
 
-func (a *app) signerColumns() []column[apiclient.SignerView] {
+func (a *app) signerColumns() []table.Column[apiclient.SignerView] {
 	type signer = apiclient.SignerView
-	return []column[signer]{
-		{title: "ID", text: func(v signer) string { return v.Id }},
-		{title: "STATUS", text: func(v signer) string { return string(v.Status) }},
-		{title: "PUBLISHED", text: func(v signer) string { return a.when(v.PublishedAt) }},
-		{title: "SIGNS SINCE", text: func(v signer) string { return a.whenever(v.EffectiveAt) }},
-		{title: "RETIRES", text: func(v signer) string { return a.whenever(v.RetiresAt) }},
-		{title: "WAITING FOR", text: func(v signer) string { return a.waitingFor(v.WaitingFor) }},
-		{title: "SINCE VERIFIER SET", text: func(v signer) string { return strconv.FormatInt(v.VerifierVersion, 10) }, detail: true},
-		{title: "ENDED", text: func(v signer) string { return a.whenever(v.FinishedAt) }, detail: true},
+	return []table.Column[signer]{
+		{Title: "ID", Text: func(v signer) string { return v.Id }},
+		{Title: "STATUS", Text: func(v signer) string { return string(v.Status) }},
+		{Title: "PUBLISHED", Text: func(v signer) string { return a.When(v.PublishedAt) }},
+		{Title: "SIGNS SINCE", Text: func(v signer) string { return a.Whenever(v.EffectiveAt) }},
+		{Title: "RETIRES", Text: func(v signer) string { return a.Whenever(v.RetiresAt) }},
+		{Title: "WAITING FOR", Text: func(v signer) string { return a.waitingFor(v.WaitingFor) }},
+		{Title: "SINCE VERIFIER SET", Text: func(v signer) string { return strconv.FormatInt(v.VerifierVersion, 10) }, Detail: true},
+		{Title: "ENDED", Text: func(v signer) string { return a.Whenever(v.FinishedAt) }, Detail: true},
 	}
 }
 
@@ -36,7 +39,7 @@ func (a *app) waitingFor(w *apiclient.SignerWaitingView) string {
 		parts = append(parts, strconv.FormatInt(w.NodesBehind, 10)+" nodes that do not accept it: "+strings.Join(names, " "))
 	}
 	if w.GraceOf != nil {
-		parts = append(parts, "the end of the grace of "+*w.GraceOf+", "+a.whenever(w.GraceEndsAt))
+		parts = append(parts, "the end of the grace of "+*w.GraceOf+", "+a.Whenever(w.GraceEndsAt))
 	}
 	return strings.Join(parts, "; ")
 }
@@ -50,10 +53,10 @@ func (a *app) signerCommand() *cobra.Command {
 		a.verb(verb{
 			use: "list", short: "List the signers, newest first, with what they wait for", aliases: []string{"ls"}, operations: []string{"list-signers"},
 			flags: func(cmd *cobra.Command) action {
-				f := addListFlags(cmd, 20)
+				f := listing.AddFlags(cmd, 20)
 				return func(s *session, _ []string) error {
-					return list(s, f, listing[apiclient.SignerView]{columns: a.signerColumns(), fetch: func(p page) (apiclient.Answer, error) {
-						return s.api.ListSignersWithResponse(s.ctx, &apiclient.ListSignersParams{Cursor: p.cursor, PageSize: p.size})
+					return listing.Print(s.Session, f, listing.Listing[apiclient.SignerView]{Columns: a.signerColumns(), Fetch: func(p listing.Page) (apiclient.Answer, error) {
+						return s.API.ListSignersWithResponse(s.Ctx, &apiclient.ListSignersParams{Cursor: p.Cursor, PageSize: p.Size})
 					}})
 				}
 			},
@@ -63,10 +66,10 @@ func (a *app) signerCommand() *cobra.Command {
 			flags: func(cmd *cobra.Command) action {
 				b := addForceFlags(cmd)
 				return func(s *session, _ []string) error {
-					if err := s.require("reason"); err != nil {
+					if err := s.Require("reason"); err != nil {
 						return err
 					}
-					return show(s, a.signerColumns())(s.api.RotateSignerWithResponse(s.ctx, &apiclient.RotateSignerParams{}, b.body(s)))
+					return frame.Show(s.Session, a.signerColumns())(s.API.RotateSignerWithResponse(s.Ctx, &apiclient.RotateSignerParams{}, b.body(s)))
 				}
 			},
 		}),
@@ -75,22 +78,22 @@ func (a *app) signerCommand() *cobra.Command {
 			flags: func(cmd *cobra.Command) action {
 				reason := cmd.Flags().String("reason", "", "why; it goes into the audit log")
 				return func(s *session, _ []string) error {
-					if err := s.require("reason"); err != nil {
+					if err := s.Require("reason"); err != nil {
 						return err
 					}
-					return show(s, a.signerColumns())(s.api.RollbackSignerWithResponse(s.ctx, &apiclient.RollbackSignerParams{}, apiclient.SignerReasonBody{Reason: *reason}))
+					return frame.Show(s.Session, a.signerColumns())(s.API.RollbackSignerWithResponse(s.Ctx, &apiclient.RollbackSignerParams{}, apiclient.SignerReasonBody{Reason: *reason}))
 				}
 			},
 		}),
 		a.verb(verb{
-			use: "revoke SIGNER", short: "Take all trust from a signer at once", args: exactly("SIGNER"), operations: []string{"revoke-signer"},
+			use: "revoke SIGNER", short: "Take all trust from a signer at once", args: frame.Exactly("SIGNER"), operations: []string{"revoke-signer"},
 			flags: func(cmd *cobra.Command) action {
 				b := addForceFlags(cmd)
 				return func(s *session, args []string) error {
-					if err := s.require("reason"); err != nil {
+					if err := s.Require("reason"); err != nil {
 						return err
 					}
-					return show(s, a.signerColumns())(s.api.RevokeSignerWithResponse(s.ctx, args[0], &apiclient.RevokeSignerParams{}, b.body(s)))
+					return frame.Show(s.Session, a.signerColumns())(s.API.RevokeSignerWithResponse(s.Ctx, args[0], &apiclient.RevokeSignerParams{}, b.body(s)))
 				}
 			},
 		}),
@@ -110,5 +113,5 @@ func addForceFlags(cmd *cobra.Command) *forceFlags {
 }
 
 func (v *forceFlags) body(s *session) apiclient.SignerForceBody {
-	return apiclient.SignerForceBody{Reason: v.reason, Force: given(s, "force", &v.force)}
+	return apiclient.SignerForceBody{Reason: v.reason, Force: frame.Given(s.Session, "force", &v.force)}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"os"
 	"strconv"
 	"strings"
@@ -9,33 +10,38 @@ import (
 	"github.com/oapi-codegen/runtime/types"
 	"github.com/spf13/cobra"
 
+	"gpuaas/cli/internal/failure"
+	"gpuaas/cli/internal/frame"
+	"gpuaas/cli/internal/listing"
+	"gpuaas/cli/internal/output"
+	"gpuaas/cli/internal/table"
 	"gpuaas/contract/apiclient"
 )
 
-func (a *app) siteColumns() []column[apiclient.SiteView] {
+func (a *app) siteColumns() []table.Column[apiclient.SiteView] {
 	type site = apiclient.SiteView
-	return []column[site]{
-		{title: "NAME", text: func(v site) string { return v.Name }},
-		{title: "STATUS", text: func(v site) string { return string(v.Status) }},
-		{title: "REGION", text: func(v site) string { return v.RegionCode }},
-		{title: "URL", text: func(v site) string { return v.ApiBaseUrl }},
-		{title: "TOKEN", text: func(v site) string { return a.credential(v.ApiToken) }},
-		{title: "ID", text: func(v site) string { return v.SiteId.String() }},
-		{title: "BMC CREDENTIALS", text: func(v site) string { return a.credential(v.Power) }, detail: true},
-		{title: "DEPLOY PASSWORD", text: func(v site) string { return a.credential(v.DeployPassword) }, detail: true},
-		{title: "CA", text: func(v site) string { return yes(v.CaCertificate != "") }, detail: true},
-		{title: "ALLOWED NETWORKS", text: func(v site) string { return or(strings.Join(v.AllowedNetworks, " "), "any") }, detail: true},
-		{title: "PXE INTERFACE", text: func(v site) string { return v.PxeIface }, detail: true},
-		{title: "PXE VLAN", text: func(v site) string { return strconv.Itoa(int(v.PxeVlanVid)) }, detail: true},
-		{title: "NODE PXE INTERFACE", text: func(v site) string { return v.NodePxeIface }, detail: true},
-		{title: "DEPLOY USER", text: func(v site) string { return v.DeployUser }, detail: true},
-		{title: "DEPLOY SSH INTERFACE", text: func(v site) string { return v.DeploySshIface }, detail: true},
-		{title: "DNS", text: func(v site) string { return strings.Join(v.UpstreamDnsServers, " ") }, detail: true},
-		{title: "MAX PARALLEL", text: func(v site) string { return strconv.Itoa(int(v.MaxParallel)) }, detail: true},
-		{title: "HW SYNC OVER HTTP", text: func(v site) string { return string(v.HwSyncHttp) }, detail: true},
-		{title: "CREATED", text: func(v site) string { return a.when(v.CreatedAt) }, detail: true},
-		{title: "UPDATED", text: func(v site) string { return a.when(v.UpdatedAt) }, detail: true},
-		{title: "VERSION", text: func(v site) string { return strconv.FormatInt(v.Version, 10) }, detail: true},
+	return []table.Column[site]{
+		{Title: "NAME", Text: func(v site) string { return v.Name }},
+		{Title: "STATUS", Text: func(v site) string { return string(v.Status) }},
+		{Title: "REGION", Text: func(v site) string { return v.RegionCode }},
+		{Title: "URL", Text: func(v site) string { return v.ApiBaseUrl }},
+		{Title: "TOKEN", Text: func(v site) string { return a.credential(v.ApiToken) }},
+		{Title: "ID", Text: func(v site) string { return v.SiteId.String() }},
+		{Title: "BMC CREDENTIALS", Text: func(v site) string { return a.credential(v.Power) }, Detail: true},
+		{Title: "DEPLOY PASSWORD", Text: func(v site) string { return a.credential(v.DeployPassword) }, Detail: true},
+		{Title: "CA", Text: func(v site) string { return yes(v.CaCertificate != "") }, Detail: true},
+		{Title: "ALLOWED NETWORKS", Text: func(v site) string { return cmp.Or(strings.Join(v.AllowedNetworks, " "), "any") }, Detail: true},
+		{Title: "PXE INTERFACE", Text: func(v site) string { return v.PxeIface }, Detail: true},
+		{Title: "PXE VLAN", Text: func(v site) string { return strconv.Itoa(int(v.PxeVlanVid)) }, Detail: true},
+		{Title: "NODE PXE INTERFACE", Text: func(v site) string { return v.NodePxeIface }, Detail: true},
+		{Title: "DEPLOY USER", Text: func(v site) string { return v.DeployUser }, Detail: true},
+		{Title: "DEPLOY SSH INTERFACE", Text: func(v site) string { return v.DeploySshIface }, Detail: true},
+		{Title: "DNS", Text: func(v site) string { return strings.Join(v.UpstreamDnsServers, " ") }, Detail: true},
+		{Title: "MAX PARALLEL", Text: func(v site) string { return strconv.Itoa(int(v.MaxParallel)) }, Detail: true},
+		{Title: "HW SYNC OVER HTTP", Text: func(v site) string { return string(v.HwSyncHttp) }, Detail: true},
+		{Title: "CREATED", Text: func(v site) string { return a.When(v.CreatedAt) }, Detail: true},
+		{Title: "UPDATED", Text: func(v site) string { return a.When(v.UpdatedAt) }, Detail: true},
+		{Title: "VERSION", Text: func(v site) string { return strconv.FormatInt(v.Version, 10) }, Detail: true},
 	}
 }
 
@@ -47,7 +53,7 @@ func (a *app) credential(c apiclient.SiteCredentialView) string {
 	if c.RotatedAt != nil {
 		at = *c.RotatedAt
 	}
-	return text(c.Fingerprint) + ", " + a.when(at)
+	return text(c.Fingerprint) + ", " + a.When(at)
 }
 
 func yes(b bool) string {
@@ -66,25 +72,25 @@ func (a *app) siteCommand() *cobra.Command {
 		a.verb(verb{
 			use: "list", short: "List the sites", aliases: []string{"ls"}, operations: []string{"list-maas-sites"},
 			flags: func(cmd *cobra.Command) action {
-				f := addListFlags(cmd, 0)
+				f := listing.AddFlags(cmd, 0)
 				return func(s *session, _ []string) error {
-					return list(s, f, listing[apiclient.SiteView]{columns: a.siteColumns(), fetch: s.sites})
+					return listing.Print(s.Session, f, listing.Listing[apiclient.SiteView]{Columns: a.siteColumns(), Fetch: s.sites})
 				}
 			},
 		}),
 		a.verb(verb{
-			use: "get SITE", short: "Show a site", args: exactly("SITE"), operations: []string{"get-maas-site"},
+			use: "get SITE", short: "Show a site", args: frame.Exactly("SITE"), operations: []string{"get-maas-site"},
 			run: siteVerb(func(s *session, id types.UUID) error {
-				return show(s, a.siteColumns())(s.api.GetMaasSiteWithResponse(s.ctx, id))
+				return frame.Show(s.Session, a.siteColumns())(s.API.GetMaasSiteWithResponse(s.Ctx, id))
 			}),
 		}),
 		a.siteUpdateCommand(),
 		a.siteStatusCommand("enable", "Let a site take new work again", apiclient.SiteChangeBodyStatusActive),
 		a.siteStatusCommand("disable", "Let a site take no new work; running work finishes", apiclient.SiteChangeBodyStatusDisabled),
 		a.verb(verb{
-			use: "delete SITE", short: "Take a site out of use", aliases: []string{"rm"}, args: exactly("SITE"), operations: []string{"delete-maas-site"},
+			use: "delete SITE", short: "Take a site out of use", aliases: []string{"rm"}, args: frame.Exactly("SITE"), operations: []string{"delete-maas-site"},
 			run: siteVerb(func(s *session, id types.UUID) error {
-				return done(s, "site %s is deleted", id)(s.api.DeleteMaasSiteWithResponse(s.ctx, id, &apiclient.DeleteMaasSiteParams{}))
+				return frame.Done(s.Session, "site %s is deleted", id)(s.API.DeleteMaasSiteWithResponse(s.Ctx, id, &apiclient.DeleteMaasSiteParams{}))
 			}),
 		}),
 		a.siteDoctorCommand(),
@@ -103,21 +109,21 @@ func siteVerb(do func(s *session, site types.UUID) error) action {
 	}
 }
 
-func (s *session) sites(p page) (apiclient.Answer, error) {
-	return s.api.ListMaasSitesWithResponse(s.ctx, &apiclient.ListMaasSitesParams{Cursor: p.cursor, PageSize: p.size})
+func (s *session) sites(p listing.Page) (apiclient.Answer, error) {
+	return s.API.ListMaasSitesWithResponse(s.Ctx, &apiclient.ListMaasSitesParams{Cursor: p.Cursor, PageSize: p.Size})
 }
 
 // siteID resolves a site named by id or name.
 func (s *session) siteID(name string) (types.UUID, error) {
-	if id, ok := parseID(name); ok {
+	if id, ok := frame.ParseID(name); ok {
 		return id, nil
 	}
-	v, ok, err := find(s.sites, func(v apiclient.SiteView) bool { return v.Name == name })
+	v, ok, err := listing.Find(s.sites, func(v apiclient.SiteView) bool { return v.Name == name })
 	if err != nil {
 		return types.UUID{}, err
 	}
 	if !ok {
-		return types.UUID{}, notFound("see which there are: gpuaas site list", "there is no site %q", name)
+		return types.UUID{}, failure.Missing("see which there are: gpuaas site list", "there is no site %q", name)
 	}
 	return v.SiteId, nil
 }
@@ -151,36 +157,36 @@ func addSiteFlags(cmd *cobra.Command) *siteFlags {
 
 // ca reads the file of the CA; nil when none was given.
 func (v *siteFlags) ca(s *session) (*string, error) {
-	if !s.cmd.Flags().Changed("ca-file") || v.caFile == "" {
-		return given(s, "ca-file", ptr("")), nil
+	if !s.Cmd.Flags().Changed("ca-file") || v.caFile == "" {
+		return frame.Given(s.Session, "ca-file", frame.Ptr("")), nil
 	}
 	b, err := os.ReadFile(v.caFile)
 	if err != nil {
-		return nil, fail(exitUsage, "ca_unreadable", "name a file that you can read", "read CA: %v", err)
+		return nil, failure.New(failure.Usage, "ca_unreadable", "name a file that you can read", "read CA: %v", err)
 	}
-	return ptr(string(b)), nil
+	return frame.Ptr(string(b)), nil
 }
 
 func (a *app) siteCreateCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "create NAME", short: "Create a site and its profile \"default\"", args: exactly("NAME"), operations: []string{"create-maas-site"},
+		use: "create NAME", short: "Create a site and its profile \"default\"", args: frame.Exactly("NAME"), operations: []string{"create-maas-site"},
 		example: "  gpuaas site create dc1 --region eu-1 --url http://maas.example:5240/MAAS --pxe-iface ens19 --node-pxe-iface eno8303 --pxe-vlan 46",
 		flags: func(cmd *cobra.Command) action {
 			v := addSiteFlags(cmd)
 			return func(s *session, args []string) error {
-				if err := s.require("region", "url", "pxe-iface", "node-pxe-iface"); err != nil {
+				if err := s.Require("region", "url", "pxe-iface", "node-pxe-iface"); err != nil {
 					return err
 				}
 				ca, err := v.ca(s)
 				if err != nil {
 					return err
 				}
-				return show(s, a.siteColumns())(s.api.CreateMaasSiteWithResponse(s.ctx, &apiclient.CreateMaasSiteParams{}, apiclient.SiteNewBody{
-					Name: args[0], RegionCode: v.region, ApiBaseUrl: v.url, CaCertificate: ca, AllowedNetworks: given(s, "allow-network", &v.networks),
-					PxeIface: v.pxeIface, PxeVlanVid: v.vlan, NodePxeIface: v.nodePXEIface, DeployUser: given(s, "deploy-user", &v.deployUser),
-					DeploySshIface: given(s, "deploy-ssh-iface", &v.deployIface), UpstreamDnsServers: given(s, "dns", &v.dns),
-					MaxParallel: given(s, "max-parallel", &v.parallel),
-					HwSyncHttp:  given(s, "hw-sync-http", ptr(apiclient.SiteNewBodyHwSyncHttp(v.syncHTTP))),
+				return frame.Show(s.Session, a.siteColumns())(s.API.CreateMaasSiteWithResponse(s.Ctx, &apiclient.CreateMaasSiteParams{}, apiclient.SiteNewBody{
+					Name: args[0], RegionCode: v.region, ApiBaseUrl: v.url, CaCertificate: ca, AllowedNetworks: frame.Given(s.Session, "allow-network", &v.networks),
+					PxeIface: v.pxeIface, PxeVlanVid: v.vlan, NodePxeIface: v.nodePXEIface, DeployUser: frame.Given(s.Session, "deploy-user", &v.deployUser),
+					DeploySshIface: frame.Given(s.Session, "deploy-ssh-iface", &v.deployIface), UpstreamDnsServers: frame.Given(s.Session, "dns", &v.dns),
+					MaxParallel: frame.Given(s.Session, "max-parallel", &v.parallel),
+					HwSyncHttp:  frame.Given(s.Session, "hw-sync-http", frame.Ptr(apiclient.SiteNewBodyHwSyncHttp(v.syncHTTP))),
 				}))
 			}
 		},
@@ -189,13 +195,13 @@ func (a *app) siteCreateCommand() *cobra.Command {
 
 func (a *app) siteUpdateCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "update SITE", short: "Change a site", args: exactly("SITE"), operations: []string{"get-maas-site", "update-maas-site"},
+		use: "update SITE", short: "Change a site", args: frame.Exactly("SITE"), operations: []string{"get-maas-site", "update-maas-site"},
 		long: "After a change of --url the MAAS token must be written again: it is sent nowhere but where it was checked.",
 		flags: func(cmd *cobra.Command) action {
 			v := addSiteFlags(cmd)
 			cmd.Flags().StringVar(&v.name, "name", "", "its new name")
 			return func(s *session, args []string) error {
-				if err := s.anything("name", "region", "url", "ca-file", "allow-network", "pxe-iface", "pxe-vlan", "node-pxe-iface", "deploy-user",
+				if err := s.Anything("name", "region", "url", "ca-file", "allow-network", "pxe-iface", "pxe-vlan", "node-pxe-iface", "deploy-user",
 					"deploy-ssh-iface", "dns", "max-parallel", "hw-sync-http"); err != nil {
 					return err
 				}
@@ -204,12 +210,12 @@ func (a *app) siteUpdateCommand() *cobra.Command {
 					return err
 				}
 				return a.updateSite(s, args[0], apiclient.SiteChangeBody{
-					Name: given(s, "name", &v.name), RegionCode: given(s, "region", &v.region), ApiBaseUrl: given(s, "url", &v.url), CaCertificate: ca,
-					AllowedNetworks: given(s, "allow-network", &v.networks), PxeIface: given(s, "pxe-iface", &v.pxeIface), PxeVlanVid: given(s, "pxe-vlan", &v.vlan),
-					NodePxeIface: given(s, "node-pxe-iface", &v.nodePXEIface), DeployUser: given(s, "deploy-user", &v.deployUser),
-					DeploySshIface: given(s, "deploy-ssh-iface", &v.deployIface), UpstreamDnsServers: given(s, "dns", &v.dns),
-					MaxParallel: given(s, "max-parallel", &v.parallel),
-					HwSyncHttp:  given(s, "hw-sync-http", ptr(apiclient.SiteChangeBodyHwSyncHttp(v.syncHTTP))),
+					Name: frame.Given(s.Session, "name", &v.name), RegionCode: frame.Given(s.Session, "region", &v.region), ApiBaseUrl: frame.Given(s.Session, "url", &v.url), CaCertificate: ca,
+					AllowedNetworks: frame.Given(s.Session, "allow-network", &v.networks), PxeIface: frame.Given(s.Session, "pxe-iface", &v.pxeIface), PxeVlanVid: frame.Given(s.Session, "pxe-vlan", &v.vlan),
+					NodePxeIface: frame.Given(s.Session, "node-pxe-iface", &v.nodePXEIface), DeployUser: frame.Given(s.Session, "deploy-user", &v.deployUser),
+					DeploySshIface: frame.Given(s.Session, "deploy-ssh-iface", &v.deployIface), UpstreamDnsServers: frame.Given(s.Session, "dns", &v.dns),
+					MaxParallel: frame.Given(s.Session, "max-parallel", &v.parallel),
+					HwSyncHttp:  frame.Given(s.Session, "hw-sync-http", frame.Ptr(apiclient.SiteChangeBodyHwSyncHttp(v.syncHTTP))),
 				})
 			}
 		},
@@ -218,7 +224,7 @@ func (a *app) siteUpdateCommand() *cobra.Command {
 
 func (a *app) siteStatusCommand(word, short string, status apiclient.SiteChangeBodyStatus) *cobra.Command {
 	return a.verb(verb{
-		use: word + " SITE", short: short, args: exactly("SITE"), operations: []string{"get-maas-site", "update-maas-site"},
+		use: word + " SITE", short: short, args: frame.Exactly("SITE"), operations: []string{"get-maas-site", "update-maas-site"},
 		run: func(s *session, args []string) error {
 			return a.updateSite(s, args[0], apiclient.SiteChangeBody{Status: &status})
 		},
@@ -230,16 +236,16 @@ func (a *app) updateSite(s *session, name string, body apiclient.SiteChangeBody)
 	if err != nil {
 		return err
 	}
-	now, err := fetch[apiclient.SiteView](s.api.GetMaasSiteWithResponse(s.ctx, id))
+	now, err := frame.Fetch[apiclient.SiteView](s.API.GetMaasSiteWithResponse(s.Ctx, id))
 	if err != nil {
 		return err
 	}
-	return show(s, a.siteColumns())(s.api.UpdateMaasSiteWithResponse(s.ctx, id, &apiclient.UpdateMaasSiteParams{IfMatch: etag(now.Version)}, body))
+	return frame.Show(s.Session, a.siteColumns())(s.API.UpdateMaasSiteWithResponse(s.Ctx, id, &apiclient.UpdateMaasSiteParams{IfMatch: frame.ETag(now.Version)}, body))
 }
 
 func (a *app) siteDoctorCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "doctor SITE", short: "Look whether a site is ready for work", args: exactly("SITE"), operations: []string{"probe-maas-site"},
+		use: "doctor SITE", short: "Look whether a site is ready for work", args: frame.Exactly("SITE"), operations: []string{"probe-maas-site"},
 		long: "Looks at everything that work on a site needs, and says what to do about what is not well.\n" +
 			"The exit code is 0 when all is well and 8 when something is not.",
 		run: func(s *session, args []string) error {
@@ -247,36 +253,36 @@ func (a *app) siteDoctorCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			raw, err := apiclient.Read(s.api.ProbeMaasSiteWithResponse(s.ctx, id, &apiclient.ProbeMaasSiteParams{}))
+			raw, err := apiclient.Read(s.API.ProbeMaasSiteWithResponse(s.Ctx, id, &apiclient.ProbeMaasSiteParams{}))
 			if err != nil {
 				return err
 			}
-			probe, err := decode[apiclient.SiteProbeView](raw)
+			probe, err := output.Decode[apiclient.SiteProbeView](raw)
 			if err != nil {
 				return err
 			}
 			if err := s.showProbe(probe); err != nil {
 				return err
 			}
-			if !probe.value.Ok {
-				return fail(exitUnsuccessful, "site_unwell", "follow the remedies above, then look again", "the site %s is not ready for work", args[0])
+			if !probe.Value.Ok {
+				return failure.New(failure.Unsuccessful, "site_unwell", "follow the remedies above, then look again", "the site %s is not ready for work", args[0])
 			}
 			return nil
 		},
 	})
 }
 
-func (s *session) showProbe(probe object[apiclient.SiteProbeView]) error {
-	format, err := s.format()
+func (s *session) showProbe(probe output.Object[apiclient.SiteProbeView]) error {
+	format, err := s.Format()
 	if err != nil {
 		return err
 	}
-	if format != formatTable {
-		return printRaw(s.program.Out, format, probe.raw)
+	if format != output.Table {
+		return output.Print(s.Program.Out, format, probe.Raw)
 	}
 	var b strings.Builder
-	for _, c := range probe.value.Checks {
+	for _, c := range probe.Value.Checks {
 		b.WriteString(checkText(c.Ok, string(c.Name), c.Detail, text(c.Remedy), text(c.Code)))
 	}
-	return write(s.program.Out, b.String())
+	return output.Write(s.Program.Out, b.String())
 }

@@ -3,6 +3,8 @@ package cli
 import (
 	"strings"
 	"testing"
+
+	"gpuaas/cli/internal/failure"
 )
 
 func TestSiteBodies(t *testing.T) {
@@ -22,7 +24,7 @@ func TestSiteBodies(t *testing.T) {
 		f := newFakeAPI(t)
 		b := signedIn(t, f)
 		b.in = "from stdin: kept as it is \r\n"
-		if got := b.run(strings.Fields(args)...); got.exit != exitOK {
+		if got := b.run(strings.Fields(args)...); got.exit != failure.OK {
 			t.Errorf("%s: %v", args, got)
 			continue
 		}
@@ -46,7 +48,7 @@ func TestSiteMisuse(t *testing.T) {
 	} {
 		f := newFakeAPI(t)
 		got := signedIn(t, f).run(strings.Fields(args)...)
-		if got.exit != exitUsage {
+		if got.exit != failure.Usage {
 			t.Errorf("%s: %v", args, got)
 		}
 		for _, c := range f.received() {
@@ -59,10 +61,10 @@ func TestSiteMisuse(t *testing.T) {
 		}
 	}
 	f := newFakeAPI(t)
-	if got := signedIn(t, f).run("site", "get", "other"); got.exit != exitNotFound {
+	if got := signedIn(t, f).run("site", "get", "other"); got.exit != failure.NotFound {
 		t.Error(got)
 	}
-	if got := signedIn(t, f).run("site", "profile", "get", "dc1", "other"); got.exit != exitNotFound {
+	if got := signedIn(t, f).run("site", "profile", "get", "dc1", "other"); got.exit != failure.NotFound {
 		t.Error(got)
 	}
 }
@@ -70,7 +72,7 @@ func TestSiteMisuse(t *testing.T) {
 func TestDoctorOfAHealthySite(t *testing.T) {
 	f := newFakeAPI(t)
 	f.on("probe-maas-site", answer(200, healthyJSON))
-	if got := signedIn(t, f).run("site", "doctor", "dc1"); got.exit != exitOK || !strings.HasPrefix(got.stdout, "✓ reachable") || strings.Contains(got.stdout, "✗") {
+	if got := signedIn(t, f).run("site", "doctor", "dc1"); got.exit != failure.OK || !strings.HasPrefix(got.stdout, "✓ reachable") || strings.Contains(got.stdout, "✗") {
 		t.Error(got)
 	}
 }

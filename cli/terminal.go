@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,13 +20,16 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"gpuaas/cli/internal/failure"
+	"gpuaas/cli/internal/frame"
+	"gpuaas/cli/internal/output"
 	"gpuaas/contract/agentwire"
 	"gpuaas/contract/apiclient"
 )
 
 func (a *app) terminalCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "terminal NODE", short: "Open a terminal on a node", group: groupMachines, args: exactly("NODE"),
+		use: "terminal NODE", short: "Open a terminal on a node", group: groupMachines, args: frame.Exactly("NODE"),
 		operations: []string{"create-terminal-token"},
 		long: "Opens a terminal on a node as a user that was provisioned there. It ends when the shell does, or\n" +
 			"after some time without input and output. To leave a terminal that does not answer, type Enter ~ .\n\n" +
@@ -38,7 +42,7 @@ func (a *app) terminalCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return s.openTerminal(node, or(*name, ownName()))
+				return s.openTerminal(node, cmp.Or(*name, ownName()))
 			}
 		},
 	})
@@ -61,8 +65,8 @@ type console struct {
 }
 
 func (s *session) console() *console {
-	c := &console{in: s.program.In, out: s.program.Out}
-	if f, ok := s.program.In.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+	c := &console{in: s.Program.In, out: s.Program.Out}
+	if f, ok := s.Program.In.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		c.file = f
 	}
 	return c
@@ -92,12 +96,12 @@ func (c *console) raw() (restore func(), err error) {
 
 func (s *session) openTerminal(node types.UUID, username string) error {
 	if username == "" {
-		return usage(s.cmd, "--user is required")
+		return failure.Misuse(s.Cmd, "--user is required")
 	}
 	c := s.console()
 	columns, rows := c.size()
-	token, err := fetch[apiclient.TerminalToken](s.api.CreateTerminalTokenWithResponse(s.ctx, node, &apiclient.CreateTerminalTokenParams{},
-		apiclient.TerminalNewSession{Username: username, Columns: ptr(int64(columns)), Rows: ptr(int64(rows))}))
+	token, err := frame.Fetch[apiclient.TerminalToken](s.API.CreateTerminalTokenWithResponse(s.Ctx, node, &apiclient.CreateTerminalTokenParams{},
+		apiclient.TerminalNewSession{Username: username, Columns: frame.Ptr(int64(columns)), Rows: frame.Ptr(int64(rows))}))
 	if err != nil {
 		return err
 	}
@@ -108,7 +112,7 @@ func (s *session) openTerminal(node types.UUID, username string) error {
 	defer conn.CloseNow() //nolint:errcheck // closed with a code where it matters
 	restore, err := c.raw()
 	if err != nil {
-		return fail(exitUnexpected, "terminal_unusable", "", "this terminal cannot be used: %v", err)
+		return failure.New(failure.Unexpected, "terminal_unusable", "", "this terminal cannot be used: %v", err)
 	}
 	defer restore()
 	return s.useTerminal(conn, c)
@@ -116,30 +120,30 @@ func (s *session) openTerminal(node types.UUID, username string) error {
 
 // dialTerminal connects. The token goes into a header, never into an address.
 func (s *session) dialTerminal(token apiclient.TerminalToken) (*websocket.Conn, error) {
-	u, err := url.Parse(s.url)
+	u, err := url.Parse(s.URL)
 	if err != nil {
 		return nil, err
 	}
-	transport, err := apiclient.Transport(s.caFile)
+	transport, err := apiclient.Transport(s.CAFile)
 	if err != nil {
 		return nil, err
 	}
 	u.Scheme = strings.Replace(u.Scheme, "http", "ws", 1)
-	ctx, cancel := context.WithTimeout(s.ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(s.Ctx, 30*time.Second)
 	defer cancel()
 	conn, response, err := websocket.Dial(ctx, u.JoinPath(token.WebsocketPath).String(), &websocket.DialOptions{
 		HTTPClient: &http.Client{Transport: transport}, Subprotocols: []string{agentwire.TerminalProtocol},
-		HTTPHeader: http.Header{"Authorization": {"Bearer " + token.Token}, "User-Agent": {"gpuaas/" + or(s.program.Version, "dev")}},
+		HTTPHeader: http.Header{"Authorization": {"Bearer " + token.Token}, "User-Agent": {"gpuaas/" + cmp.Or(s.Program.Version, "dev")}},
 	})
 	if err != nil {
 		if response != nil && response.Body != nil {
 			defer response.Body.Close()
 			var p apiclient.Problem
 			if json.NewDecoder(io.LimitReader(response.Body, 64<<10)).Decode(&p) == nil && p.Code != "" {
-				return nil, fail(exitOfStatus(int64(response.StatusCode)), p.Code, text(p.Remedy), "%s", text(p.Detail))
+				return nil, failure.New(failure.ExitOf(int64(response.StatusCode)), p.Code, text(p.Remedy), "%s", text(p.Detail))
 			}
 		}
-		return nil, fail(exitUnavailable, "terminal_unreachable",
+		return nil, failure.New(failure.Unavailable, "terminal_unreachable",
 			"a proxy on the way must pass websockets on", "the terminal cannot be reached at %s: %v", u.Host, errors.Unwrap(err))
 	}
 	conn.SetReadLimit(agentwire.MaxTerminalMessage)
@@ -148,7 +152,7 @@ func (s *session) dialTerminal(token apiclient.TerminalToken) (*websocket.Conn, 
 
 // useTerminal carries what is typed and shown until the session is over.
 func (s *session) useTerminal(conn *websocket.Conn, c *console) error {
-	ctx, leave := context.WithCancel(s.ctx)
+	ctx, leave := context.WithCancel(s.Ctx)
 	defer leave()
 	ready := make(chan struct{})
 	go c.typing(ctx, conn, ready)
@@ -161,7 +165,7 @@ func (s *session) useTerminal(conn *websocket.Conn, c *console) error {
 			return s.terminalLost(err)
 		}
 		if kind == websocket.MessageBinary {
-			if err := write(c.out, string(data)); err != nil {
+			if err := output.Write(c.out, string(data)); err != nil {
 				return err
 			}
 			continue
@@ -169,7 +173,7 @@ func (s *session) useTerminal(conn *websocket.Conn, c *console) error {
 		frame, err := agentwire.DecodeTerminalFrame(data)
 		switch {
 		case err != nil:
-			return fail(exitUnexpected, "terminal_protocol", "compare the versions of gpuaas and the control plane", "%v", err)
+			return failure.New(failure.Unexpected, "terminal_protocol", "compare the versions of gpuaas and the control plane", "%v", err)
 		case frame.Type == agentwire.FrameReady:
 			close(ready)
 		case frame.Type == agentwire.FrameError:
@@ -211,7 +215,7 @@ func (c *console) typing(ctx context.Context, conn *websocket.Conn, ready <-chan
 // is typed while a program runs is lost when the shell takes the terminal back.
 func (c *console) endOfInput(ctx context.Context, conn *websocket.Conn) {
 	for c.file == nil && conn.Write(ctx, websocket.MessageBinary, []byte{4}) == nil {
-		if wait(ctx, time.Second) != nil {
+		if frame.Wait(ctx, time.Second) != nil {
 			return
 		}
 	}
@@ -257,20 +261,20 @@ func (c *console) follow(ctx context.Context, conn *websocket.Conn, ready <-chan
 
 func (s *session) terminalLost(err error) error {
 	switch {
-	case s.ctx.Err() != nil:
-		return s.ctx.Err()
+	case s.Ctx.Err() != nil:
+		return s.Ctx.Err()
 	case websocket.CloseStatus(err) == agentwire.CloseUnauthenticated:
-		return fail(exitUnauthenticated, "terminal_token_invalid", "try again", "the control plane does not accept the token of the terminal")
+		return failure.New(failure.Unauthenticated, "terminal_token_invalid", "try again", "the control plane does not accept the token of the terminal")
 	}
-	return fail(exitUnavailable, "terminal_lost", "try again", "the connection to the terminal was lost")
+	return failure.New(failure.Unavailable, "terminal_lost", "try again", "the connection to the terminal was lost")
 }
 
 func refusedTerminal(f agentwire.TerminalFrame) error {
-	exit := exitUnsuccessful
+	exit := failure.Unsuccessful
 	if f.Retryable {
-		exit = exitUnavailable
+		exit = failure.Unavailable
 	}
-	return fail(exit, f.Code, f.Remedy, "the terminal was not opened: %s", f.Message)
+	return failure.New(exit, f.Code, f.Remedy, "the terminal was not opened: %s", f.Message)
 }
 
 // closedTerminal is a failure when it was not the user who ended the session.
@@ -279,13 +283,13 @@ func closedTerminal(f agentwire.TerminalFrame) error {
 	case agentwire.ClosedShellEnded, agentwire.ClosedByUser:
 		return nil
 	case agentwire.ClosedIdle:
-		return fail(exitUnsuccessful, f.Reason, "work that takes long is safe in a terminal multiplexer, such as tmux", "the terminal was closed: nothing was typed or shown for too long")
+		return failure.New(failure.Unsuccessful, f.Reason, "work that takes long is safe in a terminal multiplexer, such as tmux", "the terminal was closed: nothing was typed or shown for too long")
 	case agentwire.ClosedTotal:
-		return fail(exitUnsuccessful, f.Reason, "open a new one", "the terminal was closed: it was open for as long as it may")
+		return failure.New(failure.Unsuccessful, f.Reason, "open a new one", "the terminal was closed: it was open for as long as it may")
 	case agentwire.ClosedAccessLost:
-		return fail(exitUnsuccessful, f.Reason, f.Remedy, "the terminal was closed: you may no longer have it (%s: %s)", f.Code, f.Message)
+		return failure.New(failure.Unsuccessful, f.Reason, f.Remedy, "the terminal was closed: you may no longer have it (%s: %s)", f.Code, f.Message)
 	case agentwire.ClosedGateway, agentwire.ClosedNodeLost, agentwire.ClosedStalled:
-		return fail(exitUnavailable, f.Reason, "open a new one", "the terminal was closed: %s", f.Reason)
+		return failure.New(failure.Unavailable, f.Reason, "open a new one", "the terminal was closed: %s", f.Reason)
 	}
-	return fail(exitUnsuccessful, f.Reason, "", "the terminal was closed: %s", f.Reason)
+	return failure.New(failure.Unsuccessful, f.Reason, "", "the terminal was closed: %s", f.Reason)
 }

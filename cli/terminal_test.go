@@ -11,6 +11,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"gpuaas/cli/internal/failure"
 	"gpuaas/contract/agentwire"
 )
 
@@ -92,7 +93,7 @@ func TestTerminalCarriesBothWays(t *testing.T) {
 	}))
 	b.in = "id -u\n"
 	got := b.run("terminal", "c07u31", "--user", "alice")
-	if got.exit != exitOK || got.stdout != "20001\r\n\x1b[0m" || got.err != "" {
+	if got.exit != failure.OK || got.stdout != "20001\r\n\x1b[0m" || got.err != "" {
 		t.Error(got)
 	}
 	calls := f.received()
@@ -110,22 +111,22 @@ func TestTerminalEndings(t *testing.T) {
 		exit int
 		says string
 	}{
-		"idle":         {frame(agentwire.TerminalFrame{Type: agentwire.FrameClosed, Reason: agentwire.ClosedIdle}), exitUnsuccessful, "nothing was typed or shown"},
-		"too long":     {frame(agentwire.TerminalFrame{Type: agentwire.FrameClosed, Reason: agentwire.ClosedTotal}), exitUnsuccessful, "as long as it may"},
-		"node is lost": {frame(agentwire.TerminalFrame{Type: agentwire.FrameClosed, Reason: agentwire.ClosedNodeLost}), exitUnavailable, "node_lost"},
-		"user removed": {frame(agentwire.TerminalFrame{Type: agentwire.FrameClosed, Reason: agentwire.ClosedRemoved}), exitUnsuccessful, "user_removed"},
-		"refused":      {frame(agentwire.TerminalFrame{Type: agentwire.FrameError, Code: "user_not_provisioned", Message: "no such user", Remedy: "provision it"}), exitUnsuccessful, "no such user"},
-		"node silent":  {frame(agentwire.TerminalFrame{Type: agentwire.FrameError, Code: "x", Message: "silence", Retryable: true}), exitUnavailable, "silence"},
+		"idle":         {frame(agentwire.TerminalFrame{Type: agentwire.FrameClosed, Reason: agentwire.ClosedIdle}), failure.Unsuccessful, "nothing was typed or shown"},
+		"too long":     {frame(agentwire.TerminalFrame{Type: agentwire.FrameClosed, Reason: agentwire.ClosedTotal}), failure.Unsuccessful, "as long as it may"},
+		"node is lost": {frame(agentwire.TerminalFrame{Type: agentwire.FrameClosed, Reason: agentwire.ClosedNodeLost}), failure.Unavailable, "node_lost"},
+		"user removed": {frame(agentwire.TerminalFrame{Type: agentwire.FrameClosed, Reason: agentwire.ClosedRemoved}), failure.Unsuccessful, "user_removed"},
+		"refused":      {frame(agentwire.TerminalFrame{Type: agentwire.FrameError, Code: "user_not_provisioned", Message: "no such user", Remedy: "provision it"}), failure.Unsuccessful, "no such user"},
+		"node silent":  {frame(agentwire.TerminalFrame{Type: agentwire.FrameError, Code: "x", Message: "silence", Retryable: true}), failure.Unavailable, "silence"},
 		"bad token": {
 			func(_ context.Context, _ *testing.T, c *websocket.Conn) {
 				_ = c.Close(agentwire.CloseUnauthenticated, "")
 			},
-			exitUnauthenticated, "does not accept the token",
+			failure.Unauthenticated, "does not accept the token",
 		},
-		"cut off": {func(_ context.Context, _ *testing.T, c *websocket.Conn) { _ = c.CloseNow() }, exitUnavailable, "was lost"},
+		"cut off": {func(_ context.Context, _ *testing.T, c *websocket.Conn) { _ = c.CloseNow() }, failure.Unavailable, "was lost"},
 		"nonsense": {func(ctx context.Context, _ *testing.T, c *websocket.Conn) {
 			_ = c.Write(ctx, websocket.MessageText, []byte("{"))
-		}, exitUnexpected, "control frame"},
+		}, failure.Unexpected, "control frame"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, _ := withTerminal(t, far(t, func(ctx context.Context, conn *websocket.Conn) { c.play(ctx, t, conn) }))
@@ -139,11 +140,11 @@ func TestTerminalEndings(t *testing.T) {
 
 func TestTerminalThatCannotBeReached(t *testing.T) {
 	b, _ := withTerminal(t, refuse(http.StatusServiceUnavailable, "server_shutting_down", "this replica is shutting down", "ask for a new session"))
-	if got := b.run("terminal", nodeID, "--user", "alice"); got.exit != exitUnavailable || !strings.Contains(got.err, "shutting down") {
+	if got := b.run("terminal", nodeID, "--user", "alice"); got.exit != failure.Unavailable || !strings.Contains(got.err, "shutting down") {
 		t.Error(got)
 	}
 	b, _ = withTerminal(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>a proxy</html>") })
-	if got := b.run("terminal", nodeID, "--user", "alice"); got.exit != exitUnavailable || !strings.Contains(got.err, "pass websockets on") {
+	if got := b.run("terminal", nodeID, "--user", "alice"); got.exit != failure.Unavailable || !strings.Contains(got.err, "pass websockets on") {
 		t.Error(got)
 	}
 }

@@ -1,26 +1,32 @@
 package cli
 
 import (
-	"strconv"
+	"cmp"
 	"strings"
 	"time"
 
 	"github.com/oapi-codegen/runtime/types"
 	"github.com/spf13/cobra"
 
+	"gpuaas/cli/internal/failure"
+	"gpuaas/cli/internal/frame"
+	"gpuaas/cli/internal/listing"
+	"gpuaas/cli/internal/moment"
+	"gpuaas/cli/internal/output"
+	"gpuaas/cli/internal/table"
 	"gpuaas/contract/apiclient"
 )
 
-func (a *app) tokenColumns() []column[apiclient.IdentityTokenView] {
+func (a *app) tokenColumns() []table.Column[apiclient.IdentityTokenView] {
 	type token = apiclient.IdentityTokenView
-	return []column[token]{
-		{title: "NAME", text: func(t token) string { return t.Name }},
-		{title: "KIND", text: func(t token) string { return string(t.Kind) }},
-		{title: "ID", text: func(t token) string { return t.TokenId.String() }},
-		{title: "EXPIRES", text: func(t token) string { return a.when(t.ExpiresAt) }},
-		{title: "LAST USED", text: func(t token) string { return a.whenever(t.LastUsedAt) }},
-		{title: "SCOPES", text: func(t token) string { return or(strings.Join(t.Scopes, " "), "all") }},
-		{title: "MADE WITH", text: func(t token) string {
+	return []table.Column[token]{
+		{Title: "NAME", Text: func(t token) string { return t.Name }},
+		{Title: "KIND", Text: func(t token) string { return string(t.Kind) }},
+		{Title: "ID", Text: func(t token) string { return t.TokenId.String() }},
+		{Title: "EXPIRES", Text: func(t token) string { return a.When(t.ExpiresAt) }},
+		{Title: "LAST USED", Text: func(t token) string { return a.Whenever(t.LastUsedAt) }},
+		{Title: "SCOPES", Text: func(t token) string { return cmp.Or(strings.Join(t.Scopes, " "), "all") }},
+		{Title: "MADE WITH", Text: func(t token) string {
 			if t.MadeFrom == nil {
 				return ""
 			}
@@ -39,7 +45,7 @@ func (a *app) tokenCommand() *cobra.Command {
 
 // keyring is the tokens of one owner.
 type keyring struct {
-	list   func(page) (apiclient.Answer, error)
+	list   func(listing.Page) (apiclient.Answer, error)
 	create func(apiclient.IdentityNewTokenBody) (apiclient.Answer, error)
 	revoke func(types.UUID) (apiclient.Answer, error)
 }
@@ -60,7 +66,7 @@ func addOwner(cmd *cobra.Command) *owner {
 func (s *session) keyring(o owner) (keyring, error) {
 	if o.account == "" {
 		if o.project != "" || o.tenant != "" {
-			return keyring{}, usage(s.cmd, "--project and --tenant go with --service-account")
+			return keyring{}, failure.Misuse(s.Cmd, "--project and --tenant go with --service-account")
 		}
 		return s.ownKeyring(), nil
 	}
@@ -69,35 +75,35 @@ func (s *session) keyring(o owner) (keyring, error) {
 		return keyring{}, err
 	}
 	return keyring{
-		list: func(p page) (apiclient.Answer, error) {
-			return s.api.ListServiceAccountTokensWithResponse(s.ctx, project, account, &apiclient.ListServiceAccountTokensParams{Cursor: p.cursor, PageSize: p.size})
+		list: func(p listing.Page) (apiclient.Answer, error) {
+			return s.API.ListServiceAccountTokensWithResponse(s.Ctx, project, account, &apiclient.ListServiceAccountTokensParams{Cursor: p.Cursor, PageSize: p.Size})
 		},
 		create: func(b apiclient.IdentityNewTokenBody) (apiclient.Answer, error) {
-			return s.api.CreateServiceAccountTokenWithResponse(s.ctx, project, account, &apiclient.CreateServiceAccountTokenParams{}, b)
+			return s.API.CreateServiceAccountTokenWithResponse(s.Ctx, project, account, &apiclient.CreateServiceAccountTokenParams{}, b)
 		},
 		revoke: func(id types.UUID) (apiclient.Answer, error) {
-			return s.api.RevokeServiceAccountTokenWithResponse(s.ctx, project, account, id, &apiclient.RevokeServiceAccountTokenParams{})
+			return s.API.RevokeServiceAccountTokenWithResponse(s.Ctx, project, account, id, &apiclient.RevokeServiceAccountTokenParams{})
 		},
 	}, nil
 }
 
 func (s *session) ownKeyring() keyring {
 	return keyring{
-		list: func(p page) (apiclient.Answer, error) {
-			return s.api.ListMyTokensWithResponse(s.ctx, &apiclient.ListMyTokensParams{Cursor: p.cursor, PageSize: p.size})
+		list: func(p listing.Page) (apiclient.Answer, error) {
+			return s.API.ListMyTokensWithResponse(s.Ctx, &apiclient.ListMyTokensParams{Cursor: p.Cursor, PageSize: p.Size})
 		},
 		create: func(b apiclient.IdentityNewTokenBody) (apiclient.Answer, error) {
-			return s.api.CreateMyTokenWithResponse(s.ctx, &apiclient.CreateMyTokenParams{}, b)
+			return s.API.CreateMyTokenWithResponse(s.Ctx, &apiclient.CreateMyTokenParams{}, b)
 		},
 		revoke: func(id types.UUID) (apiclient.Answer, error) {
-			return s.api.RevokeMyTokenWithResponse(s.ctx, id, &apiclient.RevokeMyTokenParams{})
+			return s.API.RevokeMyTokenWithResponse(s.Ctx, id, &apiclient.RevokeMyTokenParams{})
 		},
 	}
 }
 
 func (a *app) tokenCreateCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "create NAME", short: "Make a token; it is shown once", args: exactly("NAME"),
+		use: "create NAME", short: "Make a token; it is shown once", args: frame.Exactly("NAME"),
 		operations: []string{"create-my-token", "create-service-account-token"},
 		long: "Makes a token and prints it, alone, on standard output: the only time that it is shown.\n" +
 			"It ends with the token or session that you are signed in with, at the latest.\n" +
@@ -109,13 +115,13 @@ func (a *app) tokenCreateCommand() *cobra.Command {
 			life := cmd.Flags().String("expires-in", "", "how long it works at most, such as 12h or 30d; 30 days when left out")
 			scopes := cmd.Flags().StringSlice("scope", nil, "permission to narrow it to; repeat for more; all that its owner may do when left out")
 			return func(s *session, args []string) error {
-				body := apiclient.IdentityNewTokenBody{Name: args[0], Scopes: given(s, "scope", scopes)}
-				if s.cmd.Flags().Changed("expires-in") {
-					d, err := parseLife(*life)
+				body := apiclient.IdentityNewTokenBody{Name: args[0], Scopes: frame.Given(s.Session, "scope", scopes)}
+				if s.Cmd.Flags().Changed("expires-in") {
+					d, err := moment.ParseLife(*life)
 					if err != nil {
-						return usage(s.cmd, "--expires-in: %v", err)
+						return failure.Misuse(s.Cmd, "--expires-in: %v", err)
 					}
-					body.ExpiresIn = ptr(int64(d / time.Second))
+					body.ExpiresIn = frame.Ptr(int64(d / time.Second))
 				}
 				k, err := s.keyring(*o)
 				if err != nil {
@@ -132,23 +138,23 @@ func (s *session) showNewToken(resp apiclient.Answer, err error) error {
 	if err != nil {
 		return err
 	}
-	format, err := s.format()
+	format, err := s.Format()
 	if err != nil {
 		return err
 	}
-	if format != formatTable {
-		return printRaw(s.program.Out, format, raw)
+	if format != output.Table {
+		return output.Print(s.Program.Out, format, raw)
 	}
-	o, err := decode[apiclient.IdentityNewTokenView](raw)
+	o, err := output.Decode[apiclient.IdentityNewTokenView](raw)
 	if err != nil {
 		return err
 	}
-	t := o.value
+	t := o.Value
 	if t.MadeFrom != nil {
-		s.note("it ends when token %s does, which it was made with", *t.MadeFrom)
+		s.Note("it ends when token %s does, which it was made with", *t.MadeFrom)
 	}
-	s.note("token %s (%s) expires %s; it is shown this once:", t.Name, t.TokenId, s.when(t.ExpiresAt))
-	return write(s.program.Out, harmless(t.Token)+"\n")
+	s.Note("token %s (%s) expires %s; it is shown this once:", t.Name, t.TokenId, s.When(t.ExpiresAt))
+	return output.Write(s.Program.Out, output.Harmless(t.Token)+"\n")
 }
 
 func (a *app) tokenListCommand() *cobra.Command {
@@ -156,13 +162,13 @@ func (a *app) tokenListCommand() *cobra.Command {
 		use: "list", short: "List tokens that still work", aliases: []string{"ls"}, operations: []string{"list-my-tokens", "list-service-account-tokens"},
 		flags: func(cmd *cobra.Command) action {
 			o := addOwner(cmd)
-			f := addListFlags(cmd, 0)
+			f := listing.AddFlags(cmd, 0)
 			return func(s *session, _ []string) error {
 				k, err := s.keyring(*o)
 				if err != nil {
 					return err
 				}
-				return list(s, f, listing[apiclient.IdentityTokenView]{columns: a.tokenColumns(), fetch: k.list})
+				return listing.Print(s.Session, f, listing.Listing[apiclient.IdentityTokenView]{Columns: a.tokenColumns(), Fetch: k.list})
 			}
 		},
 	})
@@ -170,11 +176,11 @@ func (a *app) tokenListCommand() *cobra.Command {
 
 func (a *app) tokenRevokeCommand() *cobra.Command {
 	return a.verb(verb{
-		use: "revoke TOKEN_ID", short: "Revoke a token at once", args: exactly("TOKEN_ID"), operations: []string{"revoke-my-token", "revoke-service-account-token"},
+		use: "revoke TOKEN_ID", short: "Revoke a token at once", args: frame.Exactly("TOKEN_ID"), operations: []string{"revoke-my-token", "revoke-service-account-token"},
 		flags: func(cmd *cobra.Command) action {
 			o := addOwner(cmd)
 			return func(s *session, args []string) error {
-				id, err := s.idOf("a token", args[0])
+				id, err := s.IDOf("a token", args[0])
 				if err != nil {
 					return err
 				}
@@ -182,25 +188,8 @@ func (a *app) tokenRevokeCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return done(s, "token %s is revoked", id)(k.revoke(id))
+				return frame.Done(s.Session, "token %s is revoked", id)(k.revoke(id))
 			}
 		},
 	})
-}
-
-// parseLife is a duration that may be in days.
-func parseLife(text string) (time.Duration, error) {
-	const longest = 100 * 365
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		n, err := strconv.ParseUint(days, 10, 31)
-		if err != nil || n > longest {
-			return 0, fail(exitUsage, "usage", "", "%q is not a number of days", text)
-		}
-		return time.Duration(n) * 24 * time.Hour, nil
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d < 0 {
-		return 0, fail(exitUsage, "usage", "", "%q is not a duration such as 90m, 12h or 30d", text)
-	}
-	return d, nil
 }

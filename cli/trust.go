@@ -7,33 +7,36 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpuaas/cli/internal/failure"
+	"gpuaas/cli/internal/frame"
+	"gpuaas/cli/internal/table"
 	"gpuaas/contract/apiclient"
 )
 
-func (a *app) bundleColumns() []column[apiclient.SignerBundleView] {
+func (a *app) bundleColumns() []table.Column[apiclient.SignerBundleView] {
 	type bundle = apiclient.SignerBundleView
-	return []column[bundle]{
-		{title: "VERSION", text: func(v bundle) string { return strconv.FormatInt(v.Version, 10) }},
-		{title: "SINCE", text: func(v bundle) string { return a.when(v.CreatedAt) }},
-		{title: "AUTHORITIES", text: a.authorities},
-		{title: "TAKEN OVER BY", text: func(v bundle) string {
+	return []table.Column[bundle]{
+		{Title: "VERSION", Text: func(v bundle) string { return strconv.FormatInt(v.Version, 10) }},
+		{Title: "SINCE", Text: func(v bundle) string { return a.When(v.CreatedAt) }},
+		{Title: "AUTHORITIES", Text: a.authorities},
+		{Title: "TAKEN OVER BY", Text: func(v bundle) string {
 			return strconv.FormatInt(v.Nodes-v.NodesBehind, 10) + " of " + strconv.FormatInt(v.Nodes, 10) + " nodes"
 		}},
-		{title: "NOT BY", text: func(v bundle) string {
+		{Title: "NOT BY", Text: func(v bundle) string {
 			names := make([]string, len(v.Behind))
 			for i, n := range v.Behind {
 				names[i] = n.String()
 			}
 			return strings.Join(names, " ")
 		}},
-		{title: "FINGERPRINT", text: func(v bundle) string { return v.Sha256Fingerprint }},
+		{Title: "FINGERPRINT", Text: func(v bundle) string { return v.Sha256Fingerprint }},
 	}
 }
 
 func (a *app) authorities(v apiclient.SignerBundleView) string {
 	parts := make([]string, len(v.Authorities))
 	for i, c := range v.Authorities {
-		parts[i] = c.Sha256Fingerprint + " " + c.Subject + " until " + a.when(c.NotAfter)
+		parts[i] = c.Sha256Fingerprint + " " + c.Subject + " until " + a.When(c.NotAfter)
 	}
 	return strings.Join(parts, "; ")
 }
@@ -47,39 +50,39 @@ func (a *app) trustCommand() *cobra.Command {
 		a.verb(verb{
 			use: "show", short: "Show the bundle, and how many nodes have taken it over", operations: []string{"get-trust-bundle"},
 			run: func(s *session, _ []string) error {
-				return show(s, a.bundleColumns())(s.api.GetTrustBundleWithResponse(s.ctx))
+				return frame.Show(s.Session, a.bundleColumns())(s.API.GetTrustBundleWithResponse(s.Ctx))
 			},
 		}),
 		a.verb(verb{
-			use: "add FILE", short: "Have nodes accept the listener by the CA in a PEM file too", args: exactly("FILE"),
+			use: "add FILE", short: "Have nodes accept the listener by the CA in a PEM file too", args: frame.Exactly("FILE"),
 			operations: []string{"add-trust-authority"},
 			flags: func(cmd *cobra.Command) action {
 				reason := cmd.Flags().String("reason", "", "why; it goes into the audit log")
 				return func(s *session, args []string) error {
-					if err := s.require("reason"); err != nil {
+					if err := s.Require("reason"); err != nil {
 						return err
 					}
 					text, err := os.ReadFile(args[0])
 					if err != nil {
-						return fail(exitUsage, "file_unreadable", "name a file that you can read", "read certificate of the CA: %v", err)
+						return failure.New(failure.Usage, "file_unreadable", "name a file that you can read", "read certificate of the CA: %v", err)
 					}
-					return show(s, a.bundleColumns())(s.api.AddTrustAuthorityWithResponse(s.ctx, &apiclient.AddTrustAuthorityParams{},
+					return frame.Show(s.Session, a.bundleColumns())(s.API.AddTrustAuthorityWithResponse(s.Ctx, &apiclient.AddTrustAuthorityParams{},
 						apiclient.SignerAuthorityBody{Pem: string(text), Reason: *reason}))
 				}
 			},
 		}),
 		a.verb(verb{
-			use: "remove AUTHORITY", short: "Have nodes accept the listener by a CA no more", args: exactly("AUTHORITY"),
+			use: "remove AUTHORITY", short: "Have nodes accept the listener by a CA no more", args: frame.Exactly("AUTHORITY"),
 			operations: []string{"remove-trust-authority"},
 			flags: func(cmd *cobra.Command) action {
 				reason := cmd.Flags().String("reason", "", "why; it goes into the audit log")
 				force := cmd.Flags().Bool("force", false, "do not wait for nodes; those that know no other authority need a recovery token")
 				return func(s *session, args []string) error {
-					if err := s.require("reason"); err != nil {
+					if err := s.Require("reason"); err != nil {
 						return err
 					}
-					return show(s, a.bundleColumns())(s.api.RemoveTrustAuthorityWithResponse(s.ctx, args[0], &apiclient.RemoveTrustAuthorityParams{},
-						apiclient.SignerRemoveBody{Reason: *reason, Force: given(s, "force", force)}))
+					return frame.Show(s.Session, a.bundleColumns())(s.API.RemoveTrustAuthorityWithResponse(s.Ctx, args[0], &apiclient.RemoveTrustAuthorityParams{},
+						apiclient.SignerRemoveBody{Reason: *reason, Force: frame.Given(s.Session, "force", force)}))
 				}
 			},
 		}),

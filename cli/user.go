@@ -6,38 +6,41 @@ import (
 	"github.com/oapi-codegen/runtime/types"
 	"github.com/spf13/cobra"
 
+	"gpuaas/cli/internal/frame"
+	"gpuaas/cli/internal/listing"
+	"gpuaas/cli/internal/table"
 	"gpuaas/contract/apiclient"
 )
 
 func platformRoles() []string { return []string{"platform_admin", "auditor", "none"} }
 
-func (a *app) userColumns() []column[apiclient.IdentityUserView] {
+func (a *app) userColumns() []table.Column[apiclient.IdentityUserView] {
 	type user = apiclient.IdentityUserView
-	return []column[user]{
-		{title: "EMAIL", text: func(u user) string { return u.Email }},
-		{title: "NAME", text: func(u user) string { return u.Name }},
-		{title: "PLATFORM ROLE", text: func(u user) string { return string(u.PlatformRole) }},
-		{title: "DISABLED", text: func(u user) string { return yesNo(u.Disabled) }},
-		{title: "SIGNED IN", text: func(u user) string { return yesNo(u.Linked) }},
-		{title: "ID", text: func(u user) string { return u.UserId.String() }},
-		{title: "CREATED", text: func(u user) string { return a.when(u.CreatedAt) }},
-		{title: "UPDATED", text: func(u user) string { return a.when(u.UpdatedAt) }, detail: true},
-		{title: "VERSION", text: func(u user) string { return strconv.FormatInt(u.Version, 10) }, detail: true},
+	return []table.Column[user]{
+		{Title: "EMAIL", Text: func(u user) string { return u.Email }},
+		{Title: "NAME", Text: func(u user) string { return u.Name }},
+		{Title: "PLATFORM ROLE", Text: func(u user) string { return string(u.PlatformRole) }},
+		{Title: "DISABLED", Text: func(u user) string { return yesNo(u.Disabled) }},
+		{Title: "SIGNED IN", Text: func(u user) string { return yesNo(u.Linked) }},
+		{Title: "ID", Text: func(u user) string { return u.UserId.String() }},
+		{Title: "CREATED", Text: func(u user) string { return a.When(u.CreatedAt) }},
+		{Title: "UPDATED", Text: func(u user) string { return a.When(u.UpdatedAt) }, Detail: true},
+		{Title: "VERSION", Text: func(u user) string { return strconv.FormatInt(u.Version, 10) }, Detail: true},
 	}
 }
 
 func (a *app) userCommand() *cobra.Command {
 	return a.noun(noun{use: "user", short: "People", group: groupIdentity},
 		a.verb(verb{
-			use: "create EMAIL", short: "Invite a person", args: exactly("EMAIL"), operations: []string{"create-user"},
+			use: "create EMAIL", short: "Invite a person", args: frame.Exactly("EMAIL"), operations: []string{"create-user"},
 			long: "Invites a person. They become able to act by signing in with the same verified e-mail address.",
 			flags: func(cmd *cobra.Command) action {
 				name := cmd.Flags().String("name", "", "their name; taken from the first sign-in when left out")
 				role := addPlatformRole(cmd)
 				return func(s *session, args []string) error {
-					return show(s, a.userColumns())(s.api.CreateUserWithResponse(s.ctx, &apiclient.CreateUserParams{}, apiclient.IdentityNewUserBody{
-						Email: types.Email(args[0]), Name: given(s, "name", name),
-						PlatformRole: givenAs[apiclient.IdentityNewUserBodyPlatformRole](s, "platform-role", role),
+					return frame.Show(s.Session, a.userColumns())(s.API.CreateUserWithResponse(s.Ctx, &apiclient.CreateUserParams{}, apiclient.IdentityNewUserBody{
+						Email: types.Email(args[0]), Name: frame.Given(s.Session, "name", name),
+						PlatformRole: frame.GivenAs[apiclient.IdentityNewUserBodyPlatformRole](s.Session, "platform-role", role),
 					}))
 				}
 			},
@@ -46,24 +49,24 @@ func (a *app) userCommand() *cobra.Command {
 			use: "list", short: "List people", aliases: []string{"ls"}, operations: []string{"list-users"},
 			flags: func(cmd *cobra.Command) action {
 				email := cmd.Flags().String("email", "", "only the person with this address")
-				f := addListFlags(cmd, 0)
+				f := listing.AddFlags(cmd, 0)
 				return func(s *session, _ []string) error {
-					return list(s, f, listing[apiclient.IdentityUserView]{columns: a.userColumns(), fetch: s.usersWith(*email)})
+					return listing.Print(s.Session, f, listing.Listing[apiclient.IdentityUserView]{Columns: a.userColumns(), Fetch: s.usersWith(*email)})
 				}
 			},
 		}),
 		a.verb(verb{
-			use: "get USER", short: "Show a person, named by id or e-mail address", args: exactly("USER"), operations: []string{"get-user"},
+			use: "get USER", short: "Show a person, named by id or e-mail address", args: frame.Exactly("USER"), operations: []string{"get-user"},
 			run: func(s *session, args []string) error {
 				id, err := s.userID(args[0])
 				if err != nil {
 					return err
 				}
-				return show(s, a.userColumns())(s.api.GetUserWithResponse(s.ctx, id))
+				return frame.Show(s.Session, a.userColumns())(s.API.GetUserWithResponse(s.Ctx, id))
 			},
 		}),
 		a.verb(verb{
-			use: "update USER", short: "Change, disable or enable a person", args: exactly("USER"), operations: []string{"get-user", "update-user"},
+			use: "update USER", short: "Change, disable or enable a person", args: frame.Exactly("USER"), operations: []string{"get-user", "update-user"},
 			flags: func(cmd *cobra.Command) action {
 				name := cmd.Flags().String("name", "", "their name")
 				role := addPlatformRole(cmd)
@@ -77,15 +80,15 @@ func (a *app) userCommand() *cobra.Command {
 
 func addPlatformRole(cmd *cobra.Command) *string {
 	role := cmd.Flags().String("platform-role", "", "role on the platform itself: platform_admin, auditor or none")
-	complete(cmd, "platform-role", platformRoles()...)
+	frame.Complete(cmd, "platform-role", platformRoles()...)
 	return role
 }
 
 func (a *app) updateUser(s *session, user string, name, role *string) error {
-	if err := s.anything("name", "platform-role", "disable", "enable"); err != nil {
+	if err := s.Anything("name", "platform-role", "disable", "enable"); err != nil {
 		return err
 	}
-	disabled, err := s.switched("disable", "enable")
+	disabled, err := s.Switched("disable", "enable")
 	if err != nil {
 		return err
 	}
@@ -93,13 +96,13 @@ func (a *app) updateUser(s *session, user string, name, role *string) error {
 	if err != nil {
 		return err
 	}
-	now, err := fetch[apiclient.IdentityUserView](s.api.GetUserWithResponse(s.ctx, id))
+	now, err := frame.Fetch[apiclient.IdentityUserView](s.API.GetUserWithResponse(s.Ctx, id))
 	if err != nil {
 		return err
 	}
-	return show(s, a.userColumns())(s.api.UpdateUserWithResponse(s.ctx, id, &apiclient.UpdateUserParams{IfMatch: etag(now.Version)},
+	return frame.Show(s.Session, a.userColumns())(s.API.UpdateUserWithResponse(s.Ctx, id, &apiclient.UpdateUserParams{IfMatch: frame.ETag(now.Version)},
 		apiclient.IdentityUserChangeBody{
-			Name: given(s, "name", name), Disabled: disabled,
-			PlatformRole: givenAs[apiclient.IdentityUserChangeBodyPlatformRole](s, "platform-role", role),
+			Name: frame.Given(s.Session, "name", name), Disabled: disabled,
+			PlatformRole: frame.GivenAs[apiclient.IdentityUserChangeBodyPlatformRole](s.Session, "platform-role", role),
 		}))
 }

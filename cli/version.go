@@ -1,12 +1,16 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"gpuaas/cli/internal/failure"
+	"gpuaas/cli/internal/frame"
+	"gpuaas/cli/internal/table"
 	"gpuaas/contract/apiclient"
 )
 
@@ -15,10 +19,10 @@ type versionView struct {
 	Server string `json:"server,omitempty"`
 }
 
-func versionColumns() []column[versionView] {
-	return []column[versionView]{
-		{title: "CLIENT", text: func(v versionView) string { return v.Client }},
-		{title: "SERVER", text: func(v versionView) string { return v.Server }},
+func versionColumns() []table.Column[versionView] {
+	return []table.Column[versionView]{
+		{Title: "CLIENT", Text: func(v versionView) string { return v.Client }},
+		{Title: "SERVER", Text: func(v versionView) string { return v.Server }},
 	}
 }
 
@@ -31,7 +35,7 @@ func (a *app) versionCommand() *cobra.Command {
 	}
 	clientOnly := cmd.Flags().Bool("client", false, "do not ask the control plane")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		v := versionView{Client: or(a.program.Version, "unknown")}
+		v := versionView{Client: cmp.Or(a.Program.Version, "unknown")}
 		var failed error
 		if !*clientOnly {
 			v.Server, failed = a.serverVersion(cmd)
@@ -40,7 +44,7 @@ func (a *app) versionCommand() *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("encode versions: %w", err)
 		}
-		return errors.Join(failed, printOne(a, versionColumns(), raw))
+		return errors.Join(failed, frame.PrintOne(a.App, versionColumns(), raw))
 	}
 	return cmd
 }
@@ -48,14 +52,14 @@ func (a *app) versionCommand() *cobra.Command {
 // serverVersion is empty when there is no control plane, or it is not for the caller to know.
 func (a *app) serverVersion(cmd *cobra.Command) (string, error) {
 	s, err := a.connect(cmd)
-	if f := (*failure)(nil); errors.As(err, &f) && f.code == "no_context" {
+	if f := (*failure.Error)(nil); errors.As(err, &f) && f.Code == "no_context" {
 		return "", nil
 	}
 	if err != nil {
 		return "", err
 	}
-	status, err := fetch[apiclient.SystemStatus](s.api.GetSystemStatusWithResponse(s.ctx))
-	if p := (*apiclient.Problem)(nil); errors.As(err, &p) && exitOfStatus(p.Status) == exitForbidden {
+	status, err := frame.Fetch[apiclient.SystemStatus](s.API.GetSystemStatusWithResponse(s.Ctx))
+	if p := (*apiclient.Problem)(nil); errors.As(err, &p) && failure.ExitOf(p.Status) == failure.Forbidden {
 		return "", nil
 	}
 	return status.Version, err

@@ -7,13 +7,16 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gpuaas/cli/internal/failure"
+	"gpuaas/cli/internal/output"
 )
 
 // rounds makes a watch end, as if by Ctrl-C, after it has waited n times.
 func (b *bench) rounds(n int) context.Context {
 	ctx, cancel := context.WithCancel(b.t.Context())
 	b.t.Cleanup(cancel)
-	b.around.wait = func(ctx context.Context, _ time.Duration) error {
+	b.around.Wait = func(ctx context.Context, _ time.Duration) error {
 		if n--; n <= 0 {
 			cancel()
 		}
@@ -24,12 +27,12 @@ func (b *bench) rounds(n int) context.Context {
 
 func TestWatchList(t *testing.T) {
 	other := strings.ReplaceAll(tenantJSON, "acme", "other")
-	for name, format := range map[string]string{"watch-list": formatTable, "watch-list-json": formatJSON, "watch-list-yaml": formatYAML} {
+	for name, format := range map[string]string{"watch-list": output.Table, "watch-list-json": output.JSON, "watch-list-yaml": output.YAML} {
 		f := newFakeAPI(t)
 		f.on("list-tenants", pageOf(tenantJSON), pageOf(tenantJSON), pageOf(tenantJSON, other))
 		b := signedIn(t, f)
 		got := b.runContext(b.rounds(3), "tenant", "list", "--watch", "-o", format)
-		if got.exit != exitOK {
+		if got.exit != failure.OK {
 			t.Errorf("%+v", got)
 		}
 		golden(t, "output/"+name+".golden", got.stdout)
@@ -39,9 +42,9 @@ func TestWatchList(t *testing.T) {
 func TestWatchListOnTerminal(t *testing.T) {
 	f := newFakeAPI(t)
 	b := signedIn(t, f)
-	b.around.terminal = func(io.Writer) bool { return true }
+	b.around.Terminal = func(io.Writer) bool { return true }
 	got := b.runContext(b.rounds(2), "tenant", "list", "-w")
-	if got.exit != exitOK || strings.Count(got.stdout, clearScreen) != 2 || strings.Count(got.stdout, "acme") != 2 {
+	if got.exit != failure.OK || strings.Count(got.stdout, output.ClearScreen) != 2 || strings.Count(got.stdout, "acme") != 2 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -53,8 +56,8 @@ func TestWatchSystem(t *testing.T) {
 	b := signedIn(t, f)
 	got := b.runContext(b.rounds(3), "system", "status", "--watch")
 	golden(t, "output/watch-system.golden", got.stdout)
-	b.around.terminal = func(io.Writer) bool { return true }
-	if got := b.runContext(b.rounds(2), "system", "status", "--watch"); strings.Count(got.stdout, clearScreen) != 2 || got.exit != exitOK {
+	b.around.Terminal = func(io.Writer) bool { return true }
+	if got := b.runContext(b.rounds(2), "system", "status", "--watch"); strings.Count(got.stdout, output.ClearScreen) != 2 || got.exit != failure.OK {
 		t.Errorf("%+v", got)
 	}
 }
@@ -66,11 +69,11 @@ func TestWatchSurvivesOutage(t *testing.T) {
 	f.on("list-tenants", pageOf(), away, away, pageOf(tenantJSON))
 	b := signedIn(t, f)
 	got := b.runContext(b.rounds(4), "tenant", "list", "--watch")
-	if got.exit != exitOK || !strings.Contains(got.stdout, "acme") || strings.Count(got.err, "trying again") != 1 {
+	if got.exit != failure.OK || !strings.Contains(got.stdout, "acme") || strings.Count(got.err, "trying again") != 1 {
 		t.Errorf("%+v", got)
 	}
 	f.on("list-tenants", pageOf(tenantJSON), refuse(401, "token_revoked", "revoked", ""))
-	if got := b.runContext(b.rounds(9), "tenant", "list", "--watch"); got.exit != exitUnauthenticated {
+	if got := b.runContext(b.rounds(9), "tenant", "list", "--watch"); got.exit != failure.Unauthenticated {
 		t.Errorf("%+v", got)
 	}
 }
@@ -92,7 +95,7 @@ func TestWatchAudit(t *testing.T) {
 		_, rest, _ := strings.Cut(line, `"id":"0190b2f4-7c1e-7d3a-8f5b-0000000000`)
 		order = append(order, rest[:2])
 	}
-	if strings.Join(order, " ") != "11 12 13 14" || got.exit != exitOK {
+	if strings.Join(order, " ") != "11 12 13 14" || got.exit != failure.OK {
 		t.Errorf("%v, %+v", order, got)
 	}
 	calls := f.received()
@@ -108,9 +111,9 @@ func TestSelfCheckIsWaitedFor(t *testing.T) {
 		exit  int
 		lines int
 	}{
-		"passed":  {"--wait -o json", passed, exitOK, 25},
-		"failed":  {"--watch", failed, exitUnsuccessful, 3},
-		"watched": {"--watch -o json", passed, exitOK, 3},
+		"passed":  {"--wait -o json", passed, failure.OK, 25},
+		"failed":  {"--watch", failed, failure.Unsuccessful, 3},
+		"watched": {"--watch -o json", passed, failure.OK, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFakeAPI(t)
@@ -119,7 +122,7 @@ func TestSelfCheckIsWaitedFor(t *testing.T) {
 			if got.exit != c.exit || strings.Count(got.stdout, "\n") < 3 || c.lines == 3 && strings.Count(got.stdout, "\n") != 3 {
 				t.Errorf("%+v", got)
 			}
-			if c.exit == exitUnsuccessful && !strings.Contains(got.stdout, "failed; database: ok; events: NATS does not answer") {
+			if c.exit == failure.Unsuccessful && !strings.Contains(got.stdout, "failed; database: ok; events: NATS does not answer") {
 				t.Error(got.stdout)
 			}
 		})
@@ -131,12 +134,12 @@ func TestSelfCheckTakesTooLong(t *testing.T) {
 	f.on("get-self-check", answer(200, running))
 	b := signedIn(t, f)
 	clock := now()
-	b.around.now = func() time.Time { return clock }
-	b.around.wait = func(context.Context, time.Duration) error {
+	b.around.Now = func() time.Time { return clock }
+	b.around.Wait = func(context.Context, time.Duration) error {
 		clock = clock.Add(time.Minute)
 		return nil
 	}
-	if got := b.run("self-check", "run", "--wait", "--timeout", "3m"); got.exit != exitUnavailable || !strings.Contains(got.err, "gpuaas self-check get "+checkID) {
+	if got := b.run("self-check", "run", "--wait", "--timeout", "3m"); got.exit != failure.Unavailable || !strings.Contains(got.err, "gpuaas self-check get "+checkID) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -145,7 +148,7 @@ func TestSelfCheckWaitInterrupted(t *testing.T) {
 	f := newFakeAPI(t)
 	f.on("get-self-check", answer(200, running))
 	b := signedIn(t, f)
-	if got := b.runContext(b.rounds(2), "self-check", "run", "--wait"); got.exit != exitInterrupted || !strings.Contains(got.err, "it goes on") {
+	if got := b.runContext(b.rounds(2), "self-check", "run", "--wait"); got.exit != failure.Interrupted || !strings.Contains(got.err, "it goes on") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -163,7 +166,7 @@ func TestEventsEndWithCtrlC(t *testing.T) {
 	f.on("stream-events", stream(quiet), stream(gap))
 	b := signedIn(t, f)
 	got := b.runContext(b.rounds(2), "events")
-	if got.exit != exitOK || !strings.Contains(got.err, "continue with: gpuaas events --from 50") || !strings.Contains(got.err, "were missed") {
+	if got.exit != failure.OK || !strings.Contains(got.err, "continue with: gpuaas events --from 50") || !strings.Contains(got.err, "were missed") {
 		t.Errorf("%+v", got)
 	}
 	if calls := f.received(); len(calls) != 2 || calls[1].header.Get("Last-Event-ID") != "42" {

@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"github.com/oapi-codegen/runtime/types"
+	"github.com/spf13/cobra"
+
+	"gpuaas/cli/internal/frame"
+	"gpuaas/contract/apiclient"
+)
+
+func decommissionRecoveries() []recovery {
+	type reason = apiclient.DecommissionActionBody
+	return []recovery{
+		{
+			"retry", "Run the failed stage again, and nothing else",
+			"A task that still runs on the node is waited for, and not given twice.", "retry-decommission",
+			func(s *session, id types.UUID, why string) (apiclient.Answer, error) {
+				return s.API.RetryDecommissionWithResponse(s.Ctx, id, &apiclient.RetryDecommissionParams{}, reason{Reason: why})
+			},
+		},
+		{
+			"resume", "Go on from the last safe checkpoint",
+			"Best after something outside was put right.", "resume-decommission",
+			func(s *session, id types.UUID, why string) (apiclient.Answer, error) {
+				return s.API.ResumeDecommissionWithResponse(s.Ctx, id, &apiclient.ResumeDecommissionParams{}, reason{Reason: why})
+			},
+		},
+		{
+			"rerun", "Go through all stages again",
+			"Everything is cleaned and looked at once more.", "rerun-decommission",
+			func(s *session, id types.UUID, why string) (apiclient.Answer, error) {
+				return s.API.RerunDecommissionWithResponse(s.Ctx, id, &apiclient.RerunDecommissionParams{}, reason{Reason: why})
+			},
+		},
+		{
+			"restart-clean", "Let go of the node, then begin again",
+			"Not possible once the machine was released.", "restart-decommission-clean",
+			func(s *session, id types.UUID, why string) (apiclient.Answer, error) {
+				return s.API.RestartDecommissionCleanWithResponse(s.Ctx, id, &apiclient.RestartDecommissionCleanParams{}, reason{Reason: why})
+			},
+		},
+		{
+			"cancel", "Stop, and let go of the node",
+			"The node returns to what it was where nothing was destroyed; one that is not proven clean stays held.", "cancel-decommission",
+			func(s *session, id types.UUID, why string) (apiclient.Answer, error) {
+				return s.API.CancelDecommissionWithResponse(s.Ctx, id, &apiclient.CancelDecommissionParams{}, reason{Reason: why})
+			},
+		},
+		{
+			"adopt", "Accept what MAAS and the inventory show now, and go on from there",
+			"For a machine that was released by hand.", "adopt-decommission",
+			func(s *session, id types.UUID, why string) (apiclient.Answer, error) {
+				return s.API.AdoptDecommissionWithResponse(s.Ctx, id, &apiclient.AdoptDecommissionParams{}, reason{Reason: why})
+			},
+		},
+		{
+			"mark-manual-intervention", "Stop automation until somebody decides",
+			"", "mark-decommission-manual",
+			func(s *session, id types.UUID, why string) (apiclient.Answer, error) {
+				return s.API.MarkDecommissionManualWithResponse(s.Ctx, id, &apiclient.MarkDecommissionManualParams{}, reason{Reason: why})
+			},
+		},
+	}
+}
+
+func (a *app) decommissionOverrideCommand() *cobra.Command {
+	return a.verb(verb{
+		use: "override DECOMMISSION", short: "Go on without the stage that failed", args: frame.Exactly("DECOMMISSION"), operations: []string{"override-decommission"},
+		long: "For what cannot be put right, such as a machine that will never answer again. Who decided it, why, and the\n" +
+			"risk that is left are kept with the decommission and stand in its certificate. No node returns to service so:\n" +
+			"stages that prove that it is clean cannot be passed over.",
+		example: "  gpuaas decommission override c07u31 --stage drain_node --residual-risk 'disks hold data of the last tenant; shredded' --reason 'mainboard is dead'",
+		flags: func(cmd *cobra.Command) action {
+			stage := cmd.Flags().String("stage", "", "the stage that failed")
+			risk := cmd.Flags().String("residual-risk", "", "what may be left behind; it stands in the certificate")
+			reason := cmd.Flags().String("reason", "", "why; it goes into the audit log, the ledger and the certificate")
+			return a.decommissionNoun().about(func(s *session, id types.UUID) error {
+				if err := s.Require("stage", "residual-risk", "reason"); err != nil {
+					return err
+				}
+				return inCommandWords(frame.Show(s.Session, a.decommissionColumns())(s.API.OverrideDecommissionWithResponse(s.Ctx, id, &apiclient.OverrideDecommissionParams{},
+					apiclient.DecommissionOverrideBody{Stage: *stage, ResidualRisk: *risk, Reason: *reason})))
+			})
+		},
+	})
+}

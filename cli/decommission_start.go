@@ -1,0 +1,225 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/oapi-codegen/runtime/types"
+	"github.com/spf13/cobra"
+
+	"gpuaas/cli/internal/failure"
+	"gpuaas/cli/internal/frame"
+	"gpuaas/cli/internal/output"
+	"gpuaas/cli/internal/table"
+	"gpuaas/contract/apiclient"
+)
+
+// cleaning is how disks are treated, and what is accepted where that proves
+// nothing.
+type cleaning struct{ erase, storage, risk string }
+
+func (c *cleaning) addRiskFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&c.risk, "residual-risk", "", "with soft_reset, for a node that somebody had root on and no MAAS can install anew: the risk that is accepted; it stands in the receipt")
+}
+
+func addCleaningFlags(cmd *cobra.Command) *cleaning {
+	c := &cleaning{}
+	cmd.Flags().StringVar(&c.erase, "erase", "", "what the release in MAAS does to disks: none, quick or secure; only where a machine is released (default quick)")
+	cmd.Flags().StringVar(&c.storage, "storage-cleanup", "", "what the agent cleans: none, local, weka or all; local DESTROYS what is on the data disks (default local)")
+	frame.Complete(cmd, "erase", "none", "quick", "secure")
+	frame.Complete(cmd, "storage-cleanup", "none", "local", "weka", "all")
+	return c
+}
+
+// warnings say what cannot be undone about a mode.
+var warnings = map[string]string{
+	"reimage":           "This DESTROYS the installation of %s and what is on its disks: the machine is released and installed anew.",
+	"full_decommission": "This DESTROYS the installation of %s and what is on its disks, and removes the node for good.",
+	"remove":            "This removes node %s from the inventory for good.",
+}
+
+// begin carries out what begins a decommission, after asking where that cannot be undone.
+func (s *session) begin(mode, name string, yes bool, w *watching, call func(node types.UUID) (apiclient.Answer, error)) error {
+	node, err := s.nodeID(name)
+	if err != nil {
+		return err
+	}
+	if warning := warnings[mode]; warning != "" {
+		if err := s.Confirm(yes, warning, name); err != nil {
+			return err
+		}
+	}
+	raw, err := apiclient.Read(call(node))
+	if err != nil {
+		return err
+	}
+	made, err := output.Decode[apiclient.DecommissionNewView](raw)
+	if err != nil {
+		return err
+	}
+	if !made.Value.Created {
+		s.Note("it was under way already")
+	}
+	if w.any() {
+		return s.watchJobs(decommissions(), w, watchScope{job: &made.Value.DecommissionId})
+	}
+	if err := frame.PrintOne(s.App, s.app.decommissionColumns(), raw); err != nil {
+		return err
+	}
+	s.Note("follow it with: gpuaas decommission watch %s", made.Value.DecommissionId)
+	return nil
+}
+
+func (a *app) decommissionStartCommand() *cobra.Command {
+	return a.verb(verb{
+		use: "start NODE", short: "Turn a node over, install it anew, or take it out for good; DESTROYS data", args: frame.Exactly("NODE"),
+		operations: watchingDecommissions("decommission-node"),
+		long: "soft_reset cleans the node for the next tenant, reimage installs it anew and keeps its id, full_decommission\n" +
+			"releases its machine and takes it out of the inventory for good. What would be destroyed:\n" +
+			"gpuaas decommission plan NODE. With --plan-hash nothing is begun if anything has changed since the plan.",
+		example: "  gpuaas decommission start c07u31 --mode full_decommission --erase secure --reason 'returned to the vendor' --watch",
+		flags: func(cmd *cobra.Command) action {
+			mode := cmd.Flags().String("mode", "", "soft_reset, reimage or full_decommission")
+			frame.Complete(cmd, "mode", modes()[:3]...)
+			c := addCleaningFlags(cmd)
+			c.addRiskFlag(cmd)
+			reason := cmd.Flags().String("reason", "", "why; it goes into the audit log, the history of the node and the certificate")
+			hash := cmd.Flags().String("plan-hash", "", "carry out this plan and no other")
+			yes := frame.AddYesFlag(cmd)
+			w := addWatchingFlags(cmd)
+			return func(s *session, args []string) error {
+				if err := s.Require("mode", "reason"); err != nil {
+					return err
+				}
+				if !slices.Contains(modes()[:3], *mode) {
+					return failure.Misuse(s.Cmd, "--mode must be soft_reset, reimage or full_decommission; the others are steps of the life of a node: gpuaas node --help")
+				}
+				return s.begin(*mode, args[0], *yes, w, func(node types.UUID) (apiclient.Answer, error) {
+					return s.decommission(node, *mode, c, *reason, frame.Given(s.Session, "plan-hash", hash))
+				})
+			}
+		},
+	})
+}
+
+func (s *session) decommission(node types.UUID, mode string, c *cleaning, reason string, hash *string) (apiclient.Answer, error) {
+	return s.API.DecommissionNodeWithResponse(s.Ctx, node, &apiclient.DecommissionNodeParams{}, apiclient.DecommissionNewBody{
+		Mode: apiclient.DecommissionNewBodyMode(mode), Reason: reason, PlanHash: hash,
+		Erase:          frame.GivenAs[apiclient.DecommissionNewBodyErase](s.Session, "erase", &c.erase),
+		StorageCleanup: frame.GivenAs[apiclient.DecommissionNewBodyStorageCleanup](s.Session, "storage-cleanup", &c.storage),
+		ResidualRisk:   frame.Given(s.Session, "residual-risk", &c.risk),
+	})
+}
+
+func (a *app) decommissionPlanCommand() *cobra.Command {
+	return a.verb(verb{
+		use: "plan NODE", short: "Say what would be done to a node, and change nothing", args: frame.Exactly("NODE"), operations: []string{"plan-node-decommission"},
+		long: "Exit code 8 when something is in the way.",
+		flags: func(cmd *cobra.Command) action {
+			mode := cmd.Flags().String("mode", "", "what would be done: "+strings.Join(modes(), ", "))
+			frame.Complete(cmd, "mode", modes()...)
+			c := addCleaningFlags(cmd)
+			c.addRiskFlag(cmd)
+			return func(s *session, args []string) error {
+				if err := s.Require("mode"); err != nil {
+					return err
+				}
+				node, err := s.nodeID(args[0])
+				if err != nil {
+					return err
+				}
+				raw, err := apiclient.Read(s.API.PlanNodeDecommissionWithResponse(s.Ctx, node, &apiclient.PlanNodeDecommissionParams{}, apiclient.DecommissionPlanBody{
+					Mode:           apiclient.DecommissionPlanBodyMode(*mode),
+					Erase:          frame.GivenAs[apiclient.DecommissionPlanBodyErase](s.Session, "erase", &c.erase),
+					StorageCleanup: frame.GivenAs[apiclient.DecommissionPlanBodyStorageCleanup](s.Session, "storage-cleanup", &c.storage),
+					ResidualRisk:   frame.Given(s.Session, "residual-risk", &c.risk),
+				}))
+				if err != nil {
+					return err
+				}
+				return s.showPlan(args[0], raw)
+			}
+		},
+	})
+}
+
+func (s *session) showPlan(name string, raw json.RawMessage) error {
+	plan, err := output.Decode[apiclient.DecommissionPlan](raw)
+	if err != nil {
+		return err
+	}
+	format, err := s.Format()
+	if err != nil {
+		return err
+	}
+	if format != output.Table {
+		err = output.Print(s.Program.Out, format, raw)
+	} else {
+		err = output.Write(s.Program.Out, planText(name, plan.Value))
+	}
+	if err == nil && len(plan.Value.Blocks) > 0 {
+		return failure.New(failure.Unsuccessful, "plan_blocked", "follow the remedies above, then plan again", "something is in the way; nothing was changed")
+	}
+	return err
+}
+
+// planText is a plan for people: what cannot be undone comes first.
+func planText(name string, p apiclient.DecommissionPlan) string {
+	var b strings.Builder
+	say := func(format string, args ...any) { b.WriteString(output.Harmless(fmt.Sprintf(format, args...)) + "\n") }
+	effects := slices.Clone(p.Effects)
+	slices.SortStableFunc(effects, func(x, y string) int { return destroys(y) - destroys(x) })
+	say("%s of %s, which is %s%s", p.Mode, p.Hostname, p.NodeStatus, prefixed(", in MAAS ", text(p.MaasStatus)))
+	b.WriteString("\nwhat it does:\n")
+	for _, e := range effects {
+		say("  - %s", e)
+	}
+	b.WriteString("\n")
+	say("%-14s %s", "erase", p.Erase)
+	say("%-14s %s", "cleanup", p.StorageCleanup)
+	say("%-14s %s", "ends", p.Ends)
+	say("%-14s %s", "takes", p.Usually)
+	b.WriteString("\nstages:\n")
+	rows := make([][]string, len(p.Stages))
+	for i, stage := range p.Stages {
+		rows[i] = []string{fmt.Sprintf("  %2d", i+1), output.Harmless(stage.Title), output.Harmless(stage.Usually)}
+	}
+	b.WriteString(table.Align(rows))
+	if len(p.Blocks) > 0 {
+		b.WriteString("\nin the way:\n")
+		for _, block := range p.Blocks {
+			b.WriteString(checkText(false, block.Code, block.Message, text(block.Remedy), block.Code))
+		}
+		return b.String()
+	}
+	b.WriteString("\ncarry out this plan, and no other, with:\n")
+	say("  %s", applied(name, p))
+	return b.String()
+}
+
+func destroys(effect string) int {
+	if strings.HasPrefix(effect, "DESTROYS") {
+		return 1
+	}
+	return 0
+}
+
+// applied is the command that carries out a plan.
+func applied(name string, p apiclient.DecommissionPlan) string {
+	switch p.Mode {
+	case "storage_cleanup":
+		return fmt.Sprintf("gpuaas node storage-cleanup %s --scope %s --plan-hash %s --reason REASON", name, p.StorageCleanup, p.PlanHash)
+	case "drain", "retire", "reactivate", "remove":
+		return fmt.Sprintf("gpuaas node %s %s --reason REASON", p.Mode, name)
+	}
+	command := fmt.Sprintf("gpuaas decommission start %s --mode %s", name, p.Mode)
+	if p.Mode != "soft_reset" {
+		command += " --erase " + p.Erase
+	}
+	if p.Mode != "full_decommission" {
+		command += " --storage-cleanup " + p.StorageCleanup
+	}
+	return command + " --plan-hash " + p.PlanHash + " --reason REASON"
+}

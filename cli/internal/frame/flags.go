@@ -1,0 +1,109 @@
+package frame
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/oapi-codegen/runtime/types"
+	"github.com/spf13/cobra"
+
+	"gpuaas/cli/internal/failure"
+)
+
+// Exactly is the arguments a command takes, by name.
+func Exactly(names ...string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) < len(names) {
+			return fmt.Errorf("missing %s", strings.Join(names[len(args):], " and "))
+		}
+		if len(args) > len(names) {
+			return fmt.Errorf("unexpected %q", args[len(names)])
+		}
+		return nil
+	}
+}
+
+// Require is a usage error when a flag was not given.
+func (s *Session) Require(flags ...string) error {
+	for _, name := range flags {
+		if !s.Cmd.Flags().Changed(name) {
+			return failure.Misuse(s.Cmd, "--%s is required", name)
+		}
+	}
+	return nil
+}
+
+// Given is the value of a flag, or nil when it was not given: then nothing is sent.
+func Given[T any](s *Session, flag string, value *T) *T {
+	if !s.Cmd.Flags().Changed(flag) {
+		return nil
+	}
+	return value
+}
+
+// GivenAs is given for the types that the contract makes of strings.
+func GivenAs[T ~string](s *Session, flag string, value *string) *T {
+	if !s.Cmd.Flags().Changed(flag) {
+		return nil
+	}
+	v := T(*value)
+	return &v
+}
+
+// Switched is the flag that turns something off and the one that turns it on again; nil when
+// neither was given.
+func (s *Session) Switched(off, on string) (*bool, error) {
+	f := s.Cmd.Flags()
+	switch {
+	case f.Changed(off) && f.Changed(on):
+		return nil, failure.Misuse(s.Cmd, "--%s and --%s exclude each other", off, on)
+	case f.Changed(off):
+		return Ptr(true), nil
+	case f.Changed(on):
+		return Ptr(false), nil
+	}
+	return nil, nil
+}
+
+// Anything is a usage error when no flag of a change was given.
+func (s *Session) Anything(flags ...string) error {
+	for _, name := range flags {
+		if s.Cmd.Flags().Changed(name) {
+			return nil
+		}
+	}
+	return failure.Misuse(s.Cmd, "nothing to change: give at least one of --%s", strings.Join(flags, ", --"))
+}
+
+// Ptr is a pointer to a value.
+func Ptr[T any](v T) *T { return &v }
+
+// Complete proposes the values of a flag.
+func Complete(cmd *cobra.Command, flag string, values ...string) {
+	err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	if err != nil { // the flag is not defined, or twice
+		panic(err)
+	}
+}
+
+// ETag is the version that a change is based on, as the API wants it back.
+func ETag(version int64) string { return strconv.Quote(strconv.FormatInt(version, 10)) }
+
+// ParseID is the id that a string is; false when it is a name.
+func ParseID(s string) (types.UUID, bool) {
+	var id types.UUID
+	if len(s) != len(id.String()) || id.UnmarshalText([]byte(s)) != nil {
+		return types.UUID{}, false
+	}
+	return id, true
+}
+
+// IDOf is the id that an argument must be.
+func (s *Session) IDOf(what, arg string) (types.UUID, error) {
+	id, ok := ParseID(arg)
+	if !ok {
+		return id, failure.Misuse(s.Cmd, "%q is not the id of %s", arg, what)
+	}
+	return id, nil
+}

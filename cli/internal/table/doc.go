@@ -1,0 +1,2 @@
+// Package table prints objects for people: a line per object, or a line per property of one.
+package table

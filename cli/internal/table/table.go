@@ -1,0 +1,82 @@
+package table
+
+import (
+	"cmp"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"gpuaas/cli/internal/output"
+)
+
+// Column is one thing that people are shown about an object.
+type Column[T any] struct {
+	Title string
+	Text  func(T) string
+	// Detail columns are shown with a single object, not in lists.
+	Detail bool
+}
+
+// Print prints objects for people, one a line.
+func Print[T any](w io.Writer, columns []Column[T], objects []output.Object[T], headers bool) error {
+	rows := make([][]string, 0, len(objects)+1)
+	if headers {
+		rows = append(rows, titles(columns))
+	}
+	for _, o := range objects {
+		rows = append(rows, cells(columns, o.Value))
+	}
+	return output.Write(w, Align(rows))
+}
+
+func titles[T any](columns []Column[T]) []string {
+	var out []string
+	for _, c := range columns {
+		if !c.Detail {
+			out = append(out, c.Title)
+		}
+	}
+	return out
+}
+
+func cells[T any](columns []Column[T], value T) []string {
+	var out []string
+	for _, c := range columns {
+		if !c.Detail {
+			out = append(out, cmp.Or(output.Harmless(c.Text(value)), "-"))
+		}
+	}
+	return out
+}
+
+// PrintOne prints one object for people, one property a line.
+func PrintOne[T any](w io.Writer, columns []Column[T], value T) error {
+	rows := make([][]string, 0, len(columns))
+	for _, c := range columns {
+		rows = append(rows, []string{c.Title, cmp.Or(output.Harmless(c.Text(value)), "-")})
+	}
+	return output.Write(w, Align(rows))
+}
+
+// Align puts cells under one another, two spaces apart, and none at the end of a line.
+func Align(rows [][]string) string {
+	var widths []int
+	for _, row := range rows {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var b strings.Builder
+	for _, row := range rows {
+		var line strings.Builder
+		for i, cell := range row {
+			line.WriteString(cell)
+			line.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2))
+		}
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+	return b.String()
+}
