@@ -10,20 +10,20 @@ import (
 	"gpuaas/sim/lab"
 )
 
-// boots is what goes wrong on machines themselves, when they boot for the first
-// time, and what was seen of it.
+// boots makes the first boots of machines go wrong, and records what it saw.
 type boots struct {
 	mu      sync.Mutex
 	failing map[string]bool          // by host name: the first boot fails
 	held    map[string]chan struct{} // by host name: the agent is silent until it is closed
-	mute    map[string]chan struct{} // by host name: it enrols, and does not poll until it is closed
-	tokens  map[string][]string      // that agents came with
-	polls   map[string]bool          // by host name: it has enrolled, and begins to poll
+	mute    map[string]chan struct{} // by host name: the agent enrols, but polls only after it is closed
+	tokens  map[string][]string      // tokens with which agents enrolled
+	polls   map[string]bool          // by host name: the agent has enrolled and polls
 	data    [][]byte                 // user data that was seen
-	answers map[string]answer        // by host name and type of the task: what agents say in place of the truth
+	answers map[string]answer        // by host name and task type: what agents say instead of the truth
 }
 
-// answer is what an agent says of a task; nothing at all is the truth.
+// answer returns what an agent says about a task. If it returns nothing, the
+// agent tells the truth.
 type answer func(v agentwire.Verified) (any, *agentwire.TaskError)
 
 func newBoots() *boots {
@@ -49,7 +49,7 @@ func (b *boots) beforePoll(ctx context.Context, boot lab.Boot) {
 	mute := b.mute[boot.Hostname]
 	b.mu.Unlock()
 	if waitFor(ctx, mute) != nil {
-		return // a machine that is switched off polls no more
+		return // a machine that is off polls no more
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -74,8 +74,7 @@ func (b *boots) fail(hostname string, failing bool) {
 	b.failing[hostname] = failing
 }
 
-// hold keeps agents from coming, or from polling once they have; the function
-// lets them.
+// hold keeps agents from enrolling, or from polling after that. letGo ends it.
 func (b *boots) hold(hostname string, from map[string]chan struct{}) (letGo func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -89,22 +88,22 @@ func (b *boots) hold(hostname string, from map[string]chan struct{}) (letGo func
 	})
 }
 
-// polling says whether an agent of a machine has enrolled and begun to poll.
+// polling says whether the agent of a machine has enrolled and polls.
 func (b *boots) polling(hostname string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.polls[hostname]
 }
 
-// forget lets a machine that is installed anew be seen polling anew.
+// forget forgets that an agent polled, because its machine is reinstalled.
 func (b *boots) forget(hostname string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.polls, hostname)
 }
 
-// answer makes the agent of a machine say something of tasks of a type; nil: the
-// truth again, of all of them.
+// answer makes the agent of a machine say something about tasks of a type. If
+// say is nil, it tells the truth again about all of them.
 func (b *boots) answer(hostname, task string, say answer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -13,31 +13,32 @@ import (
 	"strings"
 )
 
-// canaryOf is a secret that occurs nowhere by chance.
+// canaryOf returns a secret that occurs nowhere by chance.
 func canaryOf(seed uint64, what string) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "canary %s %d", what, seed))
 	return "Canary" + hex.EncodeToString(sum[:12])
 }
 
-// Places are where secrets must not be: whoever runs the engines shows them.
+// Places shows every place where no secret may be. Whoever runs the engines
+// provides it.
 type Places func(ctx context.Context, show func(place string, content []byte)) error
 
 // Leak is a secret where it does not belong.
 type Leak struct{ Secret, Place string }
 
-// Search is what looking for secrets came to.
+// Search is the result of looking for secrets.
 type Search struct {
 	Secrets, Places int
 	Bytes           int64
 	Leaks           []Leak
-	Blind           []string // where even what is no secret was not found
+	Blind           []string // places in which not even the known non-secret was found
 }
 
 // search looks for everything that only the secrets engine, the machine and
 // MAAS may know.
 //
-// The ids of jobs are no secret and must be found wherever telling names a
-// place: if not, secrets would not be found there either.
+// The ids of jobs are no secret. They must be found in every place that telling
+// names; if they are not, secrets would not be found there either.
 func (w *World) search(ctx context.Context, places Places, telling []string) (Search, error) {
 	known := w.sought()
 	out := Search{Secrets: known.count}
@@ -68,10 +69,10 @@ func (w *World) search(ctx context.Context, places Places, telling []string) (Se
 	return out, err
 }
 
-// witness is what is found wherever the work of a job leaves a trace.
+// witness is found wherever the work of a job leaves a trace.
 const witness = "the id of a job"
 
-// head is how many bytes of a secret it is recognised by at first.
+// head is how many bytes of a secret are compared at first.
 const head = 8
 
 type form struct {
@@ -79,14 +80,15 @@ type form struct {
 	text []byte
 }
 
-// sought are secrets, by the first bytes of each form that they can have.
+// sought holds secrets, by the first bytes of each form in which they can
+// appear.
 type sought struct {
 	count int
 	forms map[uint64][]form
 }
 
-// add seeks a secret as it may be written: plain, in base64, and as databases
-// show bytes.
+// add looks for a secret in each form in which it may be written: plain, in
+// base64, and as databases show bytes.
 func (s *sought) add(what string, secret []byte) {
 	s.count++
 	for form, text := range map[string][]byte{
@@ -98,7 +100,7 @@ func (s *sought) add(what string, secret []byte) {
 
 func (s *sought) one(what string, text []byte) {
 	if len(text) < 2*head {
-		return // too short to be told from chance
+		return // too short: it could occur by chance
 	}
 	key := binary.LittleEndian.Uint64(text)
 	s.forms[key] = append(s.forms[key], form{what, text})
@@ -116,8 +118,7 @@ func (s *sought) in(content []byte) []string {
 	return out
 }
 
-// passwordHash is that of the deploy user, as first boots have it.
-// privateKey is a key in the form of OpenSSH; what is its own begins in the fourth
+// privateKey matches a key in OpenSSH's form; its own part begins in the fourth
 // line.
 var privateKey = regexp.MustCompile(`b3BlbnNzaC1rZXktdjE[A-Za-z0-9+/]{45}(?:\s+[A-Za-z0-9+/]{64}){2}\s+([A-Za-z0-9+/]{64})`)
 

@@ -6,7 +6,7 @@ import (
 	"gpuaas/sim/maas/fault"
 )
 
-// cases are those that a stage has of its own; what is not here goes wrong as
+// cases are the special cases of stages. Whatever is missing here goes wrong as
 // usual says.
 var cases = map[string]map[Kind]Case{
 	loadSite: siteCases, resolvePower: powerCases, findMachine: findCases, commission: commissionCases, waitReady: readyCases,
@@ -19,8 +19,8 @@ const (
 	gatewayTimeout = 504
 )
 
-// away makes a request to MAAS fail before it is worked on, until an operator
-// has put it right.
+// away makes a request to MAAS fail before it is carried out, until an operator
+// has fixed it.
 func away(operation string) func(*run) {
 	return func(r *run) {
 		r.first(func(context.Context) error {
@@ -29,7 +29,8 @@ func away(operation string) func(*run) {
 	}
 }
 
-// lost lets a request be carried out and breaks the connection before the answer.
+// lost lets a request be carried out and breaks the connection before the
+// answer.
 func lost(operation string) func(*run) {
 	return func(r *run) {
 		r.first(func(context.Context) error {
@@ -38,8 +39,8 @@ func lost(operation string) func(*run) {
 	}
 }
 
-// doubtful is a proxy before MAAS that gives up; whether the request was carried
-// out is a matter of chance.
+// doubtful acts as a proxy before MAAS that gives up; whether the request was
+// carried out is random.
 func doubtful(operation string) func(*run) {
 	return func(r *run) {
 		kind := fault.ErrorBefore
@@ -57,7 +58,7 @@ func (r *run) answers(operation, document string, count int) error {
 	return r.rule(fault.Rule{Operation: operation, Fault: fault.ErrorBefore, Status: 200, ContentType: "application/json", Text: document, Count: count})
 }
 
-// claims makes MAAS say that it has done what was asked of the machine, once,
+// claims makes MAAS say once that it has done what was asked of the machine,
 // and do nothing.
 func claims(operation string, says map[string]any) func(*run) {
 	return func(r *run) {
@@ -76,13 +77,13 @@ func befalls(what string) func(*run) {
 	return func(r *run) { r.first(func(context.Context) error { return r.happen(what) }) }
 }
 
-// phase lets a stretch of the machine's own work go wrong, once, from a stage on.
+// phase makes a phase of the machine's own work go wrong once, from a stage on.
 func phase(stage string, rule fault.Rule) func(*run) {
 	rule.Count = 1
 	return func(r *run) { r.at(stage, func(context.Context) error { return r.rule(rule) }) }
 }
 
-// both sets several things up.
+// both combines several set-ups.
 func both(sets ...func(*run)) func(*run) {
 	return func(r *run) {
 		for _, set := range sets {
@@ -91,8 +92,8 @@ func both(sets ...func(*run)) func(*run) {
 	}
 }
 
-// given lets somebody prepare the machine in the moment before the stage begins,
-// so that the stage has something to do.
+// given lets somebody prepare the machine just before the stage begins, so that
+// the stage has something to do.
 func given(prepare func(*run) error, set func(*run)) func(*run) {
 	return func(r *run) {
 		set(r)
@@ -109,8 +110,8 @@ func given(prepare func(*run) error, set func(*run)) func(*run) {
 	}
 }
 
-// prepared are the cases of a stage that has something to do only if it was
-// prepared, those included that go wrong as usual.
+// prepared returns the cases of a stage that has something to do only if it was
+// prepared, including the usual ones.
 func prepared(prepare func(*run) error, own map[Kind]Case) map[Kind]Case {
 	for _, kind := range Kinds {
 		c, described := own[kind]
@@ -125,8 +126,8 @@ func prepared(prepare func(*run) error, own map[Kind]Case) map[Kind]Case {
 	return own
 }
 
-// afterwards are the cases of a stage that is reached only when something went
-// wrong before.
+// afterwards returns the cases of a stage that is reached only if something
+// went wrong before.
 func afterwards(before func(*run), own map[Kind]Case) map[Kind]Case {
 	for _, kind := range Kinds {
 		c, described := own[kind]

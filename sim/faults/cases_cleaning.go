@@ -7,9 +7,9 @@ import (
 	agents "gpuaas/sim/fleet"
 )
 
-// decommissionCases are those that stages of decommissions have of their own, by
-// stage, or by mode and stage; what is not here goes wrong as in an onboarding,
-// or as usual.
+// decommissionCases are the special cases of stages of decommissions, by stage,
+// or by mode and stage. Whatever is missing here goes wrong as in an
+// onboarding, or as usual.
 var decommissionCases = map[string]map[Kind]Case{
 	disable: disableCases, forceRelease: allocationCases, certify: certifyCases, powerOff: powerOffCases, release: releaseCases,
 	retire: retireCases, remove: removedCases, secrets: secretCases, removeRecord: recordCases, reactivate: reactivateCases,
@@ -42,9 +42,9 @@ var (
 	}
 )
 
-// agentTask are the cases of a stage that gives the agent a task. What the agent
-// says of it in place of the truth is a lie; what others do meanwhile, and nil is
-// a reboot, comes out of band.
+// agentTask returns the cases of a stage that gives the agent a task. lie is
+// what the agent says instead of the truth; meanwhile is what others do at the
+// same time. If it is nil, the machine reboots.
 func agentTask(task string, lie Case, meanwhile *Case) map[Kind]Case {
 	if meanwhile == nil {
 		meanwhile = &rebooted
@@ -73,7 +73,8 @@ func agentTask(task string, lie Case, meanwhile *Case) map[Kind]Case {
 	}
 }
 
-// finding are cases of a validation, of which one finds something of a tenant.
+// finding returns the cases of a validation in which one finds something of a
+// tenant.
 func finding(own map[Kind]Case) map[Kind]Case {
 	own[ErrorKind] = Case{
 		What: "a process of the tenant is found", Mend: "end the process",
@@ -86,8 +87,8 @@ func finding(own map[Kind]Case) map[Kind]Case {
 	return own
 }
 
-// says makes the agent say something of tasks of a type, from the stage on, until
-// somebody has put it right.
+// says makes the agent say something about tasks of a type, from the stage on,
+// until somebody has fixed it.
 func says(task string, change func(truth any) any) func(*run) {
 	return func(r *run) {
 		r.first(func(context.Context) error {

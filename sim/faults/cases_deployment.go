@@ -64,7 +64,7 @@ var (
 	failInstall = fault.Rule{Fault: fault.FailDeploy}
 	hangInstall = fault.Rule{Fault: fault.PhaseHangs, Phase: "install"}
 	dragInstall = fault.Rule{Fault: fault.PhaseDrags, Phase: "install", Delay: fault.Duration(3 * time.Second)}
-	// noDatasource is an installed system that does not get through to MAAS.
+	// noDatasource is an installed system that cannot reach MAAS.
 	noDatasource = fault.Rule{Fault: fault.Datasource}
 )
 
@@ -99,7 +99,7 @@ var classifyCases = afterwards(phase(deploy, noDatasource), map[Kind]Case{
 	},
 	ErrorKind: {
 		What: "MAAS says that the disks could not be partitioned", Mend: "remove the cause",
-		// In place of the failure that is tried again.
+		// Instead of the failure that is tried again.
 		set: func(r *run) { phase(deploy, fault.Rule{Fault: fault.PhaseFails, Phase: "storage"})(r) },
 	},
 	Lies: {

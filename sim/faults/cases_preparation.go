@@ -44,10 +44,10 @@ var storageCases = prepared((*run).blankDisks, map[Kind]Case{
 	},
 })
 
-// blankDisks is somebody who takes the layout away that an inspection leaves.
+// blankDisks acts as somebody who removes the layout that an inspection leaves.
 func (r *run) blankDisks() error {
 	if r.Kind == OutOfBand || r.Kind == ErrorKind {
-		return nil // it is enough
+		return nil // that is enough
 	}
 	id, err := r.id()
 	if err != nil {
@@ -60,7 +60,7 @@ func (r *run) blankDisks() error {
 	return err
 }
 
-// otherDisks are those that nobody would take for a BOSS disk.
+// otherDisks returns disks that nobody would take for a BOSS disk.
 func (r *run) otherDisks() ([]any, error) {
 	id, err := r.id()
 	if err != nil {
@@ -118,9 +118,9 @@ var roceCases = addressed(map[Kind]Case{
 	OutOfBand: {What: "somebody removes the machine from MAAS", set: befalls("delete")},
 })
 
-// addressed are the cases of RoCE, the usual ones included, on a site that has
-// an address for the machine. Only an address that MAAS refuses may be missing
-// in the end.
+// addressed returns the cases of RoCE, including the usual ones, at a site that
+// has an address for the machine. Only an address that MAAS refuses may be
+// missing in the end.
 func addressed(own map[Kind]Case) map[Kind]Case {
 	for _, kind := range Kinds {
 		c, described := own[kind]
@@ -189,10 +189,10 @@ var pxeCases = prepared((*run).unlinkPXE, map[Kind]Case{
 	OutOfBand: {What: "somebody takes the link of the interface away", set: func(*run) {}},
 })
 
-// unlinkPXE is somebody who takes the PXE interface off its network.
+// unlinkPXE acts as somebody who takes the PXE interface off its network.
 func (r *run) unlinkPXE() error { return r.unlink(lab.PXEIface) }
 
-// unlinkRoCE takes the address away that an earlier installation has left.
+// unlinkRoCE removes the address that an earlier installation has left.
 func (r *run) unlinkRoCE() error { return r.unlink(roceIface) }
 
 func (r *run) unlink(name string) error {

@@ -7,7 +7,7 @@ import (
 	"gpuaas/sim/maas/fault"
 )
 
-// Why some combinations cannot be.
+// Why some combinations cannot exist.
 const (
 	onlyInventory = "the stage changes the inventory alone, in one transaction: there is no provider that could"
 	noAllocations = "nothing allocates nodes yet, so that the stage has nothing to ask: it is passed over, with its reason"
@@ -62,15 +62,15 @@ var secretCases = map[Kind]Case{
 	},
 }
 
-// taken is a machine that somebody else deploys before the job acts.
+// taken: somebody else deploys the machine before the job acts.
 var taken = Case{
 	What: "somebody else deploys the machine", Mend: hisRelease,
 	set: func(r *run) { befalls("redeploy")(r); r.mend = r.free },
 }
 
-// onExisting are cases of an onboarding for a node that there is: its machine is
-// taken by somebody else, rather than removed, after which no job could be about
-// it any more.
+// onExisting returns cases of an onboarding for a node that exists. In them
+// somebody else takes the machine instead of removing it: after a removal, no
+// job could be about it any more.
 func onExisting(own map[Kind]Case) map[Kind]Case {
 	out := maps.Clone(own)
 	out[OutOfBand] = taken
@@ -101,7 +101,7 @@ var releaseCases = map[Kind]Case{
 
 const powerOffOp = "machine.power_off"
 
-// A released machine is off already; powerOffCases have one that is on.
+// A released machine is off already, so powerOffCases switch it on first.
 var powerOffCases = prepared(func(r *run) error { return r.happen("power_on") }, map[Kind]Case{
 	Before:    {What: "MAAS refuses to switch the machine off: it is being restarted", Mend: itsMAAS, set: away(powerOffOp)},
 	After:     {What: "MAAS switches the machine off, and its answer is lost", set: lost(powerOffOp)},
@@ -148,7 +148,8 @@ var recordCases = removing(map[Kind]Case{
 	OutOfBand: {What: "somebody has removed the machine from MAAS", set: befalls("delete")},
 })
 
-// removing are cases at sites whose policy is that records of MAAS go, too.
+// removing returns cases at sites whose policy also removes the records of
+// MAAS.
 func removing(own map[Kind]Case) map[Kind]Case {
 	for _, kind := range Kinds {
 		c, described := own[kind]

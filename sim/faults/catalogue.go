@@ -49,22 +49,24 @@ const (
 type Case struct {
 	Section
 	Kind Kind
-	// What happens, and what an operator puts right before acting; both for people.
+	// What happens, and what an operator fixes before acting; both for people.
 	What, Mend string
-	// NotApplicable is why the combination cannot exist; empty: it can.
+	// NotApplicable says why the combination cannot exist. It is empty if it
+	// can.
 	NotApplicable string
 
 	wish  func(*wish)
 	set   func(*run)
-	proof func(*run) error // that the end is the right one; nil: that of all cases is enough
+	proof func(*run) error // proves that the end is right; nil: the general checks are enough
 	slow  bool             // it waits for a time limit
 }
 
-// Name is what the case is called: stage/kind of an onboarding, and
-// mode/stage/kind of a decommission.
+// Name is the name of the case: stage/kind for an onboarding, and
+// mode/stage/kind for a decommission.
 func (c Case) Name() string { return c.Title() + "/" + string(c.Kind) }
 
-// Catalogue is every stage in every way, also those that cannot be.
+// Catalogue returns every stage in every way, also combinations that cannot
+// exist.
 func Catalogue() []Case {
 	var out []Case
 	for _, s := range Sections {
@@ -80,7 +82,7 @@ func Catalogue() []Case {
 	return out
 }
 
-// Choice narrows the catalogue; a zero field does not narrow.
+// Choice filters the catalogue. A zero field filters nothing.
 type Choice struct{ Family, Stage, Kind, Case string }
 
 // Choose picks cases.
@@ -91,8 +93,8 @@ func Choose(all []Case, by Choice) []Case {
 	})
 }
 
-// Sample picks one case of each stage of each family, another kind for each,
-// that waits for no time limit.
+// Sample picks one case of each stage of each family, with another kind for
+// each, and none that waits for a time limit.
 func Sample(all []Case) []Case {
 	var out []Case
 	known := map[Section]bool{}
@@ -114,7 +116,8 @@ func Sample(all []Case) []Case {
 	return out
 }
 
-// usual is what goes wrong with every stage in the same way, whatever it does.
+// usual returns what goes wrong with every stage in the same way, whatever it
+// does.
 func usual(kind Kind) Case {
 	var c Case
 	switch kind {

@@ -37,7 +37,7 @@ func (r *run) prepare(ctx context.Context) error {
 	return r.alter(ctx)
 }
 
-// undisturbed carries a job out in which nothing goes wrong.
+// undisturbed carries out a job in which nothing goes wrong.
 func (r *run) undisturbed(ctx context.Context, ask func(context.Context) error) error {
 	if err := ask(ctx); err != nil {
 		return err
@@ -53,7 +53,7 @@ func (r *run) undisturbed(ctx context.Context, ask func(context.Context) error) 
 	return nil
 }
 
-// tenant is somebody who gets an account on the node.
+// tenant gives somebody an account on the node.
 func (r *run) tenant(ctx context.Context) error {
 	made, err := r.world.api.CreateNodeTaskWithResponse(ctx, r.node, &apiclient.CreateNodeTaskParams{}, apiclient.AgenttaskNewBody{
 		Type: agentwire.TypeProvisionUser, Reason: "a tenant moves in", Params: agentwire.ProvisionUserParams{
@@ -67,7 +67,7 @@ func (r *run) tenant(ctx context.Context) error {
 	return nil
 }
 
-// lockedOut is a tenant who comes while the node is worked on.
+// lockedOut lets a tenant try to come in while the node is worked on.
 func (r *run) lockedOut(ctx context.Context) error {
 	err := r.tenant(ctx)
 	if refusal := (*apiclient.Problem)(nil); errors.As(err, &refusal) && refusal.Code == "node_held" {
@@ -81,7 +81,7 @@ func (r *run) lockedOut(ctx context.Context) error {
 
 const firstUID = 20000
 
-// alter changes the site of a run to what the case needs.
+// alter changes the site of a run as the case needs it.
 func (r *run) alter(ctx context.Context) error {
 	var body apiclient.SiteProfileChangeBody
 	set := func(into **string, value string) {
@@ -157,7 +157,7 @@ func (r *run) asked(ctx context.Context, mode string) (types.UUID, error) {
 	return view.DecommissionId, nil
 }
 
-// quarantine is an operator who takes the node out of service by hand.
+// quarantine acts as an operator who takes the node out of service by hand.
 func (r *run) quarantine(ctx context.Context) error {
 	made, err := r.world.api.QuarantineNodeWithResponse(ctx, r.node, &apiclient.QuarantineNodeParams{}, apiclient.NodeActionBody{Reason: "somebody does not trust it"})
 	if _, err := apiclient.Read(made, err); err != nil {

@@ -10,7 +10,7 @@ import (
 	"gpuaas/contract/apiclient"
 )
 
-// Result is how a case came out.
+// Result says how a case ended.
 type Result string
 
 // The results.
@@ -30,26 +30,26 @@ type Outcome struct {
 	Result Result
 	Stops  []Stop
 	Took   time.Duration
-	Broken []string // what must hold and did not
-	Warned bool     // the job told of something that it went on without
-	Why    string   // of a case that was not resolved
+	Broken []string // rules that did not hold
+	Warned bool     // the job reported a warning and went on
+	Why    string   // why a case was not resolved
 }
 
-// First says whether the case was resolved by itself or by the first action that
-// was recommended.
+// First says whether the case was resolved by itself or by the first
+// recommended action.
 func (o Outcome) First() bool {
 	return o.Result == HealedItself || o.Result == Recovered && len(o.Stops) == 1
 }
 
 const (
 	mostActions = 3
-	// patience is for one way from an action to the next stop.
+	// patience is the time limit from an action to the next stop.
 	patience = 150 * time.Second
-	// look is how long to believe that nothing happened because nothing was heard.
+	// look is how long to wait for news before asking.
 	look = 5 * time.Second
 )
 
-// try carries a case out from the request to its end.
+// try carries out a case from the request to its end.
 func (w *World) try(ctx context.Context, seed uint64, number int, c Case) Outcome {
 	out := Outcome{Case: c, Result: NotApplicable}
 	if c.NotApplicable != "" {
@@ -96,8 +96,8 @@ func parked(status string) bool {
 	return slices.Contains([]string{"failed_retryable", "failed_manual_intervention"}, status)
 }
 
-// begin asks for the job. A decommission needs a node first, of which a tenant
-// has had the use.
+// begin asks for the job. A decommission first needs a node that a tenant has
+// used.
 func (r *run) begin(ctx context.Context) error {
 	if err := r.world.furnish(ctx, r); err != nil {
 		return err
@@ -135,7 +135,7 @@ func (r *run) onboard(ctx context.Context) error {
 	return nil
 }
 
-// interrupt is the operator who takes the job away from a stage.
+// interrupt acts as the operator who takes the job away from a stage.
 func (r *run) interrupt(ctx context.Context) error {
 	defer close(r.letGo)
 	select {
@@ -161,7 +161,7 @@ func (r *run) settled(ctx context.Context) (*standing, error) {
 		}
 		if ended(v.Status) || parked(v.Status) {
 			r.mu.Lock()
-			r.node = v.Node // one that begins anew has another
+			r.node = v.Node // a job that starts over has another node
 			r.mu.Unlock()
 			return v, nil
 		}
@@ -177,7 +177,7 @@ func (r *run) settled(ctx context.Context) (*standing, error) {
 	}
 }
 
-// recover puts right what went wrong and takes the action that is recommended.
+// recover fixes what went wrong and takes the recommended action.
 func (r *run) recover(ctx context.Context, v *standing) (Stop, error) {
 	e := v.Explanation
 	stop := Stop{Stage: v.Stage, Class: e.FailureClass, Code: e.ErrorCode}
@@ -193,7 +193,7 @@ func (r *run) recover(ctx context.Context, v *standing) (Stop, error) {
 			return stop, err
 		}
 	}
-	if stop.Action != "restart_clean" { // which undoes, before any stage begins
+	if stop.Action != "restart_clean" { // restart_clean undoes things before any stage begins
 		r.acted(ctx)
 	}
 	if err := r.act(ctx, stop.Action, "a simulated fault was put right"); err != nil {

@@ -12,7 +12,7 @@ import (
 	"gpuaas/contract/certificate"
 )
 
-// endsAs is how a node is after a mode.
+// endsAs is the state of a node after a mode.
 var endsAs = map[string]string{
 	softReset: active, reimage: active, reactivateMode: active, retireMode: "retired", fullDecommission: deleted, removeMode: deleted,
 }
@@ -22,12 +22,12 @@ const deleted = "deleted"
 // certified are the modes that end with a certificate or a receipt.
 var certified = []string{softReset, reimage, fullDecommission, retireMode}
 
-// checkDecommissioned is what must hold of a node whose decommission has ended.
+// checkDecommissioned checks what must hold for a node after its decommission.
 func (r *run) checkDecommissioned(ctx context.Context, v *standing) {
 	n, want := r.nodeNow(ctx), endsAs[r.Mode]
 	r.mu.Lock()
 	if r.distrusted && want == active {
-		want = "quarantined" // who did that decides when it ends
+		want = "quarantined" // whoever did that decides when it ends
 	}
 	r.mu.Unlock()
 	if string(n.Status) != want {
@@ -51,7 +51,7 @@ func (r *run) checkDecommissioned(ctx context.Context, v *standing) {
 	}
 }
 
-// history is all that happened to the node, the oldest first.
+// history returns all that happened to the node, the oldest first.
 func (r *run) history(ctx context.Context) ([]apiclient.NodeHistoryView, error) {
 	var out []apiclient.NodeHistoryView
 	size := int64(100)
@@ -69,12 +69,12 @@ func (r *run) history(ctx context.Context) ([]apiclient.NodeHistoryView, error) 
 	}
 }
 
-// notEnabling are what makes no node schedulable that was not.
+// notEnabling are events that make no node schedulable.
 var notEnabling = []string{"taint", "clean", "hold", "keep_out", "regain_contact"}
 
 // checkHistory looks for gaps, and for moments in which the node could be
-// scheduled while what a tenant left on it was not proven gone. That contact is
-// regained restores what was.
+// scheduled although what a tenant left on it was not proven gone. Regaining
+// contact only restores what was before.
 func (r *run) checkHistory(ctx context.Context) {
 	entries, err := r.history(ctx)
 	if err != nil {
@@ -112,7 +112,7 @@ func text(s *string) string {
 	return *s
 }
 
-// tasks are those that this job gave the node.
+// tasks returns the tasks that this job gave the node.
 func (r *run) tasks(ctx context.Context) []apiclient.AgenttaskView {
 	var out []apiclient.AgenttaskView
 	size := int64(100)
@@ -133,7 +133,8 @@ func (r *run) tasks(ctx context.Context) []apiclient.AgenttaskView {
 	}
 }
 
-// checkTasks looks for tasks that were given while the same was under way.
+// checkTasks looks for tasks that were given while one of the same type was
+// under way.
 func (r *run) checkTasks(ctx context.Context) {
 	all := r.tasks(ctx)
 	for _, t := range all {
@@ -146,11 +147,11 @@ func (r *run) checkTasks(ctx context.Context) {
 	}
 }
 
-// givenTwice is the type of a task that was given before one of the same type
-// had ended; empty: none was.
+// givenTwice returns the type of a task that was given before one of the same
+// type had ended. It is empty if there is none.
 func givenTwice(all []apiclient.AgenttaskView) string {
 	inOrder := slices.SortedStableFunc(slices.Values(all), func(a, b apiclient.AgenttaskView) int { return a.CreatedAt.Compare(b.CreatedAt) })
-	open := map[string]*time.Time{} // by type, when the last one ended
+	open := map[string]*time.Time{} // by type: when the last one ended
 	for _, t := range inOrder {
 		ended, known := open[t.Type]
 		if known && (ended == nil || t.CreatedAt.Before(*ended)) {
@@ -161,7 +162,7 @@ func givenTwice(all []apiclient.AgenttaskView) string {
 	return ""
 }
 
-// checkErase is that less than was asked for is never done in silence.
+// checkErase checks that a weaker erase than requested is never done silently.
 func (r *run) checkErase(v *standing) {
 	facts, _ := v.Facts["release"].(map[string]any)
 	if facts == nil {
@@ -173,8 +174,8 @@ func (r *run) checkErase(v *standing) {
 	}
 }
 
-// checkReleases is that nothing is released that others have deployed, and
-// nothing at all by a mode that does not.
+// checkReleases checks that nothing is released that others have deployed, and
+// nothing at all in modes that release nothing.
 func (r *run) checkReleases() {
 	events := r.events()
 	slices.Reverse(events)
@@ -195,7 +196,7 @@ func (r *run) checkReleases() {
 	}
 }
 
-// checkCertificate verifies what was issued as somebody would who does not trust
+// checkCertificate verifies the document as somebody would who does not trust
 // the control plane, and looks for the evidence of its claims.
 func (r *run) checkCertificate(ctx context.Context, v *standing) error {
 	list, err := r.world.api.ListNodeCertificatesWithResponse(ctx, r.node, &apiclient.ListNodeCertificatesParams{})
@@ -268,7 +269,8 @@ func (r *run) founded(ctx context.Context, d certificate.Document) error {
 	return nil
 }
 
-// checkAnew onboards the machine of a deleted node again: it is another node.
+// checkAnew onboards the machine of a deleted node again: it becomes another
+// node.
 func (r *run) checkAnew(ctx context.Context) {
 	before := r.node
 	if err := r.undisturbed(ctx, r.onboard); err != nil {

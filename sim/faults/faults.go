@@ -14,15 +14,15 @@ type Options struct {
 	Seed     uint64
 	Parallel int
 	Cases    []Case
-	// Places are searched for secrets at the end; nil: none are. Telling are parts
-	// of names of places in which the ids of jobs must be found.
+	// Places are searched for secrets at the end; nil means none. Telling holds
+	// parts of names of places in which the ids of jobs must be found.
 	Places  Places
 	Telling []string
-	// Tell is called for each case that has come to its end; nil: nobody is told.
+	// Tell is called for each case that has ended. It may be nil.
 	Tell func(done, all int, o Outcome)
 }
 
-// Report is what came of a run over the catalogue.
+// Report is the result of a run over the catalogue.
 type Report struct {
 	Seed     uint64
 	Parallel int
@@ -32,17 +32,17 @@ type Report struct {
 }
 
 // share is how much of the catalogue must be resolved by itself or by the first
-// action that is recommended.
+// recommended action.
 const share = 0.9
 
-// slowAtOnce is how many cases wait for time limits at a time.
+// slowAtOnce is how many cases wait for time limits at the same time.
 const slowAtOnce = 12
 
 // Run tries all cases.
 func (w *World) Run(ctx context.Context, o Options) (Report, error) {
 	began := time.Now()
 	out := Report{Seed: o.Seed, Parallel: o.Parallel, Outcomes: make([]Outcome, len(o.Cases))}
-	// What waits for time limits does not keep the others from working.
+	// Cases that wait for time limits do not hold up the others.
 	var lanes [2][]int
 	for i, c := range o.Cases {
 		lane := 0
@@ -90,7 +90,7 @@ func (w *World) Run(ctx context.Context, o Options) (Report, error) {
 	return out, err
 }
 
-// Count is how many cases came out in a way.
+// Count returns how many cases ended with one of these results.
 func (r Report) Count(results ...Result) int {
 	n := 0
 	for _, o := range r.Outcomes {
@@ -101,8 +101,8 @@ func (r Report) Count(results ...Result) int {
 	return n
 }
 
-// First is how many were resolved by themselves or by the first recommended
-// action.
+// First counts the cases that were resolved by themselves or by the first
+// recommended action.
 func (r Report) First() int {
 	n := 0
 	for _, o := range r.Outcomes {
@@ -113,10 +113,10 @@ func (r Report) First() int {
 	return n
 }
 
-// Tried is how many cases could be tried.
+// Tried counts the cases that could be tried.
 func (r Report) Tried() int { return len(r.Outcomes) - r.Count(NotApplicable) }
 
-// Verdict is nil when everything held that must hold.
+// Verdict is nil if all rules held.
 func (r Report) Verdict() error {
 	var problems []string
 	for _, o := range r.Outcomes {
@@ -139,7 +139,7 @@ func (r Report) Verdict() error {
 	return &BrokenError{Problems: problems}
 }
 
-// BrokenError is what did not hold.
+// BrokenError lists the rules that did not hold.
 type BrokenError struct{ Problems []string }
 
 func (e *BrokenError) Error() string {

@@ -10,7 +10,7 @@ import (
 	"gpuaas/contract/apiclient"
 )
 
-// timeOf reads a time among facts; zero when there is none.
+// timeOf reads a time among facts. It is zero if there is none.
 func timeOf(fact any) time.Time {
 	text, _ := fact.(string)
 	at, err := time.Parse(time.RFC3339Nano, text)
@@ -20,8 +20,8 @@ func timeOf(fact any) time.Time {
 	return at
 }
 
-// acted notes that an operator has taken the job over: what the machine has on
-// record from this job must not grow until the job begins anew.
+// acted records that an operator has taken the job over. Until the job begins
+// again, what MAAS recorded about the machine from this job must not grow.
 func (r *run) acted(ctx context.Context) {
 	newest, seen := r.newest(), ""
 	if r.reached != nil {
@@ -29,7 +29,7 @@ func (r *run) acted(ctx context.Context) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.mark == 0 { // or nothing has begun since
+	if r.mark == 0 { // otherwise nothing has begun since
 		r.mark, r.unchanged = newest, seen
 	}
 }
@@ -41,8 +41,8 @@ func (r *run) newest() int {
 	return -1
 }
 
-// seen is everything about the machine and its node that a stage could change.
-// A machine that is at work changes by itself.
+// seen returns everything about the machine and its node that a stage could
+// change. A machine that is at work changes by itself.
 func (r *run) seen(ctx context.Context) string {
 	if r.Stage == waitReady || r.Stage == waitDeployed {
 		return ""
@@ -105,7 +105,7 @@ func (r *run) checkTakeover(ctx context.Context) {
 	}
 }
 
-// checkStop is what must hold whenever a job is parked.
+// checkStop checks what must hold whenever a job is parked.
 func (r *run) checkStop(ctx context.Context, v *standing) {
 	e := v.Explanation
 	if len(e.Actions) == 0 || !e.Actions[0].Legal || e.Actions[0].Rank != 1 {
@@ -128,14 +128,14 @@ func (r *run) checkStop(ctx context.Context, v *standing) {
 	switch n := r.nodeNow(ctx); {
 	case r.doing == Onboarding && string(n.Status) == active:
 		r.violate("node is active while its onboarding is parked at %s", v.Stage)
-	case r.doing == Decommission && n.Schedulable && v.Stage != disable: // it is not out of it yet
+	case r.doing == Decommission && n.Schedulable && v.Stage != disable: // it is still in service
 		r.violate("node is schedulable while its decommission is parked at %s", v.Stage)
 	}
 }
 
 const active = "active"
 
-// nodeNow is empty while there is no node.
+// nodeNow reads the node. It is empty while there is no node.
 func (r *run) nodeNow(ctx context.Context) apiclient.NodeDetailView {
 	r.mu.Lock()
 	node := r.node
@@ -147,7 +147,7 @@ func (r *run) nodeNow(ctx context.Context) apiclient.NodeDetailView {
 	return *answer.JSON
 }
 
-// checkEnd is what must hold of a job that has ended.
+// checkEnd checks what must hold for a job that has ended.
 func (r *run) checkEnd(ctx context.Context, v *standing) {
 	if r.Family == Decommission {
 		r.checkDecommissioned(ctx, v)
@@ -163,7 +163,7 @@ func (r *run) checkEnd(ctx context.Context, v *standing) {
 	}
 }
 
-// checkServing is what must hold of a machine that became a node.
+// checkServing checks what must hold for a machine that became a node.
 func (r *run) checkServing(ctx context.Context, v *standing) {
 	if got := r.nodeNow(ctx).Status; string(got) != active {
 		r.violate("the %s ended, and its node is %q", r.doing, got)
@@ -188,7 +188,7 @@ func (r *run) checkServing(ctx context.Context, v *standing) {
 	}
 }
 
-// checkDeployments is that a machine is deployed as often as it must be.
+// checkDeployments checks that a machine is deployed as often as it must be.
 func (r *run) checkDeployments(v *standing) {
 	redeploys, _ := v.Facts["redeploys"].(float64)
 	r.mu.Lock()

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// titles are the kinds for people.
+// titles are the names of the kinds for people.
 var titles = map[Kind]string{
 	Before: "fails before its effect", After: "fails after its effect (answer lost)", Ambiguous: "ambiguous time-out", ErrorKind: "provider reports an error state",
 	Lies: "provider lies (says done, is not)", Killed: "worker is killed", Twice: "delivered twice", OutOfBand: "changed out of band", Takeover: "operator takes over",
 }
 
-// said is how a case came out, in one line.
+// said describes in one line how a case ended.
 func (o Outcome) said() string {
 	switch o.Result {
 	case NotApplicable:
@@ -78,7 +78,7 @@ func (r Report) WriteMarkdown(w io.Writer) error {
 
 var headings = map[Family]string{Onboarding: "Onboarding", Decommission: "Decommission"}
 
-// of is the part of the report about a family.
+// of returns the part of the report about a family.
 func (r Report) of(family Family) Report {
 	r.Outcomes = slices.DeleteFunc(slices.Clone(r.Outcomes), func(o Outcome) bool { return o.Family != family })
 	return r
@@ -97,7 +97,7 @@ func (r Report) sections(b *strings.Builder) {
 
 func cell(s string) string { return strings.ReplaceAll(strings.ReplaceAll(s, "|", "\\|"), "\n", " ") }
 
-// totals is what came of everything.
+// totals writes the sums over everything.
 func (r Report) totals(b *strings.Builder) {
 	r.results(b)
 	for _, row := range [][2]string{
@@ -108,7 +108,7 @@ func (r Report) totals(b *strings.Builder) {
 	}
 }
 
-// results is what came of cases.
+// results writes how cases ended.
 func (r Report) results(b *strings.Builder) {
 	tried := r.Tried()
 	held := "yes"
@@ -145,7 +145,7 @@ func (r Report) WriteText(w io.Writer) error {
 	return err
 }
 
-// Line is one case for a terminal.
+// Line describes one case for a terminal.
 func (o Outcome) Line() string {
 	mark := "✓"
 	switch {

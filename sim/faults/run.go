@@ -30,31 +30,31 @@ type run struct {
 	site, profile types.UUID
 	tokenKey      string
 	job, node     types.UUID
-	doing         Family     // what the job is one of
+	doing         Family     // the family of the job
 	brought       types.UUID // the job that made the node of a decommission
-	// The machine, and its PXE interface, as they were before they were disturbed.
+	// The machine and its PXE interface before they were disturbed.
 	laidOut, linked string
 
 	before, after action
-	elsewhere     map[string]action // when other stages begin
+	elsewhere     map[string]action // what happens when other stages begin
 	mend          func(ctx context.Context) error
-	reached       chan struct{} // Takeover: the stage is about to act
-	letGo         chan struct{} // Takeover: it may
+	reached       chan struct{} // Takeover: closed when the stage is about to act
+	letGo         chan struct{} // Takeover: closed when it may act
 
 	mu        sync.Mutex
 	epoch     int64
 	met       map[string]int
 	mended    bool
-	rules     []int        // in force or struck
-	struck    map[int]bool // those that have
+	rules     []int        // rules that are or were in force
+	struck    map[int]bool // rules that have struck
 	gone      int          // deployments of machines that MAAS has forgotten
-	mark      int          // newest event when an operator acted last; 0: nobody has since
-	unchanged string       // what must stay as it is meanwhile
+	mark      int          // newest event at the last action of an operator; 0: none since
+	unchanged string       // what must not change meanwhile
 	actions   int
-	// distrusted: an operator has quarantined the node.
+	// distrusted says that an operator has quarantined the node.
 	distrusted bool
 	problems   []string // what went wrong with the case itself
-	broken     []string // what must hold and did not
+	broken     []string // rules that did not hold
 }
 
 func (w *World) newRun(seed uint64, number int, c Case) *run {
@@ -73,7 +73,7 @@ func (w *World) newRun(seed uint64, number int, c Case) *run {
 
 func (r *run) coin() bool { return r.rng.IntN(2) == 0 }
 
-// trouble notes that the case could not be carried out as it is meant.
+// trouble records that the case could not be carried out as intended.
 func (r *run) trouble(err error) {
 	if err == nil {
 		return
@@ -95,7 +95,7 @@ func (r *run) isMended() bool {
 	return r.mended
 }
 
-// until makes the stage fail each time until an operator has put it right.
+// until makes the stage fail each time until an operator has fixed it.
 func (r *run) until(mishap string) {
 	r.before = func(context.Context, int) string {
 		if r.isMended() {
@@ -125,14 +125,14 @@ func (r *run) at(stage string, do func(ctx context.Context) error) {
 	}
 }
 
-// takeOver holds the stage where it is about to act until an operator has taken
-// the job away from it; then it goes on and must not have an effect.
+// takeOver holds the stage just before it acts, until an operator has taken the
+// job away from it. Then the stage goes on and must have no effect.
 func (r *run) takeOver() {
 	r.reached, r.letGo = make(chan struct{}), make(chan struct{})
 	r.before = func(_ context.Context, n int) string {
 		if n == 1 {
 			close(r.reached)
-			<-r.letGo // whatever the context says: it is a worker that was cut off
+			<-r.letGo // ignores the context: it acts as a worker that was cut off
 		}
 		return mishapNone
 	}
@@ -154,7 +154,7 @@ func (r *run) rule(rule fault.Rule) error {
 	return nil
 }
 
-// lift ends what goes wrong with requests, and notes what has struck.
+// lift ends the rules, and records which ones have struck.
 func (r *run) lift() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -170,7 +170,7 @@ func (r *run) lift() {
 	}
 }
 
-// unstruck are rules that nothing has met: the case would prove nothing.
+// unstruck counts rules that never struck: with them the case proves nothing.
 func (r *run) unstruck() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -179,7 +179,7 @@ func (r *run) unstruck() int {
 
 var errUnknown = errors.New("MAAS does not know the machine")
 
-// id is the machine in MAAS now.
+// id returns the present system id of the machine.
 func (r *run) id() (string, error) {
 	for _, b := range r.world.Lab.Overview() {
 		if b.Hostname == r.hostname || b.BMC == r.bmc {
@@ -198,7 +198,7 @@ func (r *run) status() string {
 	return b.Status
 }
 
-// becomes waits until MAAS shows the machine so.
+// becomes waits until MAAS shows the machine in one of these statuses.
 func (r *run) becomes(ctx context.Context, statuses ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -219,7 +219,7 @@ func (r *run) becomes(ctx context.Context, statuses ...string) error {
 	}
 }
 
-// happen is somebody else who does something to the machine.
+// happen acts as somebody else who does something to the machine.
 func (r *run) happen(what string) error {
 	if what == "delete" || what == "recreate" {
 		r.gone += r.deployments()
@@ -231,7 +231,7 @@ func (r *run) happen(what string) error {
 	return r.world.Lab.Happen(id, what)
 }
 
-// free is an operator who gives a machine back that somebody else had taken.
+// free acts as an operator who releases a machine that somebody else had taken.
 func (r *run) free(ctx context.Context) error {
 	id, err := r.id()
 	if err != nil {
@@ -249,7 +249,7 @@ func (r *run) free(ctx context.Context) error {
 	return r.becomes(ctx, "Ready", "New")
 }
 
-// document is the machine as MAAS would answer, changed.
+// document returns the machine as MAAS would answer, with changes.
 func (r *run) document(change map[string]any) (string, error) {
 	id, err := r.id()
 	if err != nil {
@@ -280,7 +280,7 @@ func changed(doc any, change map[string]any) (string, error) {
 	return string(text), nil
 }
 
-// events are those of the machine in MAAS, the newest first.
+// events returns MAAS's events of the machine, the newest first.
 func (r *run) events() []region.EventDoc {
 	id, err := r.id()
 	if err != nil {
@@ -296,8 +296,8 @@ func (r *run) events() []region.EventDoc {
 
 const deployRequest = "User starting deployment"
 
-// deployments are those that MAAS accepted from this job for the machine as it
-// knows it now.
+// deployments counts the deployments that MAAS accepted from this job for the
+// machine under its present id.
 func (r *run) deployments() int {
 	n := 0
 	for _, e := range r.events() {

@@ -1,6 +1,6 @@
 package faults
 
-// Family is a sort of job.
+// Family is a kind of job.
 type Family string
 
 // The families.
@@ -12,7 +12,7 @@ const (
 // Families lists them in the order of the report.
 var Families = []Family{Onboarding, Decommission}
 
-// Section is a stage of a family, or of one mode of it, as the report has it.
+// Section is a stage of a family, or of one mode of it, as the report shows it.
 type Section struct {
 	Family Family
 	Mode   string // of a decommission
@@ -56,9 +56,9 @@ const (
 	removeMode       = "remove"
 )
 
-// Sections are every stage of an onboarding and every stage of a decommission,
-// in the mode in which it has most to do; those that do something else in another
-// mode are there for both.
+// Sections are every stage of an onboarding, and every stage of a decommission
+// in the mode in which it has most to do. Stages that do something else in
+// another mode are listed for both.
 var Sections = laidOut([]plan{
 	{Onboarding, "", []string{
 		loadSite, resolvePower, findMachine, commission, waitReady, storage, roce, pxeLink, render, deploy, waitDeployed, classify, recoverRetry,
@@ -74,7 +74,7 @@ var Sections = laidOut([]plan{
 	{Decommission, removeMode, []string{remove}},
 })
 
-// plan is the stages of a mode.
+// plan lists the stages of a mode.
 type plan struct {
 	family Family
 	mode   string
@@ -91,7 +91,7 @@ func laidOut(plans []plan) []Section {
 	return out
 }
 
-// own is what the section has of its own; a zero case goes wrong as usual.
+// own returns the special case of the section. A zero case goes wrong as usual.
 func (s Section) own(kind Kind) Case {
 	if s.Family == Onboarding {
 		return cases[s.Stage][kind]

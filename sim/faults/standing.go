@@ -10,7 +10,7 @@ import (
 	"gpuaas/contract/apiclient"
 )
 
-// standing is how a job stands, of whatever family: what the answers of the API
+// standing is the state of a job of any family: what the answers of the API
 // have in common.
 type standing struct {
 	Status      string         `json:"status"`
@@ -59,10 +59,10 @@ func (w *World) view(ctx context.Context, of Family, job types.UUID) (*standing,
 	return &v, nil
 }
 
-// verb is an action of operators on a job.
+// verb is an operator's action on a job.
 type verb func(ctx context.Context, api *apiclient.Client, job types.UUID, reason string) (apiclient.Answer, error)
 
-// verbs are those that lead a job on, and the one that stops it.
+// verbs are the actions that lead a job on, and the one that stops it.
 var verbs = map[Family]map[string]verb{
 	Onboarding: {
 		"retry_stage": func(ctx context.Context, api *apiclient.Client, job types.UUID, reason string) (apiclient.Answer, error) {

@@ -12,7 +12,7 @@ type Point struct {
 	Epoch      int64
 }
 
-// What can go wrong at a point, by the names that control planes know.
+// What can go wrong at a point, by the names that control planes use.
 const (
 	mishapNone        = ""
 	mishapUnavailable = "unavailable"
@@ -22,14 +22,14 @@ const (
 	mishapRefused     = "refused"
 )
 
-// Trap is where stages come by before and after they act.
+// Trap is called before and after each stage acts.
 type Trap struct {
 	mu    sync.Mutex
 	runs  map[string]*run
 	known map[string]chan struct{} // closed once the run of a job is known
 }
 
-// NewTrap makes a trap that lets everything pass until a case is run.
+// NewTrap makes a trap that does nothing until a case is run.
 func NewTrap() *Trap {
 	return &Trap{runs: map[string]*run{}, known: map[string]chan struct{}{}}
 }
@@ -42,7 +42,8 @@ func (t *Trap) Before(ctx context.Context, at Point) string {
 	return mishapNone
 }
 
-// After says what goes wrong when a stage has acted and nothing is recorded yet.
+// After says what goes wrong when a stage has acted and nothing is recorded
+// yet.
 func (t *Trap) After(ctx context.Context, at Point) string {
 	if r := t.await(ctx, at.Job); r != nil {
 		return r.meet(ctx, at, false)
@@ -59,8 +60,8 @@ func (t *Trap) knownOf(job string) chan struct{} {
 	return t.known[job]
 }
 
-// await finds the run of a job. A workflow may begin before whoever asked for it
-// has heard its id.
+// await finds the run of a job. The workflow may begin before the requester has
+// learned its id.
 func (t *Trap) await(ctx context.Context, job string) *run {
 	select {
 	case <-t.knownOf(job):
@@ -80,8 +81,7 @@ func (t *Trap) set(job string, r *run) {
 	close(known)
 }
 
-// action is what happens at one of the two sides of a stage; n counts how often
-// it was come by, from 1.
+// action is what happens before or after a stage. n counts the calls, from 1.
 type action func(ctx context.Context, n int) string
 
 func once(mishap string) action {
@@ -93,7 +93,7 @@ func once(mishap string) action {
 	}
 }
 
-// meet is a stage that comes by.
+// meet handles a stage that begins or ends.
 func (r *run) meet(ctx context.Context, at Point, before bool) string {
 	r.mu.Lock()
 	if before && at.Epoch > r.epoch {

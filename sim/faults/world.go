@@ -18,7 +18,7 @@ import (
 	"gpuaas/sim/maas/region"
 )
 
-// What cases go by. Time limits are the least that a profile may have.
+// Settings of the cases. Time limits are the shortest that a profile allows.
 const (
 	sku       = "h200-sxm-baremetal-8g"
 	leastTime = int32(60)
@@ -33,7 +33,7 @@ var admin = region.Caller{User: &region.User{Name: "admin", Admin: true}}
 type World struct {
 	Lab  *lab.Lab
 	Trap *Trap
-	// BMCPassword is given to MAAS for every server, and nobody else may learn it.
+	// BMCPassword is given to MAAS for every server. Nobody else may learn it.
 	BMCPassword string
 	// Forget makes the secrets engine lose what it has at a path.
 	Forget func(ctx context.Context, path string) error
@@ -43,15 +43,15 @@ type World struct {
 	known int // machines that MAAS knows from the start
 
 	mu      sync.Mutex
-	news    map[string]chan struct{} // of jobs, by id: something has been settled
-	canary  map[string]string        // what must be found nowhere, by what it is
+	news    map[string]chan struct{} // by job id: something was settled
+	canary  map[string]string        // secrets that must be found nowhere, by their description
 	next    int
 	unknown int
-	nodes   map[string]string // that there were, by id: the case that it was made for
+	nodes   map[string]string // by id: the case that the node was made for
 }
 
-// OpenWorld opens a data centre for a number of cases. MAAS has less patience
-// there than elsewhere: what an hour is to others is a minute to it.
+// OpenWorld opens a data centre for a number of cases. MAAS has shorter time
+// limits there: a minute instead of an hour.
 func OpenWorld(seed uint64, cases int) (*World, error) {
 	w := &World{
 		Trap: NewTrap(), boots: newBoots(), known: cases, news: map[string]chan struct{}{}, canary: map[string]string{}, nodes: map[string]string{},
@@ -73,8 +73,8 @@ func OpenWorld(seed uint64, cases int) (*World, error) {
 	return w, nil
 }
 
-// Connect lets the world be worked in by the control plane at an address. It
-// follows what happens there until the context ends.
+// Connect makes the control plane at an address work in the world, and follows
+// its events until the context ends.
 func (w *World) Connect(ctx context.Context, address, token string) error {
 	api, err := apiclient.New(apiclient.Config{URL: address, Token: token, UserAgent: "gpuaas sim faults"})
 	if err != nil {
@@ -91,7 +91,8 @@ func (w *World) Connect(ctx context.Context, address, token string) error {
 		},
 	} {
 		go func() {
-			// Without the feed it takes longer: everybody looks by themselves, too.
+			// Without the feed it takes longer: everybody also looks by
+			// themselves.
 			_ = apiclient.Stream(ctx, api, apiclient.StreamRequest{Open: open}, w.hear)
 		}()
 	}
@@ -149,7 +150,7 @@ func (w *World) machine(unknown bool) (hostname, bmc string) {
 	return fmt.Sprintf("%s-%05d", prefix, w.next), fleet.BMCAddress(w.next)
 }
 
-// wish is how the site of a case differs from others.
+// wish says how the site of a case differs from others.
 type wish struct {
 	unknown      bool // MAAS does not know the machine
 	noPower      bool // the site has no BMC credentials
@@ -158,11 +159,11 @@ type wish struct {
 	pxeIface     string
 	addresses    bool // for RoCE
 	removeRecord bool // of MAAS, in the end
-	keepErase    bool // no release without the erase that was asked for
+	keepErase    bool // no release without the requested erase
 	erase        string
 }
 
-// furnish makes the site of a run, with a profile of its own.
+// furnish makes the site of a run, with its own profile.
 func (w *World) furnish(ctx context.Context, r *run) error {
 	iface, parallel := lab.PXEIface, int32(10)
 	made, err := w.api.CreateMaasSiteWithResponse(ctx, &apiclient.CreateMaasSiteParams{}, apiclient.SiteNewBody{
@@ -212,8 +213,8 @@ const roceIface = "ens38np0"
 // address is that of the machine's RoCE interface.
 func (r *run) address() string { return fmt.Sprintf("172.30.%d.%d", r.number/128, r.number%128*2) }
 
-// admit gives the site of a run its credentials: a key of its own to MAAS, so
-// that it can be taken away from it alone.
+// admit gives the site of a run its credentials: its own key to MAAS, so that
+// it can be revoked for this site alone.
 func (w *World) admit(ctx context.Context, r *run) error {
 	token, err := w.newToken(r)
 	if err != nil {

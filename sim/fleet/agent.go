@@ -23,26 +23,27 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
-// Build is what simulated agents call themselves.
+// Build is the version that simulated agents report.
 var Build = agentwire.Build{Version: "sim-fleet", Commit: "sim-fleet"}
 
-// Options say where the agents belong to and what is told about them.
+// Options say where the agents belong, and who is told about them.
 type Options struct {
 	// URL is the node-facing address of the control plane.
 	URL string
 	// Roots verify the control plane.
 	Roots *x509.CertPool
-	// WaitSeconds is how long a poll is held; the default of the protocol when 0.
+	// WaitSeconds is how long a poll is held. 0 means the default of the
+	// protocol.
 	WaitSeconds int
 	// Received is called for every task that passed verification.
 	Received func(e agentwire.Envelope, at time.Time)
-	// Answer gives the outcome of a task in place of the agent's own; nothing at
-	// all leaves it to the agent.
+	// Answer returns the outcome of a task instead of the agent's own. If it
+	// returns nothing, the agent answers itself.
 	Answer func(node string, v agentwire.Verified) (output any, failure *agentwire.TaskError)
-	// Hardware is the machine that an agent says it runs on; nil: one made up of
-	// its host name.
+	// Hardware is the machine that an agent says it runs on. Nil means one
+	// derived from its host name.
 	Hardware *agentwire.Hardware
-	// Trouble is called for every call that failed; the agent goes on.
+	// Trouble is called for every failed call. The agent goes on.
 	Trouble func(node string, err error)
 }
 
@@ -53,13 +54,13 @@ type Agent struct {
 	line       *line
 	verifiers  agentwire.VerifierSet
 	domain     string // trust domain
-	bundle     int64  // version of what it verifies the control plane with
+	bundle     int64  // version of the bundle with which it verifies the control plane
 	generation int64
-	// installation tells what is simulated from what is simulated next on it.
+	// installation tells one simulated installation from the next.
 	installation string
 }
 
-// Enroll makes a key, trades the token for a certificate and reports.
+// Enroll makes a key, exchanges the token for a certificate and reports.
 func (o Options) Enroll(ctx context.Context, token, hostname string) (*Agent, error) {
 	base, err := url.Parse(o.URL)
 	if err != nil || base.Scheme != "https" {
@@ -103,7 +104,7 @@ func (o Options) Enroll(ctx context.Context, token, hostname string) (*Agent, er
 	return a, a.handBaseline(ctx, key)
 }
 
-// handBaseline says what the machine is like before anybody was on it.
+// handBaseline reports the inventory of the machine before anybody used it.
 func (a *Agent) handBaseline(ctx context.Context, key *ecdsa.PrivateKey) error {
 	raw, err := json.Marshal(a.inventory())
 	if err != nil {
@@ -115,12 +116,12 @@ func (a *Agent) handBaseline(ctx context.Context, key *ecdsa.PrivateKey) error {
 	}
 	request := agentwire.BaselineRequest{Inventory: raw, Signature: signature}
 	if _, err := a.line.call(ctx, http.MethodPost, a.path(agentwire.PathBaseline, ""), request, nil, time.Minute); err != nil {
-		a.trouble(err) // a control plane that is busy, or older: the node has no baseline then
+		a.trouble(err) // the control plane is busy or older: the node then has no baseline
 	}
 	return nil
 }
 
-// enroll repeats the request while it is only not accepted now.
+// enroll repeats the request while the refusal is only temporary.
 func (l *line) enroll(ctx context.Context, in agentwire.EnrollRequest) (answer agentwire.EnrollResponse, err error) {
 	for pause := time.Second; ; pause = min(2*pause, 30*time.Second) {
 		_, err = l.call(ctx, http.MethodPost, agentwire.PathEnroll, in, &answer, time.Minute)
@@ -151,7 +152,8 @@ func random() string {
 	return hex.EncodeToString(b)
 }
 
-// hardware is the same for a host name at every enrolment, as that of a server.
+// hardware returns the same values for a host name at every enrolment, like a
+// real server.
 func (o Options) hardware(hostname string) *agentwire.Hardware {
 	if o.Hardware != nil {
 		return o.Hardware
@@ -176,8 +178,8 @@ func capabilities() agentwire.Capabilities {
 	}
 }
 
-// Run polls, carries out and reports until the context ends or the control
-// plane refuses the agent for good.
+// Run polls, carries out tasks and reports until the context ends or the
+// control plane refuses the agent for good.
 func (a *Agent) Run(ctx context.Context) error {
 	defer a.line.hangUp()
 	wait := a.opts.WaitSeconds

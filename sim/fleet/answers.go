@@ -8,11 +8,12 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
-// simulated is what everything of these machines is called, so that nobody takes
-// evidence of them for evidence.
+// simulated marks everything about these machines, so that nobody takes it for
+// real evidence.
 const simulated = "simulated"
 
-// inventory is what a simulated installation is like, now and always.
+// inventory returns the inventory of a simulated installation. It never
+// changes.
 func (a *Agent) inventory() agentwire.Inventory {
 	return agentwire.Inventory{
 		Installation: a.installation, TakenAt: time.Now().UTC(), Unseen: []string{},
@@ -23,8 +24,8 @@ func (a *Agent) inventory() agentwire.Inventory {
 // kinds are what a validation looks at.
 var kinds = []string{"users", "processes", "mounts", "ipc", "tmp", "disks", "files", "gpu_memory", "gpu_processes", "terminals"}
 
-// result gives the outcome of a task: what the options say, or else that of a
-// machine where everything went well and nothing was found.
+// result returns the outcome of a task: what the options say, otherwise that of
+// a machine where everything went well and nothing was found.
 func (a *Agent) result(v agentwire.Verified) (json.RawMessage, *agentwire.TaskError) {
 	var output any
 	if a.opts.Answer != nil {
@@ -49,8 +50,8 @@ func (a *Agent) result(v agentwire.Verified) (json.RawMessage, *agentwire.TaskEr
 	return raw, nil
 }
 
-// Answer is what a simulated agent says of a task by itself. What nobody reads
-// is empty.
+// Answer returns what a simulated agent says about a task by itself. Fields
+// that nobody reads are empty.
 func Answer(v agentwire.Verified) any {
 	switch p := v.Params.(type) {
 	case *agentwire.DrainParams:

@@ -12,7 +12,7 @@ import (
 )
 
 // look takes over what the control plane has signed for this agent to trust, as
-// real agents do: nothing else makes it trust another key or another CA.
+// real agents do. Nothing else makes it trust another key or CA.
 func (a *Agent) look(ctx context.Context) error {
 	var answer agentwire.TrustAnswer
 	if _, err := a.line.call(ctx, http.MethodGet, a.path(agentwire.PathTrust, ""), nil, &answer, time.Minute); err != nil {

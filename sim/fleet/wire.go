@@ -17,12 +17,12 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
-// maxAnswer bounds what an agent reads of one answer.
+// maxAnswer limits what an agent reads of one answer.
 const maxAnswer = 1 << 20
 
-// line is one kept connection to the control plane. It belongs to one
-// goroutine, and nothing else runs for it: net/http's transport would need two
-// more goroutines and larger buffers for each of ten thousand.
+// line is one kept connection to the control plane. It belongs to one goroutine
+// and starts no other: net/http's transport would need two more goroutines and
+// larger buffers for each of ten thousand agents.
 type line struct {
 	base   *url.URL
 	config *tls.Config
@@ -31,8 +31,8 @@ type line struct {
 	reader *bufio.Reader
 }
 
-// call sends a request and reads the answer into out. It gives the status
-// back; anything but a success is an error.
+// call sends a request and reads the answer into out. It returns the status;
+// anything but a success is an error.
 func (l *line) call(ctx context.Context, method, path string, body, out any, patience time.Duration) (int, error) {
 	resp, err := l.exchange(ctx, method, path, body, patience)
 	if err != nil {
@@ -131,7 +131,8 @@ func (e *refusedError) Error() string {
 	return fmt.Sprintf("%s was refused with status %d, %s: %s", e.path, e.status, e.problem.Code, e.problem.Detail)
 }
 
-// refused reports whether the control plane said no for good, rather than not now.
+// refused reports whether the control plane refused for good and not only for
+// now.
 func refused(err error) bool {
 	var r *refusedError
 	return errors.As(err, &r) && r.status < http.StatusInternalServerError && r.status != http.StatusTooManyRequests && r.status != http.StatusRequestTimeout

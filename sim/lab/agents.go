@@ -16,8 +16,8 @@ import (
 	"gpuaas/sim/rack"
 )
 
-// agents runs installed systems as agents of this process: one goroutine and
-// one connection each.
+// agents runs installed systems as agents of this process, with one goroutine
+// and one connection each.
 type agents struct {
 	lab          *Lab
 	waitSeconds  int
@@ -33,14 +33,14 @@ type agents struct {
 	pools map[[sha256.Size]byte]*x509.CertPool // fleets share one CA
 }
 
-// home is what an installation leaves on a machine: it is there after a reboot.
+// home is what an installation leaves on a machine: it survives a reboot.
 type home struct {
 	identity string
 	disk     *memoryDisk
 	retry    chan struct{}
 
 	mu    sync.Mutex
-	off   context.CancelFunc // nil when the machine is off
+	off   context.CancelFunc // nil while the machine is off
 	ended chan struct{}
 	agent *fleet.Agent // nil until it has enrolled
 }
@@ -61,7 +61,7 @@ func newAgents(l *Lab, o Options) *agents {
 
 func (g *agents) fetches() bool { return false }
 
-func (g *agents) close() { g.working.Wait() } // the life of the lab has ended
+func (g *agents) close() { g.working.Wait() } // the lab has ended
 
 func (g *agents) boot(_ context.Context, i region.Installed, h *host) error {
 	identity := string(g.lab.identity(i))
@@ -72,7 +72,7 @@ func (g *agents) boot(_ context.Context, i region.Installed, h *host) error {
 		there = &home{identity: identity, disk: &memoryDisk{}, retry: make(chan struct{}, 1)}
 		g.homes[i.SystemID] = there
 		if h.login.User != "" {
-			_ = there.disk.write(rack.KeysFile(h.login.User), []byte(h.login.Keys)) // memory takes everything
+			_ = there.disk.write(rack.KeysFile(h.login.User), []byte(h.login.Keys)) // writing to memory never fails
 		}
 	}
 	g.mu.Unlock()
@@ -138,7 +138,7 @@ func (a *home) stop() {
 	a.off = nil
 }
 
-// live is the first boot, until it succeeds, and then the work of the agent.
+// live runs the first boot until it succeeds, and then the agent.
 func (a *home) live(ctx context.Context, g *agents, i region.Installed, h *host) error {
 	for a.agent == nil {
 		agent, err := g.enroll(ctx, i, h)
@@ -162,8 +162,8 @@ func (a *home) live(ctx context.Context, g *agents, i region.Installed, h *host)
 	return nil
 }
 
-// work is the agent at its work. One that is refused, as that of a retired node
-// is, asks again after a while, as those on machines do.
+// work runs the agent. If the control plane refuses it, as it does for a
+// retired node, the agent asks again after a while, like a real one.
 func (a *home) work(ctx context.Context) {
 	for pause := time.Second / 2; ; pause = min(2*pause, 10*time.Second) {
 		err := a.agent.Run(ctx)
@@ -198,7 +198,7 @@ func (g *agents) enroll(ctx context.Context, i region.Installed, h *host) (*flee
 	o := fleet.Options{URL: b.URL, Roots: roots, WaitSeconds: g.waitSeconds, Hardware: hardware, Received: func(e agentwire.Envelope, _ time.Time) {
 		switch e.Type {
 		case agentwire.TypeHWSyncReseed:
-			_ = h.reseed() // as a unit that is started: it fails by itself
+			_ = h.reseed() // like a systemd unit: it fails on its own
 		case agentwire.TypeLoginLock:
 			if d, ok := h.disk.(*memoryDisk); ok {
 				d.remove(rack.KeysFile(h.login.User))
@@ -235,7 +235,7 @@ func (g *agents) pool(ca []byte) (*x509.CertPool, error) {
 	return p, nil
 }
 
-// note leaves the record of the layer that makes a node of the machine.
+// note writes the record of the layer that makes the machine a node.
 func (a *home) note(problem error) error {
 	now := time.Now().UTC().Format(time.RFC3339)
 	record := map[string]any{"layer": "agent-bootstrap", "version": "1", "state": "succeeded", "started_at": now, "ended_at": now, "exit_code": 0, "step": "", "reason": ""}

@@ -7,16 +7,16 @@ import (
 	"gpuaas/sim/rack"
 )
 
-// How commands of a machine end, other than well.
+// Exit statuses of commands that do not succeed.
 const (
 	failedCommand  = 1
 	unknownCommand = 127
 )
 
-// command is what a line means on a machine.
+// command is what a command line does on a machine.
 type command func(ctx context.Context, h *host, input []byte, output io.Writer) error
 
-// commands are the lines that a control plane sends, to the letter.
+// commands are the exact lines that a control plane sends.
 var commands = map[string]command{
 	"cat | sudo -n install -D -m 0600 /dev/stdin " + syncCredentials: func(_ context.Context, h *host, input []byte, _ io.Writer) error {
 		return h.seed(input)

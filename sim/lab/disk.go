@@ -11,12 +11,13 @@ import (
 	"time"
 )
 
-// disk is the files of a host.
+// disk holds the files of a host.
 type disk interface {
 	read(file string) ([]byte, error)
 	write(file string, content []byte) error
 	written(file string) (time.Time, bool)
-	// records are what the first boot left in a folder, one after the other.
+	// records returns the records of the first boot in a folder, one after the
+	// other.
 	records(folder string) []byte
 }
 
@@ -25,7 +26,7 @@ const (
 	agentRecord = "01-agent-bootstrap.json"
 )
 
-// folderDisk is a disk that lies in a folder; no path leaves it.
+// folderDisk is a disk in a folder. No path leaves it.
 type folderDisk string
 
 func inside(file string) string { return strings.TrimPrefix(path.Clean("/"+file), "/") }
@@ -97,7 +98,7 @@ func (d folderDisk) records(folder string) []byte {
 	var all []byte
 	for _, name := range names {
 		if f, err := top.Open(name); err == nil {
-			content, _ := io.ReadAll(io.LimitReader(f, mostInput)) // half a record is one that is being written
+			content, _ := io.ReadAll(io.LimitReader(f, mostInput)) // a cut-off record is still being written
 			_ = f.Close()
 			all = append(all, content...)
 		}
@@ -105,7 +106,7 @@ func (d folderDisk) records(folder string) []byte {
 	return all
 }
 
-// memoryDisk is a disk of a machine that is only an agent.
+// memoryDisk is the disk of a machine that is only an agent.
 type memoryDisk struct {
 	mu    sync.Mutex
 	files map[string]heldFile

@@ -17,33 +17,32 @@ import (
 	"gpuaas/sim/rack"
 )
 
-// Where a machine has what hardware sync needs, and how soon after a start of
-// its timer it reports.
+// Where a machine keeps the files of hardware sync, and how soon after the
+// start of its timer it reports.
 const (
 	syncCredentials = "/etc/maas/maas-machine-creds.yml" //nolint:gosec // the name of a file
 	syncSoon        = 30 * time.Second
 )
 
-// host is an installed system that runs. Of a container it only knows where
-// its sshd is; of others it is everything that is not the agent.
+// host is an installed system that runs. For a container it only knows where
+// its sshd is; for others it does everything except the agent.
 type host struct {
 	lab      *Lab
 	systemID string
 	hostname string
 	key      ssh.Signer
-	login    rack.Login                              // that its payload made; zero: the one of the lab
-	sshd     func(context.Context) (net.Conn, error) // nil: the lab answers in its place
+	login    rack.Login                              // from its payload; zero: the login of the lab
+	sshd     func(context.Context) (net.Conn, error) // nil: the lab answers instead
 	disk     disk
-	again    func(context.Context) error // begins the first boot anew
+	again    func(context.Context) error // begins the first boot again
 
 	mu    sync.Mutex
 	alive bool
-	timer func() bool // stops what was scheduled; nil when nothing was
+	timer func() bool // stops what was scheduled; nil: nothing was
 	seen  time.Time   // when the credentials that were last used were written
 }
 
-// newHost gives the machine the host key that its payload brings, else one of its
-// own.
+// newHost gives the machine the host key of its payload, or its own.
 func newHost(l *Lab, i region.Installed) *host {
 	h := &host{lab: l, systemID: i.SystemID, hostname: i.Hostname}
 	// Such a key can always be used to sign.
@@ -54,7 +53,7 @@ func newHost(l *Lab, i region.Installed) *host {
 	}
 	brought, err := ssh.ParsePrivateKey([]byte(login.HostKey))
 	if err != nil {
-		l.log.Warn("machine does not take the host key of its payload", "machine", i.SystemID) // why may quote it
+		l.log.Warn("machine does not take the host key of its payload", "machine", i.SystemID) // the error may quote the key
 		return h
 	}
 	h.key, h.login = brought, login
@@ -68,7 +67,7 @@ func (h *host) opensTo(user string, key ssh.PublicKey) bool {
 	}
 	lines, err := h.disk.read(rack.KeysFile(user))
 	if err != nil {
-		return false // its first boot has not come that far, or it was locked
+		return false // its first boot has not come that far, or the account was locked
 	}
 	for len(lines) > 0 {
 		var known ssh.PublicKey
@@ -82,7 +81,7 @@ func (h *host) opensTo(user string, key ssh.PublicKey) bool {
 	return false
 }
 
-// on begins what a machine does by itself.
+// on starts what a machine does by itself.
 func (h *host) on() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -100,25 +99,26 @@ func (h *host) off() {
 	}
 }
 
-// restartTimer is systemd taking the timer up anew.
+// restartTimer acts as systemd when it restarts the timer.
 func (h *host) restartTimer() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.schedule(syncSoon)
 }
 
-// schedule replaces the next report. The lock is held.
+// schedule replaces the next report. The lock must be held.
 func (h *host) schedule(in time.Duration) {
 	if h.timer != nil {
 		h.timer()
 	}
 	if h.alive && in > 0 {
-		h.timer = h.lab.Clock().AfterFunc(in, func() { _ = h.report() }) // nobody hears of it, as with a unit that fails
+		h.timer = h.lab.Clock().AfterFunc(in, func() { _ = h.report() }) // nobody is told, as with a unit that fails
 	}
 }
 
-// report is what the service of hardware sync does: it tells MAAS, by the
-// machine's own key, that the machine is there. The next one follows.
+// report does what the service of hardware sync does: it tells MAAS, with the
+// machine's own key, that the machine is there. Then it schedules the next
+// report.
 func (h *host) report() error {
 	b, known := h.lab.Brief(h.systemID)
 	h.mu.Lock()
@@ -135,7 +135,7 @@ func (h *host) report() error {
 	return h.lab.signal(h.systemID, content)
 }
 
-// lookAround restarts the timer when somebody has written other credentials, as
+// lookAround restarts the timer if somebody has written other credentials, as
 // the agent does: its programs start the timer where the lab does not see it.
 func (h *host) lookAround() {
 	at, ok := h.disk.written(syncCredentials)
@@ -147,7 +147,8 @@ func (h *host) lookAround() {
 	h.seen = at
 }
 
-// seed is credentials that come over SSH; whoever brings them starts the timer.
+// seed takes credentials that come over SSH. Whoever brings them starts the
+// timer.
 func (h *host) seed(credentials []byte) error {
 	if err := h.disk.write(syncCredentials, credentials); err != nil {
 		return err
@@ -159,7 +160,8 @@ func (h *host) seed(credentials []byte) error {
 	return nil
 }
 
-// reseed is an agent that got the key of its machine to MAAS anew, and reports.
+// reseed acts as an agent that got the key of its machine to MAAS again, and
+// reports.
 func (h *host) reseed() error {
 	answer, err := h.lab.MachineToken(region.Caller{User: &region.User{Name: "admin", Admin: true}}, h.systemID)
 	if err != nil {
@@ -177,7 +179,7 @@ func (h *host) reseed() error {
 	return h.report()
 }
 
-// signal is a report over the metadata service, less the connection.
+// signal reports to the metadata service, but without a connection.
 func (l *Lab) signal(systemID string, credentials []byte) error {
 	var c struct {
 		Reporting struct {
@@ -190,7 +192,7 @@ func (l *Lab) signal(systemID string, credentials []byte) error {
 		} `yaml:"reporting"`
 	}
 	if err := yaml.Unmarshal(credentials, &c); err != nil {
-		return errors.New("the credentials of hardware sync have another form") // they are secret
+		return errors.New("the credentials of hardware sync have another form") // the text is secret
 	}
 	maas := c.Reporting.MAAS
 	if maas.Endpoint != l.URL+"/metadata/status/"+systemID {
@@ -201,7 +203,7 @@ func (l *Lab) signal(systemID string, credentials []byte) error {
 		`OAuth oauth_signature_method="PLAINTEXT", oauth_consumer_key="%s", oauth_token="%s", oauth_signature="%%26%s", oauth_timestamp="%d", oauth_nonce="lab-%d"`,
 		maas.ConsumerKey, maas.TokenKey, maas.TokenSecret, now.Unix(), l.nonces.Add(1)))
 	if err != nil || caller.Machine != systemID {
-		return errors.New("MAAS does not accept the credentials of hardware sync") // its answer quotes them
+		return errors.New("MAAS does not accept the credentials of hardware sync") // MAAS's answer quotes them
 	}
 	return l.Signal(systemID, "OK")
 }

@@ -29,41 +29,42 @@ const (
 	Agents  = Kind("agents")
 )
 
-// What the servers of a lab are like.
+// Facts about the servers of a lab.
 const (
-	RegionCode  = "lab" // where their nodes are said to be
+	RegionCode  = "lab" // region of their nodes
 	SKU         = "h200-sxm-baremetal-8g"
-	AtOnce      = 12             // so many may be in work: they share one host
-	BootIface   = "eth0"         // as MAAS calls the interface before it knows the server
+	AtOnce      = 12             // how many may be in work: they share one host
+	BootIface   = "eth0"         // name of the interface before MAAS knows the server
 	Image       = "ubuntu/noble" // every region has it
 	PXEIface    = "eno8303"      // the interface that servers boot from
 	BMCUser     = "root"
 	BMCPassword = "calvin"
 )
 
-// Options say what lab to open.
+// Options say which lab to open.
 type Options struct {
 	// Region is the MAAS to simulate. The lab decides what its machines run on
-	// and, where it has a folder, where it listens and is kept.
+	// and, if it has a folder, where the region listens and is stored.
 	Region maas.Options
-	// Rack is what machines run on; nil: they are agents of this process, which
-	// a new process knows nothing of.
+	// Rack is what machines run on. Nil means that they are agents of this
+	// process, and gone with it.
 	Rack rack.Rack
-	// Folder keeps what outlives the process; empty: nothing does.
+	// Folder keeps what outlives the process. Empty means that nothing does.
 	Folder string
-	// DeployUser and DeployPassword open machines over SSH; made up when empty.
+	// DeployUser and DeployPassword open machines over SSH. Empty ones are made
+	// up.
 	DeployUser, DeployPassword string
-	// WaitSeconds is how long a poll of an agent of this process is held; the
-	// default of the protocol when 0.
+	// WaitSeconds is how long a poll of an agent of this process is held. 0
+	// means the default of the protocol.
 	WaitSeconds int
-	// BeforeEnroll is asked before an agent of this process enrols; an error makes
-	// the first boot of its machine fail. BeforePoll is asked once it has enrolled,
-	// and holds its first poll back for as long as it takes. Both may be nil.
+	// BeforeEnroll is called before an agent of this process enrols. An error
+	// makes the first boot of its machine fail. BeforePoll is called once it
+	// has enrolled; the first poll waits until it returns. Both may be nil.
 	BeforeEnroll func(ctx context.Context, b Boot) error
 	BeforePoll   func(ctx context.Context, b Boot)
-	// Answer gives the outcome of a task in place of the agent of this process on
-	// a machine, by its host name; nothing at all leaves it to the agent. It may be
-	// nil.
+	// Answer returns the outcome of a task instead of the agent on a machine,
+	// by its host name. If it returns nothing, the agent answers itself. It may
+	// be nil.
 	Answer func(hostname string, v agentwire.Verified) (output any, failure *agentwire.TaskError)
 	Log    *slog.Logger
 }
@@ -71,15 +72,15 @@ type Options struct {
 // Boot is the first boot of a machine. What it holds is secret.
 type Boot struct {
 	SystemID, Hostname string
-	Token              string // that the agent enrols with
+	Token              string // with which the agent enrols
 	UserData           []byte
 }
 
-// Lab is a data centre that runs.
+// Lab is a running data centre.
 type Lab struct {
 	*maas.Region
 	Kind Kind
-	// SSHProxy is the proxy that leads to the machines: socks5://host:port.
+	// SSHProxy is the proxy to the machines: socks5://host:port.
 	SSHProxy string
 	// DeployUser and DeployPassword open machines over SSH.
 	DeployUser, DeployPassword string
@@ -87,18 +88,18 @@ type Lab struct {
 	log     *slog.Logger
 	metal   *metal
 	proxy   *proxy
-	proxyAt string          // where it was before
+	proxyAt string          // its former address
 	life    context.Context //nolint:containedctx // machines outlive the call that starts them
 	end     context.CancelFunc
 	nonces  atomic.Int64
-	shut    sync.Map // host names of machines that let nobody in
+	shut    sync.Map // host names of machines that admit nobody
 
 	watching sync.WaitGroup
 	closed   sync.Once
 	result   error
 }
 
-// Open starts a lab; it runs until it is closed.
+// Open starts a lab. It runs until it is closed.
 func Open(o Options) (*Lab, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -118,15 +119,15 @@ func Open(o Options) (*Lab, error) {
 		return nil, fmt.Errorf("start MAAS of the lab: %w", err)
 	}
 	err = l.furnish(o)
-	close(l.metal.ready) // also after a failure: whoever waits must not do so for ever
+	close(l.metal.ready) // also after a failure, so that nobody waits for ever
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
 }
 
-// regionOptions completes what was asked for with what an earlier process
-// remembered: whoever knows the address of the lab must find it there again.
+// regionOptions completes the options with what an earlier process stored:
+// whoever knows the address of the lab must find it there again.
 func (l *Lab) regionOptions(o Options) (maas.Options, error) {
 	ro := o.Region
 	ro.Metal = l.metal
@@ -141,7 +142,7 @@ func (l *Lab) regionOptions(o Options) (maas.Options, error) {
 	}
 	host := "127.0.0.1"
 	if l.Kind == LXD {
-		host = o.Rack.HostAddress() // machines must reach it, too
+		host = o.Rack.HostAddress() // machines must reach it too
 	}
 	if ro.Listen == "" {
 		ro.Listen = net.JoinHostPort(host, "0")
@@ -162,8 +163,8 @@ func (l *Lab) regionOptions(o Options) (maas.Options, error) {
 	return ro, nil
 }
 
-// randomSeed makes keys that nobody can guess, and after a restart others than
-// those that were given out before.
+// randomSeed makes keys that nobody can guess, and that differ from those of
+// earlier starts.
 func randomSeed() uint64 {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails

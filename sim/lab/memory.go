@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// memory is what a lab keeps beside the state of its region.
+// memory is what a lab stores beside the state of its region.
 type memory struct {
 	Listen         string `json:"listen"` // of MAAS
 	Proxy          string `json:"proxy"`
@@ -44,8 +44,7 @@ func (l *Lab) remember(folder string) error {
 	return writePrivate(memoryFile(folder), memory{Listen: listen, Proxy: l.proxy.address(), DeployUser: l.DeployUser, DeployPassword: l.DeployPassword})
 }
 
-// Record is what people and programs need to know to use a lab. It holds
-// secrets.
+// Record is what people and programs need to use a lab. It holds secrets.
 type Record struct {
 	Kind           Kind      `json:"kind"`
 	URL            string    `json:"maas_url"`
@@ -80,7 +79,7 @@ func (l *Lab) Record() Record {
 	return r
 }
 
-// RecordFile is where the record of a state folder lies.
+// RecordFile is where the record of a state folder is.
 func RecordFile(state string) string { return filepath.Join(state, "lab.json") }
 
 // Save writes the record for its owner alone.

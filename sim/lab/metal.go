@@ -32,7 +32,7 @@ type metal struct {
 	ready  chan struct{} // closed once the lab is complete: a region boots machines earlier
 
 	mu    sync.Mutex
-	hosts map[string]*host // those that are switched on, by system id
+	hosts map[string]*host // by system id: machines that are on
 }
 
 var (
@@ -51,7 +51,7 @@ func newMetal(l *Lab, o Options) *metal {
 	return m
 }
 
-// askMetadata lets machines that can ask the region for their user data.
+// askMetadata lets machines that can do so ask the region for their user data.
 func (m *metal) askMetadata(url string) {
 	if g, ok := m.ground.(*rackGround); ok && g.kind == LXD {
 		g.metal.AskMetadata(url + "/metadata/")
@@ -98,7 +98,7 @@ func (m *metal) PowerOff(ctx context.Context, systemID string) error {
 
 // Erase implements region.Erasing.
 func (m *metal) Erase(ctx context.Context, systemID string) error {
-	if err := m.PowerOff(ctx, systemID); err != nil { // it runs the system that erases, not the one that was installed
+	if err := m.PowerOff(ctx, systemID); err != nil { // the erasing system runs, not the installed one
 		return err
 	}
 	return m.ground.erase(ctx, systemID)
@@ -107,8 +107,7 @@ func (m *metal) Erase(ctx context.Context, systemID string) error {
 // Fetches implements region.Metal.
 func (m *metal) Fetches() bool { return m.ground.fetches() }
 
-// Reports implements region.Reporting: MAAS hears of a machine only what the
-// machine says.
+// Reports implements region.Reporting: only the machine itself reports to MAAS.
 func (m *metal) Reports() bool { return true }
 
 func (m *metal) host(systemID string) *host {
@@ -185,12 +184,12 @@ func (g *rackGround) erase(ctx context.Context, systemID string) error {
 func (g *rackGround) fetches() bool { return g.metal.Fetches() }
 func (g *rackGround) close()        {}
 
-// identity tells installations apart: the same machine, installed again, is
-// another one to those who know its host key.
+// identity tells installations apart: after a reinstallation, a machine has
+// another host key.
 func (l *Lab) identity(i region.Installed) []byte {
 	h := hmac.New(sha256.New, []byte(l.AdminKey()))
 	for _, part := range []string{i.SystemID, i.OSystem, i.Series, i.Token, string(i.UserData)} {
-		_, _ = fmt.Fprintf(h, "%d:%s", len(part), part) // a hash takes everything
+		_, _ = fmt.Fprintf(h, "%d:%s", len(part), part) // a hash accepts everything
 	}
 	return h.Sum(nil)
 }

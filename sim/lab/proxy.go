@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// The parts of SOCKS 5 (RFC 1928) that lead to machines.
+// The parts of SOCKS 5 (RFC 1928) that are needed to reach machines.
 const (
 	socksVersion   = 5
 	noCredentials  = 0
@@ -33,18 +33,18 @@ const (
 	replyNoAddress   = 8
 )
 
-// Why a machine is not led to.
+// Why the proxy does not connect.
 var (
 	errNotAllowed  = errors.New("the proxy leads to port 22 of machines of the lab and nowhere else")
 	errUnreachable = errors.New("no machine of the lab has this address")
 	errRefused     = errors.New("the machine is off")
 )
 
-// connector takes over a connection that is meant for an address. answer is
-// called once, with what to tell the client, before anything else is said.
+// connector takes over a connection to an address. It calls answer once, with
+// what to tell the client, before anything else is sent.
 type connector func(ctx context.Context, conn net.Conn, to netip.AddrPort, answer func(error) error)
 
-// proxy listens on the loopback interface; its connections end with it.
+// proxy listens on the loopback interface. Its connections end with it.
 type proxy struct {
 	listener net.Listener
 	connect  connector
@@ -100,7 +100,7 @@ func (p *proxy) serve(conn net.Conn) {
 	to, reply, err := greet(conn)
 	if err != nil {
 		if reply != replyDone {
-			_ = respond(conn, reply) // it is on its way out
+			_ = respond(conn, reply) // the connection is closed anyway
 		}
 		p.log.Debug("proxy", "error", err)
 		return
@@ -126,7 +126,7 @@ func replyTo(problem error) byte {
 	return replyRefused
 }
 
-// greet reads who is to be connected to. The reply is what to say to a client
+// greet reads the target of the connection. reply is the answer to a client
 // that is not understood.
 func greet(conn net.Conn) (to netip.AddrPort, reply byte, err error) {
 	head, err := take(conn, 2)
@@ -197,17 +197,17 @@ func readAddress(conn net.Conn, kind byte) (ip netip.Addr, reply byte, err error
 }
 
 func respond(conn net.Conn, reply byte) error {
-	// The address that the proxy speaks from is of no use to anybody.
+	// Nobody needs the address from which the proxy speaks.
 	if _, err := conn.Write([]byte{socksVersion, reply, 0, addressIPv4, 0, 0, 0, 0, 0, 0}); err != nil {
 		return fmt.Errorf("answer client of the proxy: %w", err)
 	}
 	return nil
 }
 
-// connect leads to the machine that has an address now.
+// connect connects to the machine that has an address now.
 func (l *Lab) connect(ctx context.Context, conn net.Conn, to netip.AddrPort, answer func(error) error) {
 	if to.Port() != 22 {
-		_ = answer(fmt.Errorf("connect to %s: %w", to, errNotAllowed)) // it is on its way out
+		_ = answer(fmt.Errorf("connect to %s: %w", to, errNotAllowed)) // the connection is closed anyway
 		return
 	}
 	b, found := l.AtAddress(to.Addr().String())
@@ -240,14 +240,14 @@ func (l *Lab) connect(ctx context.Context, conn net.Conn, to netip.AddrPort, ans
 	}
 }
 
-// join carries bytes both ways until both sides have said all.
+// join carries bytes both ways until both sides are finished.
 func join(ctx context.Context, a, b net.Conn) {
 	stop := context.AfterFunc(ctx, func() { _, _ = a.Close(), b.Close() })
 	defer stop()
 	var both sync.WaitGroup
 	for _, pair := range [][2]net.Conn{{a, b}, {b, a}} {
 		both.Go(func() {
-			_, _ = io.Copy(pair[0], pair[1]) // a connection that breaks has ended, too
+			_, _ = io.Copy(pair[0], pair[1]) // a broken connection has ended too
 			if half, ok := pair[0].(interface{ CloseWrite() error }); ok {
 				_ = half.CloseWrite()
 			}

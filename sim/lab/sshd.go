@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// mostInput bounds what a command is given to read.
+	// mostInput limits the input of a command.
 	mostInput = 1 << 20
 	// loginPatience is how long a client may take to sign in.
 	loginPatience = 30 * time.Second
@@ -24,7 +24,7 @@ const (
 
 var errLogin = errors.New("permission denied")
 
-// serveSSH is the sshd of a machine that has none.
+// serveSSH acts as the sshd of a machine that has none.
 func (l *Lab) serveSSH(ctx context.Context, conn net.Conn, h *host) {
 	config := &ssh.ServerConfig{
 		MaxAuthTries: 3, ServerVersion: "SSH-2.0-gpuaas-lab",
@@ -59,7 +59,7 @@ func (l *Lab) serveSSH(ctx context.Context, conn net.Conn, h *host) {
 	working.Go(func() { ssh.DiscardRequests(requests) })
 	for c := range channels {
 		if c.ChannelType() != "session" {
-			_ = c.Reject(ssh.UnknownChannelType, "this machine only runs commands") // a client who has gone cannot be told
+			_ = c.Reject(ssh.UnknownChannelType, "this machine only runs commands") // a client that has gone cannot be told
 			continue
 		}
 		channel, asked, err := c.Accept()
@@ -70,10 +70,11 @@ func (l *Lab) serveSSH(ctx context.Context, conn net.Conn, h *host) {
 	}
 }
 
-// ShutOut lets nobody in to a machine over SSH, by its host name, until LetIn.
+// ShutOut refuses everybody at a machine over SSH, by its host name, until
+// LetIn.
 func (l *Lab) ShutOut(hostname string) { l.shut.Store(hostname, true) }
 
-// LetIn takes ShutOut back.
+// LetIn undoes ShutOut.
 func (l *Lab) LetIn(hostname string) { l.shut.Delete(hostname) }
 
 func (l *Lab) shutOut(hostname string) bool {
@@ -81,7 +82,7 @@ func (l *Lab) shutOut(hostname string) bool {
 	return shut
 }
 
-// opens compares without telling by its time how much was right.
+// opens compares in constant time, so that the time reveals nothing.
 func (l *Lab) opens(user string, password []byte) bool {
 	sum := func(b []byte) []byte { s := sha256.Sum256(b); return s[:] }
 	u := subtle.ConstantTimeCompare(sum([]byte(user)), sum([]byte(l.DeployUser)))
@@ -95,7 +96,7 @@ func session(ctx context.Context, h *host, channel ssh.Channel, asked <-chan *ss
 	for r := range asked {
 		var command struct{ Text string }
 		if r.Type != "exec" || ssh.Unmarshal(r.Payload, &command) != nil {
-			_ = r.Reply(false, nil) // a client who has gone cannot be told
+			_ = r.Reply(false, nil) // a client that has gone cannot be told
 			continue
 		}
 		if r.Reply(true, nil) != nil {

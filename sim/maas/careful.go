@@ -8,8 +8,8 @@ import (
 	"net/http"
 )
 
-// careful keeps what a request has changed before it is answered, as the
-// database of a real region does: what a client was told outlives a kill.
+// careful stores what a request has changed before it is answered, as the
+// database of a real region does: what a client was told survives a kill.
 func (r *Region) careful(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		if q.Method == http.MethodGet {
@@ -25,7 +25,7 @@ func (r *Region) careful(h http.Handler) http.Handler {
 			r.log.Error("save state", "error", err)
 		}
 		w.WriteHeader(held.status)
-		_, _ = w.Write(held.body.Bytes()) // a caller who has gone cannot be told
+		_, _ = w.Write(held.body.Bytes()) // a caller that has gone cannot be told
 	})
 }
 
@@ -34,14 +34,14 @@ type heldAnswer struct {
 	http.ResponseWriter
 	status int
 	body   bytes.Buffer
-	taken  bool // the connection was
+	taken  bool // somebody took the connection over
 }
 
 func (a *heldAnswer) WriteHeader(status int) { a.status = status }
 
 func (a *heldAnswer) Write(b []byte) (int, error) { return a.body.Write(b) }
 
-// Hijack hands out the connection, for answers that are to be lost.
+// Hijack hands out the connection, for answers that shall be lost.
 func (a *heldAnswer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	hijacker, ok := a.ResponseWriter.(http.Hijacker)
 	if !ok {

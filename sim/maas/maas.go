@@ -24,7 +24,7 @@ import (
 // of the loopback interface in which everything happens at once.
 type Options struct {
 	Listen  string // address of the API; empty is a free loopback port
-	Control string // address of the control API; empty is none
+	Control string // address of the control API; empty: none
 	Clock   simclock.Clock
 	Seed    uint64
 	Timing  region.Timing
@@ -32,12 +32,14 @@ type Options struct {
 	Fleet fleet.Options
 	// Images are added to those of a fresh region, as "custom/name" or "os/series".
 	Images []string
-	// Settings are those an administrator would have changed, by name.
+	// Settings are those that an administrator would have changed, by name.
 	Settings map[string]string
-	State    string // file that the region is kept in; empty is none
-	// SaveEvery is how much of it can be lost when the process is killed; a second when 0.
+	State    string // file in which the region is stored; empty: none
+	// SaveEvery is how much of it can be lost if the process is killed. 0 means
+	// a second.
 	SaveEvery time.Duration
-	// Careful loses nothing that a client was told; it costs a save for each change.
+	// Careful loses nothing that a client was told. It costs a save for each
+	// change.
 	Careful  bool
 	Scenario *fault.Scenario
 	ListCost time.Duration
@@ -51,7 +53,7 @@ type Options struct {
 // Region is a running simulator.
 type Region struct {
 	*region.Region
-	// URL is the address that a client is given: it ends in /MAAS.
+	// URL is the address for clients. It ends in /MAAS.
 	URL string
 	// Token is the API key of an administrator.
 	Token string
@@ -69,10 +71,10 @@ type Region struct {
 	once    sync.Once
 	done    sync.WaitGroup
 	closing error
-	saving  sync.Mutex // a file must not give way to an older one
+	saving  sync.Mutex // a file must not be replaced by an older one
 }
 
-// Start starts a simulator; it runs until it is closed.
+// Start starts a simulator. It runs until it is closed.
 func Start(o Options) (*Region, error) {
 	if o.Clock == nil {
 		o.Clock = simclock.Wall()
@@ -181,7 +183,7 @@ func (r *Region) listen(address string, h http.Handler) (string, error) {
 	return l.Addr().String(), nil
 }
 
-// Close stops the simulator, whatever requests are in flight, and writes the
+// Close stops the simulator even if requests are in flight, and writes the
 // state file a last time.
 func (r *Region) Close() error {
 	r.once.Do(func() {

@@ -12,7 +12,7 @@ import (
 	"gpuaas/sim/maas/simclock"
 )
 
-// saveEvery is how much can be lost when the process is killed, unless less is asked for.
+// saveEvery is how much can be lost if the process is killed, by default.
 const saveEvery = time.Second
 
 // keepSaving writes the state file whenever something has changed.
@@ -41,8 +41,8 @@ func (r *Region) keepSaving(clock simclock.Clock, every time.Duration) {
 	}
 }
 
-// Keep writes the state file now, where there is one: what follows may rely on
-// it after the process was killed.
+// Keep writes the state file now, if there is one: what follows may rely on it
+// after a kill.
 func (r *Region) Keep() error {
 	if r.state == "" {
 		return nil
@@ -50,7 +50,8 @@ func (r *Region) Keep() error {
 	return r.save()
 }
 
-// save replaces the state file in one step: a reader finds the old or the new.
+// save replaces the state file in one step: a reader finds the old or the new
+// one.
 func (r *Region) save() (err error) {
 	r.saving.Lock()
 	defer r.saving.Unlock()

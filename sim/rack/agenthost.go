@@ -15,14 +15,14 @@ import (
 	"sync"
 )
 
-// agentHost is a machine that is a folder and an agent.
+// agentHost is a machine that consists of a folder and an agent.
 type agentHost struct {
 	rack *processRack
 	name string
 
 	mu     sync.Mutex
 	record hostRecord
-	life   *life // nil when the machine is off
+	life   *life // nil while the machine is off
 }
 
 // life is the time between switching a machine on and off.
@@ -30,12 +30,12 @@ type life struct {
 	off     context.CancelFunc
 	unit    *unit
 	ended   chan struct{} // closed when it is over
-	booted  chan struct{} // closed when the payload was carried out, well or not
-	problem error         // what went wrong with the payload; read after booted
+	booted  chan struct{} // closed when the payload was carried out, with success or not
+	problem error         // what went wrong with the payload; read it after booted
 }
 
-// hostRecord is what a rack remembers of a machine. The payload is not in it:
-// it carries a token, lies in a file of its own and goes once it has been
+// hostRecord is what a rack stores of a machine. The payload is not in it,
+// because it carries a token: it has its own file and is deleted once it was
 // carried out.
 type hostRecord struct {
 	Hostname string
@@ -87,8 +87,9 @@ func (r *processRack) loadMachine(name string) (*agentHost, error) {
 
 func (m *agentHost) recordFile() string { return filepath.Join(m.folder(), "machine.json") }
 
-// save replaces the record in one step. The first one completes the machine: a
-// folder without it is of a process that was killed while it made one.
+// save replaces the record in one step. The first record completes the machine:
+// a folder without one comes from a process that was killed while it made a
+// machine.
 func (m *agentHost) save() error {
 	content, err := json.Marshal(m.record)
 	if err == nil {
@@ -129,8 +130,8 @@ func (m *agentHost) boot() {
 	}()
 }
 
-// firstBoot carries out the payload. One that succeeded is not done again; one
-// that failed is, at the next boot.
+// firstBoot carries out the payload. One that succeeded is not repeated; one
+// that failed is repeated at the next boot.
 func (m *agentHost) firstBoot(ctx context.Context) error {
 	payload, err := os.ReadFile(m.payload())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -189,8 +190,8 @@ func (m *agentHost) Running(context.Context) (bool, error) { return m.running() 
 
 func (m *agentHost) Address(context.Context) (string, error) { return m.rack.HostAddress(), nil }
 
-// Exec finds only what lies on the machine's disk: the programs of the host
-// and the agent.
+// Exec finds only programs on the machine's disk: those of the host and the
+// agent.
 func (m *agentHost) Exec(ctx context.Context, stdin io.Reader, argv ...string) (string, error) {
 	path, err := m.program(argv)
 	if err != nil {
@@ -245,7 +246,7 @@ func (m *agentHost) Kill(ctx context.Context) error {
 	return m.Stop(ctx)
 }
 
-// halt ends the life that runs and waits for its end.
+// halt ends the present life and waits for its end.
 func (m *agentHost) halt() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

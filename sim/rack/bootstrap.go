@@ -27,7 +27,7 @@ import (
 )
 
 // carryOut does what cloud-init and the bootstrap script do on a real machine,
-// below root. The script itself is not run: it would write to this system.
+// below root. It does not run the script, which would write to this system.
 func carryOut(ctx context.Context, root, agentProgram string, payload []byte) error {
 	c, err := parseCloudConfig(payload)
 	if err != nil {
@@ -65,7 +65,7 @@ func carryOut(ctx context.Context, root, agentProgram string, payload []byte) er
 	return nil
 }
 
-// installAgent puts a program of this system in the place of the agent.
+// installAgent installs a program of this system as the agent.
 func installAgent(root, program string) error {
 	version := filepath.Join(root, "opt/gpuaas/agent/rack")
 	if err := os.MkdirAll(version, 0o755); err != nil { //nolint:gosec // programs are public
@@ -77,9 +77,9 @@ func installAgent(root, program string) error {
 	)
 }
 
-// point makes a link, instead of what a boot that failed half-way has left.
+// point makes a link and replaces what a failed boot has left.
 func point(link, target string) error {
-	_ = os.Remove(link) // what cannot be removed cannot be replaced either
+	_ = os.Remove(link) // if it cannot be removed, it cannot be replaced either
 	if err := os.Symlink(target, link); err != nil {
 		return fmt.Errorf("install agent: %w", err)
 	}
@@ -88,16 +88,16 @@ func point(link, target string) error {
 
 // bootstrap is what a payload says about becoming a node.
 type bootstrap struct {
-	base          string // URL of the control plane for nodes
+	base          string // the control plane's URL for nodes
 	authorization string
 	ca            []byte
-	secret        string // the file of the authorization
+	secret        string // the file with the authorization
 }
 
 var scriptURL = regexp.MustCompile(`(https://[^/'"\s]+)` + regexp.QuoteMeta(agentwire.PathBootstrapScript))
 
-// bootstrap finds the pieces by what they are, not by where the control plane
-// chose to put them.
+// bootstrap recognises the pieces by their content, not by where the control
+// plane puts them.
 func (c cloudConfig) bootstrap() (bootstrap, bool, error) {
 	var b bootstrap
 	for _, f := range c.WriteFiles {
@@ -146,10 +146,10 @@ func (b bootstrap) run(ctx context.Context, root string) error {
 	return nil
 }
 
-// maxPackage is more than any agent package.
+// maxPackage is larger than any agent package.
 const maxPackage = 256 << 20
 
-// fetch gets the agent package, with the patience of a machine that boots
+// fetch downloads the agent package, with the patience of a machine that boots
 // before its control plane.
 func (b bootstrap) fetch(ctx context.Context) (content []byte, version string, err error) {
 	pool := x509.NewCertPool()
@@ -176,7 +176,7 @@ func (b bootstrap) fetch(ctx context.Context) (content []byte, version string, e
 	}
 }
 
-// ask is one attempt; again says that another one may end better.
+// ask makes one attempt. again says that another one may succeed.
 func (b bootstrap) ask(ctx context.Context, client *http.Client) (content []byte, version string, again bool, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, b.base+agentwire.PathPackage, nil)
 	if err != nil {
@@ -203,7 +203,7 @@ func (b bootstrap) ask(ctx context.Context, client *http.Client) (content []byte
 	return content, response.Header.Get("Gpuaas-Package-Version"), false, nil
 }
 
-// unpack reads the files of a package; it has no folders.
+// unpack reads the files of a package. It has no folders.
 func unpack(content []byte) (map[string][]byte, error) {
 	plain, err := gzip.NewReader(bytes.NewReader(content))
 	if err != nil {
@@ -261,7 +261,7 @@ func (b bootstrap) install(root, version string, files map[string][]byte) error 
 	return point(filepath.Dir(filepath.Join(root, agentCurrent)), version)
 }
 
-// enrol gives the token to the agent, through a file that goes at once.
+// enrol gives the token to the agent, through a file that is deleted at once.
 func (b bootstrap) enrol(ctx context.Context, root string) error {
 	token := filepath.Join(root, "run/gpuaas-token")
 	if err := os.WriteFile(token, []byte(strings.TrimPrefix(b.authorization, "Bearer ")+"\n"), 0o600); err != nil {
@@ -276,8 +276,8 @@ func (b bootstrap) enrol(ctx context.Context, root string) error {
 		if !errors.Is(err, syscall.ETXTBSY) {
 			break
 		}
-		// A child of another machine that was forked while the program was being
-		// written holds it open until it has become what it is to be.
+		// If a child of another machine was forked while the program was being
+		// written, it holds the program open until it has started its own.
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("enrol machine: %w", ctx.Err())

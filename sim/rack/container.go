@@ -54,7 +54,8 @@ func (r *lxdRack) Machine(ctx context.Context, s Spec) (Machine, error) {
 }
 
 func (m *container) finish(ctx context.Context, s Spec) error {
-	// A container does not see the firmware of its host; this stands in for it.
+	// A container does not see the firmware of its host; these files replace
+	// it.
 	for name, content := range s.Hardware.firmware() {
 		if err := m.Push(ctx, "/etc/gpuaas-firmware/"+name, 0o444, []byte(content)); err != nil {
 			return err
@@ -72,9 +73,9 @@ func (m *container) finish(ctx context.Context, s Spec) error {
 	return m.powerOn(ctx)
 }
 
-// cloudConfig makes cloud-init ask MAAS, as the installer of MAAS does. The list
-// stands on one line, since the part of cloud-init that looks for datasources
-// reads lines, not YAML.
+// cloudConfig makes cloud-init ask MAAS, as the installer of MAAS does. The
+// list is on one line, because the part of cloud-init that looks for
+// datasources reads lines, not YAML.
 func (d *Metadata) cloudConfig() ([]byte, error) {
 	source, err := json.Marshal(map[string]any{"MAAS": map[string]string{
 		"metadata_url": d.URL, "consumer_key": d.ConsumerKey, "token_key": d.TokenKey, "token_secret": d.TokenSecret,
@@ -132,8 +133,8 @@ func (m *container) Running(ctx context.Context) (bool, error) {
 	return s.Status == "Running", err
 }
 
-// Booted trusts cloud-init for the payload and systemd for the rest. A unit
-// that failed leaves the system degraded, which is not ours to judge.
+// Booted trusts cloud-init for the payload and systemd for the rest. A failed
+// unit leaves the system degraded, which is accepted here.
 func (m *container) Booted(ctx context.Context) error {
 	said, err := m.Exec(ctx, nil, "cloud-init", "status", "--wait", "--long")
 	if err != nil {
@@ -206,8 +207,8 @@ func (m *container) Kill(ctx context.Context) error {
 	return errors.Join(m.remember(ctx, "off"), m.halt(ctx, true))
 }
 
-// halt stops the container without remembering that it was wanted off. One
-// that does not obey, as early in its boot, loses power.
+// halt stops the container without recording that it shall stay off. If it does
+// not obey, for example early in its boot, it loses power.
 func (m *container) halt(ctx context.Context, force bool) error {
 	running, err := m.Running(ctx)
 	if err != nil || !running {

@@ -14,12 +14,12 @@ import (
 	"time"
 )
 
-// errInUse says that the process that started an LXD lives.
+// errInUse says that the process that started an LXD still lives.
 var errInUse = errors.New("another process uses this rack")
 
-// homes holds the state of private daemons. It is not in the rack's folder:
-// the root of a container must be able to pass through every folder above its
-// disk, and state folders are private. Sockets there have short names, too.
+// homes holds the state of private daemons. It is not in the rack's folder: the
+// root of a container must be able to pass through every folder above its disk,
+// and state folders are private. Sockets also get short names there.
 func homes() string {
 	if dir := os.Getenv("GPUAAS_RACK_HOME"); dir != "" {
 		return dir
@@ -27,7 +27,7 @@ func homes() string {
 	return "/var/lib/gpuaas-rack"
 }
 
-// daemon is an LXD of our own, without systemd.
+// daemon is our own LXD, without systemd.
 type daemon struct {
 	home   string
 	lock   *os.File
@@ -37,8 +37,8 @@ type daemon struct {
 
 func homeOf(id string) string { return filepath.Join(homes(), id) }
 
-// startDaemon runs an LXD whose state is in home. It ends with this process:
-// LXD answers SIGPWR by stopping its containers and itself.
+// startDaemon runs an LXD whose state is in home. It ends with this process: on
+// SIGPWR, LXD stops its containers and itself.
 func startDaemon(ctx context.Context, home string) (*daemon, error) {
 	program, err := exec.LookPath("lxd")
 	if err != nil {
@@ -73,8 +73,8 @@ func makeHome(home string) error {
 	return nil
 }
 
-// claim takes the home for this process. The daemon of a process that died is
-// on its way out; its end is waited for.
+// claim takes the home for this process. If the daemon of a dead process is
+// still ending, claim waits for it.
 func (d *daemon) claim(ctx context.Context) error {
 	lock, err := os.OpenFile(filepath.Join(d.home, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -108,7 +108,7 @@ func (d *daemon) launch(ctx context.Context, program string) error {
 	}
 	recorded := os.WriteFile(filepath.Join(d.home, "pid"), []byte(strconv.Itoa(d.cmd.Process.Pid)), 0o600)
 	go func() {
-		_ = d.cmd.Wait() // how it ended stands in its log
+		_ = d.cmd.Wait() // its log says how it ended
 		close(d.exited)
 	}()
 	wait, cancel := context.WithTimeout(ctx, time.Minute)
@@ -131,7 +131,7 @@ func (d *daemon) launch(ctx context.Context, program string) error {
 	return nil
 }
 
-// throwaway is a file that says so of a home.
+// throwaway is a file that marks a home as throwaway.
 const throwaway = "throwaway"
 
 func (d *daemon) mark(thrownAway bool) error {
@@ -157,7 +157,7 @@ func (d *daemon) stop(ctx context.Context) {
 	}
 }
 
-// tail is the end of a log.
+// tail returns the end of a log.
 func tail(path string) string {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -166,7 +166,7 @@ func tail(path string) string {
 	return strings.TrimSpace(string(content[max(0, len(content)-1500):]))
 }
 
-// daemonPID is the LXD that runs on home, or 0.
+// daemonPID returns the process id of the LXD on home, or 0.
 func daemonPID(home string) int {
 	content, err := os.ReadFile(filepath.Join(home, "pid"))
 	if err != nil {
@@ -202,7 +202,7 @@ func awaitEnd(ctx context.Context, pid int) error {
 	}
 }
 
-// gone says whether a process has ended and only waits to be noticed.
+// gone says whether a process has ended and only waits to be reaped.
 func gone(pid int) bool {
 	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {

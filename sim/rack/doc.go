@@ -3,12 +3,12 @@
 //
 // There are two kinds. [LXD] machines are system containers: real systemd, real
 // cloud-init, real sshd, real users. [Process] machines are a folder that looks
-// like the disk of a host plus one agent process; they need no privileges and no
-// programs, and show only the agent.
+// like the disk of a host plus one agent process; they need no privileges and
+// no programs, and show only the agent.
 //
-// A rack is found again by its folder. Close stops its machines, Remove deletes
-// them and all that was made for them; RemoveAll does that for every rack of
-// this system, also for those whose process was killed. Everything that a rack
+// The folder identifies a rack. Close stops its machines; Remove deletes them
+// and all that was made for them. RemoveAll does that for every rack of this
+// system, also for those whose process was killed. Everything that a rack
 // leaves outside its folder is named gpuaas-….
 //
 // The package must not know the control plane, and nothing of it may be linked

@@ -12,8 +12,8 @@ import (
 //go:embed fakehost.sh
 var hostPrograms []byte
 
-// hostProgramNames are what the script is called as. What is not listed, such
-// as nvidia-smi, is not installed on the machine.
+// hostProgramNames are the names of the script. Programs that are not listed,
+// such as nvidia-smi, are not installed on the machine.
 var hostProgramNames = []string{
 	"usr/sbin/groupadd", "usr/sbin/groupdel", "usr/sbin/useradd", "usr/sbin/userdel", "usr/sbin/usermod", "usr/sbin/visudo",
 	"usr/bin/loginctl", "usr/bin/systemctl", "usr/bin/ipcrm", "usr/bin/umount",
@@ -57,7 +57,7 @@ func makeRoot(root, hostname string) error {
 	return installHostPrograms(root)
 }
 
-// makeHardware lets the machine read what it is where the kernel shows it.
+// makeHardware writes what the machine is to where the kernel would show it.
 func makeHardware(root string, h Hardware) error {
 	files := map[string]string{}
 	for name, content := range h.firmware() {
@@ -79,8 +79,8 @@ func makeHardware(root string, h Hardware) error {
 	return nil
 }
 
-// installHostPrograms is repeated at every start, so that machines of an
-// earlier version of this program get the present script.
+// installHostPrograms runs at every start, so that machines of an earlier
+// version of this program get the present script.
 func installHostPrograms(root string) error {
 	script := filepath.Join(root, hostScript)
 	if err := os.WriteFile(script+".new", hostPrograms, 0o755); err != nil { //nolint:gosec // a program

@@ -40,7 +40,7 @@ func cacheFolder() (string, error) {
 	return filepath.Join(dir, "gpuaas"), nil
 }
 
-// imageArchive is the image as a file. It is made once for each recipe; a
+// imageArchive returns the image as a file. It is made once for each recipe; a
 // second process that needs it waits for the first.
 func imageArchive(ctx context.Context, say func(string)) (string, error) {
 	cache, err := cacheFolder()
@@ -102,7 +102,7 @@ func makeImage(ctx context.Context, archive string) error {
 	var said bytes.Buffer
 	cmd := exec.CommandContext(ctx, "bash", script.Name(), archive) //nolint:gosec // the recipe is ours
 	cmd.Stderr = &said
-	// An interrupted recipe clears away after itself, once its programs ended.
+	// An interrupted recipe cleans up after its programs have ended.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	if err := cmd.Run(); err != nil {

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// FirstBootFolder is where a first boot of layers lies on a machine: the layers
-// themselves, and for each that was begun a record of what became of it.
+// FirstBootFolder is where the first boot keeps its layers on a machine, with a
+// record of each layer that was begun.
 const FirstBootFolder = "/var/lib/gpuaas-firstboot"
 
 // layer is one part of a first boot.
@@ -25,7 +25,8 @@ type layer struct {
 
 func (l layer) folder() string { return FirstBootFolder + "/layers/" + l.place }
 
-// layers are the parts of a payload, in their order; none where it is of another form.
+// layers returns the parts of a payload, in their order. There are none if the
+// payload has another form.
 func (c cloudConfig) layers() ([]layer, error) {
 	list, ok, err := c.file(FirstBootFolder + "/layers.list")
 	if err != nil || !ok {
@@ -52,10 +53,9 @@ func (c cloudConfig) file(path string) (string, bool, error) {
 	return "", false, nil
 }
 
-// carryOutLayers does of each layer what can be done below root: files are
-// installed, accounts are made, and the layer that makes a node of the machine is
-// followed.
-// Programs are not run: they would work on this system.
+// carryOutLayers does for each layer what can be done below root: it installs
+// files, makes accounts, and follows the layer that makes the machine a node.
+// It runs no programs, because they would work on this system.
 func (c cloudConfig) carryOutLayers(ctx context.Context, root string, layers []layer) error {
 	b, found, err := c.bootstrap()
 	if err != nil {
@@ -80,7 +80,7 @@ func (c cloudConfig) carryOutLayers(ctx context.Context, root string, layers []l
 			return err
 		}
 	}
-	// The token was for the bootstrap alone.
+	// Only the bootstrap needed the token.
 	if err := os.RemoveAll(filepath.Join(root, "run/gpuaas-bootstrap")); err != nil {
 		return fmt.Errorf("delete token: %w", err)
 	}
@@ -111,7 +111,7 @@ func (c cloudConfig) install(root string, l layer) error {
 	return nil
 }
 
-// layerRecord is what the first boot leaves behind of a layer.
+// layerRecord is the record that the first boot leaves of a layer.
 type layerRecord struct {
 	Layer    string `json:"layer"`
 	Version  string `json:"version"`
@@ -147,7 +147,7 @@ func (l layer) record(root string, began time.Time, problem error) error {
 	return writeBelow(root, l.recordFile(), 0o600, append(content, '\n'))
 }
 
-// discard deletes the layer itself: it holds secrets.
+// discard deletes the layer itself, because it holds secrets.
 func (l layer) discard(root string) error {
 	if err := os.RemoveAll(filepath.Join(root, l.folder())); err != nil {
 		return fmt.Errorf("delete layer %s: %w", l.name, err)
@@ -162,7 +162,7 @@ type Bootstrap struct {
 	CA    []byte // PEM
 }
 
-// ReadBootstrap finds it in a payload, if there is one.
+// ReadBootstrap finds the bootstrap in a payload, if there is one.
 func ReadBootstrap(payload []byte) (Bootstrap, bool, error) {
 	c, err := parseCloudConfig(payload)
 	if err != nil {
@@ -172,8 +172,8 @@ func ReadBootstrap(payload []byte) (Bootstrap, bool, error) {
 	return Bootstrap{URL: b.base, Token: strings.TrimPrefix(b.authorization, "Bearer "), CA: b.ca}, found, err
 }
 
-// Disk is a machine whose disk is a folder of this system, as that of process
-// machines is.
+// Disk is a machine whose disk is a folder of this system, like that of process
+// machines.
 type Disk interface {
 	// Root is the folder.
 	Root() string

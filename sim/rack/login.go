@@ -10,21 +10,21 @@ import (
 	"strings"
 )
 
-// Login is how a payload lets somebody in to a machine until it is a node.
+// Login is how a payload admits somebody to a machine until it is a node.
 type Login struct {
-	HostKey string // private, in the form of OpenSSH
+	HostKey string // private, in OpenSSH's form
 	User    string
 	Keys    string // lines of authorized_keys
 }
 
-// KeysFile is where a machine has the keys that open an account.
+// KeysFile is where a machine keeps the keys of an account.
 func KeysFile(user string) string { return "/home/" + user + "/.ssh/authorized_keys" }
 
-// userStep is the line by which a layer makes an account.
+// userStep matches the line by which a layer makes an account.
 var userStep = regexp.MustCompile(`(?m)^sh "\$1/file-[0-9]+" '([a-z0-9_-]+)' "\$1/(file-[0-9]+)"$`)
 
-// ReadLogin finds it in a payload, if there is one. Payloads of the old form have
-// none of this kind.
+// ReadLogin finds the login in a payload, if there is one. Payloads of the old
+// form have none of this kind.
 func ReadLogin(payload []byte) (Login, bool, error) {
 	c, err := parseCloudConfig(payload)
 	if err != nil {
@@ -43,7 +43,7 @@ func ReadLogin(payload []byte) (Login, bool, error) {
 	return Login{}, false, nil
 }
 
-// account is the one that a layer makes, if it makes one.
+// account returns the account that a layer makes, if it makes one.
 func (c cloudConfig) account(l layer) (user, keys string, found bool, err error) {
 	steps, _, err := c.file(l.folder() + "/steps")
 	if err != nil {
@@ -57,7 +57,7 @@ func (c cloudConfig) account(l layer) (user, keys string, found bool, err error)
 	return m[1], keys, found, err
 }
 
-// firstUser is the number of the first account that people have.
+// firstUser is the number of the first account of people.
 const firstUser = 1000
 
 // makeUser makes the account of a layer below root.
@@ -81,7 +81,7 @@ func (c cloudConfig) makeUser(root string, l layer) error {
 	return writeBelow(root, KeysFile(user), 0o600, []byte(keys))
 }
 
-// addLine adds what a file of accounts does not have yet.
+// addLine adds a line that a file of accounts does not have yet.
 func addLine(file, user, line string) error {
 	content, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -12,15 +12,15 @@ import (
 	"strings"
 )
 
-// client speaks to one LXD through its command line. What must not be seen in
-// the list of processes goes through the standard input.
+// client speaks to one LXD through its command line. Secrets go through the
+// standard input, so that they do not appear in the list of processes.
 type client struct {
-	dir     string // LXD_DIR; empty is the LXD of this system
+	dir     string // LXD_DIR; empty: the LXD of this system
 	project string
 }
 
-// call is one use of lxc. The project is named by flag, since each command
-// takes it there.
+// call is one call of lxc. A flag names the project, because each command
+// accepts it there.
 type call struct {
 	args   []string
 	stdin  io.Reader
@@ -50,7 +50,7 @@ func (c client) run(ctx context.Context, k call) (string, error) {
 	return "", fmt.Errorf("run lxc %s: %w", k.verb(), err)
 }
 
-// environment is the caller's, less what would change lxc's answers.
+// environment is the caller's, without what would change lxc's answers.
 func (c client) environment() []string {
 	env := append(os.Environ(), "LC_ALL=C.UTF-8", "NO_COLOR=1")
 	if c.dir != "" {
@@ -59,7 +59,7 @@ func (c client) environment() []string {
 	return env
 }
 
-// verb is what a call does, without what it does it to.
+// verb is what a call does, without its object.
 func (k call) verb() string { return strings.Join(k.args[:min(2, len(k.args))], " ") }
 
 func (c client) do(ctx context.Context, args ...string) error {
@@ -84,7 +84,7 @@ func (c client) get(ctx context.Context, path string, v any) error {
 	return nil
 }
 
-// with is a path of LXD's interface within the project.
+// with returns a path of LXD's interface within the project.
 func (c client) with(path string) string { return path + "?project=" + c.project }
 
 // notFound says that LXD has no such thing.
@@ -93,7 +93,7 @@ func notFound(err error) bool {
 	return errors.As(err, &failed) && strings.Contains(strings.ToLower(failed.Output), "not found")
 }
 
-// unless drops an error that says what was wanted anyway.
+// unless drops an error if it says that the goal is reached already.
 func unless(gone bool, err error) error {
 	if gone {
 		return nil

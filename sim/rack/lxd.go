@@ -14,12 +14,12 @@ import (
 )
 
 // Names of what a rack makes in LXD. The project of a rack holds its machines,
-// profile and image; pool and bridge lie outside projects.
+// profile and image; pool and bridge are outside projects.
 const (
 	prefix        = "gpuaas-"
 	projectPrefix = prefix + "rack-"
 	imageAlias    = prefix + "machine"
-	// powerKey remembers the switch of a machine, for the next Open.
+	// powerKey stores the switch of a machine, for the next Open.
 	powerKey = "user.gpuaas-power"
 )
 
@@ -27,7 +27,7 @@ type lxdRack struct {
 	client
 	id      string
 	options Options
-	own     *daemon // nil when LXD is somebody else's
+	own     *daemon // nil: LXD belongs to somebody else
 	address netip.Prefix
 }
 
@@ -58,7 +58,7 @@ func openLXD(ctx context.Context, o Options) (*lxdRack, error) {
 }
 
 // answers says whether an LXD runs already. A private one never listens where
-// lxc looks by itself.
+// lxc looks by default.
 func (c client) answers(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -67,9 +67,9 @@ func (c client) answers(ctx context.Context) bool {
 }
 
 func (r *lxdRack) pool() string   { return projectPrefix + r.id }
-func (r *lxdRack) bridge() string { return prefix + r.id } // 15 characters, the most that Linux takes
+func (r *lxdRack) bridge() string { return prefix + r.id } // 15 characters, the most that Linux accepts
 
-// prepare makes what is missing; each piece is looked for before it is made.
+// prepare makes what is missing. It looks for each piece before it makes it.
 func (r *lxdRack) prepare(ctx context.Context) error {
 	r.options.Progress("preparing LXD")
 	for _, step := range []func(context.Context) error{r.makeProject, r.makePool, r.makeBridge, r.makeProfile, r.importImage, r.powerUp} {
@@ -98,8 +98,8 @@ func (r *lxdRack) makePool(ctx context.Context) error {
 	return r.global(ctx, "storage", "create", r.pool(), "dir")
 }
 
-// makeBridge leaves the firewall alone: LXD does not always take its rules
-// away again, and between machines and this system there is nothing to filter.
+// makeBridge leaves the firewall alone: LXD does not always remove its rules,
+// and there is nothing to filter between machines and this system.
 func (r *lxdRack) makeBridge(ctx context.Context) error {
 	var network struct{ Config map[string]string }
 	err := r.get(ctx, "/1.0/networks/"+r.bridge(), &network)
@@ -126,8 +126,8 @@ func (r *lxdRack) makeBridge(ctx context.Context) error {
 	return nil
 }
 
-// profile is what all machines share. Nesting lets systemd in the machine
-// build the sandboxes of its units.
+// profile is what all machines share. Nesting lets systemd in the machine build
+// the sandboxes of its units.
 func (r *lxdRack) profile() map[string]any {
 	return map[string]any{
 		"config": map[string]string{"security.nesting": "true", "boot.autostart": "false", "boot.host_shutdown_timeout": "5"},
@@ -147,7 +147,7 @@ func (r *lxdRack) makeProfile(ctx context.Context) error {
 	return err
 }
 
-// importImage takes the image into LXD; one of another recipe makes place.
+// importImage imports the image into LXD and replaces one of another recipe.
 func (r *lxdRack) importImage(ctx context.Context) error {
 	alias := imageAlias + "-" + recipeDigest()
 	var image struct{ Target string }
@@ -204,7 +204,7 @@ func (r *lxdRack) Machines(ctx context.Context) ([]Machine, error) {
 	return machines, err
 }
 
-// each goes over the machines in the order of their names.
+// each calls f for the machines in the order of their names.
 func (r *lxdRack) each(ctx context.Context, f func(*container) error) error {
 	var paths []string
 	if err := r.get(ctx, r.with("/1.0/instances"), &paths); err != nil {
@@ -231,7 +231,7 @@ func (r *lxdRack) Find(ctx context.Context, name string) (Machine, error) {
 	return &container{rack: r, name: name}, nil
 }
 
-// Close stops the machines; with an LXD of our own, LXD does it as it ends.
+// Close stops the machines. Our own LXD does that as it ends.
 func (r *lxdRack) Close(ctx context.Context) error {
 	if r.own != nil {
 		r.own.stop(ctx)
@@ -253,7 +253,7 @@ func (r *lxdRack) Remove(ctx context.Context) error {
 	return errors.Join(err, removeFolder(r.options.Folder))
 }
 
-// removeFolder deletes the folder of a rack, where it is known.
+// removeFolder deletes the folder of a rack, if it is known.
 func removeFolder(path string) error {
 	if path == "" {
 		return nil
@@ -264,8 +264,8 @@ func removeFolder(path string) error {
 	return nil
 }
 
-// removeContent deletes everything of the rack in LXD. What is gone already is
-// no failure.
+// removeContent deletes everything of the rack in LXD. It is no failure if
+// something is gone already.
 func (r *lxdRack) removeContent(ctx context.Context) error {
 	var project struct{ Name string }
 	err := r.get(ctx, "/1.0/projects/"+r.project, &project)
@@ -291,11 +291,11 @@ func removeHome(home string) error {
 	if err := os.RemoveAll(home); err != nil {
 		return fmt.Errorf("delete state of LXD: %w", err)
 	}
-	_ = os.Remove(homes()) // succeeds for the last rack, and must not for others
+	_ = os.Remove(homes()) // succeeds only for the last rack
 	return nil
 }
 
-// lastPart is the name at the end of a path of LXD's interface.
+// lastPart returns the name at the end of a path of LXD's interface.
 func lastPart(path string) string {
 	path, _, _ = strings.Cut(path, "?")
 	return path[strings.LastIndex(path, "/")+1:]

@@ -12,9 +12,9 @@ import (
 	"gpuaas/sim/maas/region"
 )
 
-// Metal lets the machines of a simulated MAAS region run on a rack. A machine
-// is named after its system id and what is installed on it, so that a reboot
-// finds its disk again and a deployment gets a fresh one.
+// Metal runs the machines of a simulated MAAS region on a rack. A machine is
+// named after its system id and its installation, so that a reboot finds its
+// disk again and a deployment gets a fresh one.
 type Metal struct {
 	rack     Rack
 	metadata atomic.Pointer[string]
@@ -26,14 +26,15 @@ var _ region.Metal = (*Metal)(nil)
 func NewMetal(r Rack) *Metal { return &Metal{rack: r} }
 
 // AskMetadata makes machines ask the metadata service at url for their payload,
-// as deployed machines do; without it the rack hands them the payload. Only LXD
+// as deployed machines do. Without it the rack hands them the payload. Only LXD
 // machines can ask.
 func (m *Metal) AskMetadata(url string) { m.metadata.Store(&url) }
 
-// Fetches says whether machines ask for their payload by themselves.
+// Fetches says whether machines ask for their payload themselves.
 func (m *Metal) Fetches() bool { return m.rack.Kind() == LXD && m.metadata.Load() != nil }
 
-// Boot starts what is installed, on a new machine when that is new.
+// Boot starts the installed system, on a new machine if the installation is
+// new.
 func (m *Metal) Boot(ctx context.Context, i region.Installed) error {
 	name := m.name(i)
 	existing, err := m.rack.Find(ctx, name)
@@ -58,7 +59,7 @@ func (m *Metal) Boot(ctx context.Context, i region.Installed) error {
 	return nil
 }
 
-// Machine is where something that was installed runs, or ErrNoMachine.
+// Machine returns the machine that runs an installation, or ErrNoMachine.
 func (m *Metal) Machine(ctx context.Context, i region.Installed) (Machine, error) {
 	return m.rack.Find(ctx, m.name(i))
 }
@@ -84,12 +85,12 @@ func (m *Metal) PowerOff(ctx context.Context, systemID string) error {
 	return m.each(ctx, systemID, Machine.Kill)
 }
 
-// Erase removes all that was ever installed on a machine.
+// Erase removes everything that was ever installed on a machine.
 func (m *Metal) Erase(ctx context.Context, systemID string) error {
 	return m.each(ctx, systemID, Machine.Delete)
 }
 
-// each does something to all that was ever installed on a machine.
+// each calls do for everything that was ever installed on a machine.
 func (m *Metal) each(ctx context.Context, systemID string, do func(Machine, context.Context) error) error {
 	machines, err := m.rack.Machines(ctx)
 	if err != nil {

@@ -27,36 +27,38 @@ const (
 // Options choose a rack.
 type Options struct {
 	Kind   Kind
-	Folder string // where the rack keeps its files; the same folder is the same rack
-	// AgentProgram is run by process machines whose payload installs none.
+	Folder string // folder for its files; the same folder is the same rack
+	// AgentProgram is run by process machines whose payload installs no agent.
 	AgentProgram string
-	// Throwaway says that the rack need not outlive its process: if that is
-	// killed, the next one clears it away.
+	// Throwaway says that the rack need not outlive its process. If the process
+	// is killed, the next one removes the rack.
 	Throwaway bool
 	Log       *slog.Logger
-	Progress  func(detail string) // told what takes time; may be nil
+	Progress  func(detail string) // is told what takes time; may be nil
 }
 
 // Spec describes a machine.
 type Spec struct {
 	Name     string // within the rack
-	Hostname string // its name when empty
+	Hostname string // empty: its name
 	UserData []byte // payload of cloud-init
 	// Metadata names the MAAS whose metadata service the machine asks for its
-	// payload; UserData is not used then.
+	// payload. Then UserData is not used.
 	Metadata *Metadata
-	// Hardware is which machine it is; one made up of its name when empty.
+	// Hardware says which machine it is. If it is empty, it is derived from the
+	// name.
 	Hardware Hardware
 }
 
-// Hardware is what the firmware and the interfaces of a machine say it is.
+// Hardware is what firmware and interfaces say about a machine.
 type Hardware struct {
 	UUID, Serial string
-	MACs         []string // the first is that of the interface it boots from
+	MACs         []string // the first belongs to the interface it boots from
 }
 
-// made is the hardware of a machine that nobody described: always the same for
-// its name in its rack, as a server has the same serial after an installation.
+// made returns the hardware of a machine that nobody described. It is always
+// the same for a name in a rack, as a server keeps its serial after an
+// installation.
 func (h Hardware) made(rack, name string) Hardware {
 	if h.UUID != "" || h.Serial != "" || len(h.MACs) > 0 {
 		return h
@@ -69,12 +71,12 @@ func (h Hardware) made(rack, name string) Hardware {
 	}
 }
 
-// firmware are the files in which a machine reads what it is.
+// firmware returns the files in which a machine reads what it is.
 func (h Hardware) firmware() map[string]string {
 	return map[string]string{"product_uuid": h.UUID + "\n", "product_serial": h.Serial + "\n", "chassis_serial": h.Serial + "\n"}
 }
 
-// Metadata is a MAAS region and the key of the machine to it.
+// Metadata is a MAAS region and the machine's key to it.
 type Metadata struct {
 	URL                                string
 	ConsumerKey, TokenKey, TokenSecret string
@@ -83,21 +85,22 @@ type Metadata struct {
 // Machine is one machine of a rack.
 type Machine interface {
 	Name() string
-	// Start switches the machine on; one that runs is no error.
+	// Start switches the machine on. It is no error if it runs.
 	Start(ctx context.Context) error
-	// Booted waits until the machine is up and the payload has been carried
-	// out, and returns what went wrong with it.
+	// Booted waits until the machine is up and the payload was carried out, and
+	// returns what went wrong with it.
 	Booted(ctx context.Context) error
 	// Running says whether the machine is switched on.
 	Running(ctx context.Context) (bool, error)
-	// Address is its address as this system sees it.
+	// Address returns its address as this system sees it.
 	Address(ctx context.Context) (string, error)
-	// Exec runs a program on the machine as root and returns what it wrote to
-	// its output. A program that fails is an *ExitError.
+	// Exec runs a program on the machine as root and returns its output. If the
+	// program fails, the error is an *ExitError.
 	Exec(ctx context.Context, stdin io.Reader, argv ...string) (string, error)
-	// Push writes a file of root on the machine, with the folders above it.
+	// Push writes a file of root on the machine, and creates the folders above
+	// it.
 	Push(ctx context.Context, path string, mode fs.FileMode, content []byte) error
-	// Stop switches the machine off; one that does not run is no error.
+	// Stop switches the machine off. It is no error if it does not run.
 	Stop(ctx context.Context) error
 	// Kill cuts the power.
 	Kill(ctx context.Context) error
@@ -108,15 +111,15 @@ type Machine interface {
 // Rack holds machines.
 type Rack interface {
 	Kind() Kind
-	// HostAddress is where machines reach this system.
+	// HostAddress returns the address at which machines reach this system.
 	HostAddress() string
-	// Machine makes a machine and starts it; it does not wait for the boot.
+	// Machine makes a machine and starts it. It does not wait for the boot.
 	Machine(ctx context.Context, s Spec) (Machine, error)
-	// Find is an existing machine, or ErrNoMachine.
+	// Find returns an existing machine, or ErrNoMachine.
 	Find(ctx context.Context, name string) (Machine, error)
-	// Machines are all machines, by name.
+	// Machines returns all machines, by name.
 	Machines(ctx context.Context) ([]Machine, error)
-	// Close stops the machines. Those that ran run again after the next Open.
+	// Close stops the machines. Those that ran start again at the next Open.
 	Close(ctx context.Context) error
 	// Remove deletes the machines and all that was made for the rack.
 	Remove(ctx context.Context) error
@@ -125,18 +128,18 @@ type Rack interface {
 // ErrNoMachine says that a rack has no machine of that name.
 var ErrNoMachine = errors.New("no such machine")
 
-// ExitError is a program that failed on a machine.
+// ExitError says that a program failed on a machine.
 type ExitError struct {
 	Program string
 	Code    int
-	Output  string // what it wrote to its error output
+	Output  string // its error output
 }
 
 func (e *ExitError) Error() string {
 	return fmt.Sprintf("%s ended with %d: %s", e.Program, e.Code, e.Output)
 }
 
-// Open brings a rack up: a new one, or the one that the folder belongs to.
+// Open opens a rack: a new one, or the one that the folder belongs to.
 func Open(ctx context.Context, o Options) (Rack, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -181,7 +184,7 @@ func identity(folder string) string {
 	return hex.EncodeToString(sum[:4])
 }
 
-// A machine's name becomes part of a host name.
+// The name of a machine becomes part of a host name.
 var validName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`)
 
 func (s Spec) check() (Spec, error) {

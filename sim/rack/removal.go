@@ -11,13 +11,13 @@ import (
 )
 
 // RemoveAll deletes every LXD rack of this system, also those that a killed
-// process left behind, and says what it removed. Racks of processes have
-// nothing outside their folder.
+// process left behind, and says what it removed. Process racks have nothing
+// outside their folder.
 func RemoveAll(ctx context.Context, say func(string)) error {
 	return errors.Join(removeShared(ctx, say), removePrivate(ctx, say))
 }
 
-// removeShared clears the LXD of this system.
+// removeShared removes racks from the LXD of this system.
 func removeShared(ctx context.Context, say func(string)) error {
 	c := client{}
 	if !c.answers(ctx) {
@@ -40,8 +40,8 @@ func removeShared(ctx context.Context, say func(string)) error {
 	return failed
 }
 
-// removePrivate clears the LXDs that racks ran for themselves. One whose
-// process died is started once more: only LXD knows all that it has set up.
+// removePrivate removes the LXDs that racks ran for themselves. If its process
+// died, an LXD is started once more: only LXD knows all that it has set up.
 func removePrivate(ctx context.Context, say func(string)) error {
 	found, err := filepath.Glob(filepath.Join(homes(), "*"))
 	if err != nil {
@@ -78,8 +78,8 @@ func sweep(ctx context.Context, except string, say func(string)) error {
 	return failed
 }
 
-// inUse says whether the process of a rack lives. It may change at once; who
-// acts on it takes the lock anyway.
+// inUse says whether the process of a rack lives. That may change at once;
+// whoever acts on it takes the lock anyway.
 func inUse(home string) bool {
 	lock, err := os.Open(filepath.Join(home, "lock"))
 	if err != nil {
@@ -99,7 +99,7 @@ func removePrivateRack(ctx context.Context, home string) error {
 	return r.Remove(ctx)
 }
 
-// takeAway removes a rack whose process lives; that process will notice.
+// takeAway removes a rack whose process lives. That process will notice.
 func (r *lxdRack) takeAway(ctx context.Context) error {
 	if err := r.removeContent(ctx); err != nil {
 		return err
@@ -115,7 +115,7 @@ func (r *lxdRack) takeAway(ctx context.Context) error {
 	return removeHome(r.dir)
 }
 
-// leftRack is a rack of which only the name is known.
+// leftRack returns a rack of which only the name is known.
 func leftRack(id, home string) *lxdRack {
 	return &lxdRack{client: client{dir: home, project: projectPrefix + id}, id: id}
 }

@@ -7,9 +7,9 @@ import (
 	"net/netip"
 )
 
-// freeSubnet is a private network that no interface of this system is in. It
-// begins to look at a place of the rack's own, so that addresses stay what they
-// were and racks that are opened at the same time do not meet.
+// freeSubnet finds a private network that no interface of this system is in.
+// The search begins at a place of the rack's own, so that addresses stay the
+// same and racks that are opened at the same time do not collide.
 func freeSubnet(first byte, used []netip.Prefix) (netip.Prefix, error) {
 	for n := range 256 {
 		p := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 213, first + byte(n), 0}), 24)
@@ -24,7 +24,7 @@ func freeSubnet(first byte, used []netip.Prefix) (netip.Prefix, error) {
 	return netip.Prefix{}, errors.New("find a subnet for the rack: all of 10.213.0.0/16 is in use")
 }
 
-// subnetsInUse are the networks of this system's interfaces.
+// subnetsInUse returns the networks of this system's interfaces.
 func subnetsInUse() ([]netip.Prefix, error) {
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {

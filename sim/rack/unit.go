@@ -18,14 +18,14 @@ const (
 	agentUnit    = "gpuaas-node-agent.service"
 	agentCurrent = "opt/gpuaas/agent/current/gpuaas-agent"
 	agentGuard   = "opt/gpuaas/agent/previous/gpuaas-agent"
-	// maxLog is when a log gives way to a new one.
+	// maxLog is the size at which a new log begins.
 	maxLog = 4 << 20
 	// stopGrace is how long an agent may take to end.
 	stopGrace = 10 * time.Second
 )
 
-// unit runs the agent of a process machine as systemd would: it is started
-// again however it ends, unless the machine's systemctl stopped it.
+// unit runs the agent of a process machine as systemd would: it starts the
+// agent again however it ends, unless the machine's systemctl stopped it.
 type unit struct {
 	root, log string
 	pause     time.Duration // between an end and the next start
@@ -39,7 +39,7 @@ func (u *unit) file(kind string) string {
 	return filepath.Join(u.root, "run/units", agentUnit+"."+kind)
 }
 
-// run keeps the agent alive until ctx ends, and the agent with it.
+// run keeps the agent alive until ctx ends. Then it ends the agent.
 func (u *unit) run(ctx context.Context) {
 	for _, left := range []string{"stopped", "pid"} { // a machine that boots starts its units
 		_ = os.Remove(u.file(left))
@@ -64,7 +64,7 @@ func (u *unit) wanted() bool {
 	return errors.Is(stopped, fs.ErrNotExist) && installed == nil
 }
 
-// once is one life of the agent, with the guard before it.
+// once runs the guard and then one life of the agent.
 func (u *unit) once(ctx context.Context) error {
 	log, err := openLog(u.log)
 	if err != nil {
@@ -104,8 +104,8 @@ func (u *unit) remember(p *os.Process) {
 	u.agent = p
 }
 
-// program is a command on a process machine. It ends with ctx: asked first,
-// then by force.
+// program makes a command on a process machine. When ctx ends, it is asked to
+// end, then killed.
 func program(ctx context.Context, root string, argv []string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...) //nolint:gosec // programs of the machine's own disk
 	cmd.Dir = root
@@ -136,6 +136,6 @@ func (u *unit) kill() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.agent != nil {
-		_ = u.agent.Kill() // one that has ended is what was wanted
+		_ = u.agent.Kill() // it may have ended, which is fine
 	}
 }

@@ -1,5 +1,5 @@
-// Package fleetcmd is the command that runs a fleet of simulated agents, and
-// measures what a control plane makes of it.
+// Package fleetcmd is the command that runs a fleet of simulated agents and
+// measures the control plane.
 package fleetcmd
 
 import (
@@ -34,7 +34,7 @@ type flags struct {
 	measure                                      time.Duration
 }
 
-// Command is `fleet`, to be mounted below the command that gathers simulators.
+// Command returns `fleet`, to be mounted below the command for simulators.
 func Command() *cobra.Command {
 	var f flags
 	c := &cobra.Command{
@@ -114,7 +114,7 @@ func run(ctx context.Context, out io.Writer, f flags) error {
 
 func say(out io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(out, format+"\n", args...) }
 
-// addNodes makes the nodes; what they enrol with is in the answers.
+// addNodes makes the nodes. The answers contain what they enrol with.
 func addNodes(ctx context.Context, api *apiclient.Client, f flags) ([]fleet.Enrolment, string, error) {
 	enrolments := make([]fleet.Enrolment, f.agents)
 	var fingerprint atomic.Pointer[string]
@@ -142,7 +142,7 @@ func addNodes(ctx context.Context, api *apiclient.Client, f flags) ([]fleet.Enro
 	return enrolments, *fingerprint.Load(), nil
 }
 
-// pinnedCA fetches the CA of the node-facing listener and believes it for its
+// pinnedCA fetches the CA of the node-facing listener and checks its
 // fingerprint, as the bootstrap of a machine does.
 func pinnedCA(ctx context.Context, nodeURL, fingerprint string) (*x509.CertPool, error) {
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // the fingerprint decides

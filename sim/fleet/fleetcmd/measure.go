@@ -15,14 +15,14 @@ import (
 	"gpuaas/sim/fleet"
 )
 
-// measurement compares when tasks were recorded with when agents had them,
-// verified. Both clocks are those of this machine when the control plane runs
-// on it.
+// measurement compares when tasks were recorded with when agents had verified
+// them. If the control plane runs on this machine, both times come from the
+// same clock.
 type measurement struct {
 	mu      sync.Mutex
 	asked   map[string]time.Time
 	arrived map[string]time.Time
-	all     chan struct{} // closed when everything asked for has arrived
+	all     chan struct{} // closed when all requested tasks have arrived
 	total   int
 }
 
@@ -47,7 +47,7 @@ func (m *measurement) recorded(task string, at time.Time) {
 	m.settle()
 }
 
-// settle notices the end. The lock is held.
+// settle notices the end. The lock must be held.
 func (m *measurement) settle() {
 	if m.total >= 0 && len(m.asked) == m.total && len(m.arrived) >= m.total {
 		select {
@@ -113,8 +113,8 @@ func (m *measurement) run(ctx context.Context, out io.Writer, api *apiclient.Cli
 	return err
 }
 
-// allActive waits until every agent has polled: what the beginning costs is not
-// what is measured.
+// allActive waits until every agent has polled, because the start is not
+// measured.
 func allActive(ctx context.Context, api *apiclient.Client, f flags) error {
 	enrolling, one := apiclient.ListNodesParamsStatusEnrolling, int64(1)
 	for {

@@ -1,5 +1,5 @@
-// Package happening is what can be let happen to the machines of a lab, in the
-// words of people: commands and pages take them from here.
+// Package happening lists what can be made to happen to the machines of a lab,
+// in the words of people. Commands and pages take these words from here.
 package happening
 
 import (
@@ -10,17 +10,18 @@ import (
 	"gpuaas/sim/maas/fault"
 )
 
-// Happening is one thing that somebody can let happen to a machine.
+// Happening is one thing that somebody can make happen to a machine.
 type Happening struct {
 	What        string `json:"what"` // the word for it
 	Label       string `json:"label"`
 	Explanation string `json:"explanation"`
-	// Lasts says that it goes wrong from now on, each time, until the machine is
-	// healed; everything else happens at once.
+	// Lasts says that it goes wrong from now on, each time, until the machine
+	// is healed. Everything else happens at once.
 	Lasts bool `json:"lasts"`
-	// Said is what is so then; %[1]s is the machine. It is empty for what lasts.
+	// Said describes the state afterwards; %[1]s is the machine. It is empty
+	// for what lasts.
 	Said string `json:"-"`
-	// Befalls is what happens at once, as a region calls it.
+	// Befalls is what happens at once, in the words of a region.
 	Befalls string `json:"-"`
 	// Rule is what goes wrong from now on.
 	Rule fault.Rule `json:"-"`
@@ -28,7 +29,7 @@ type Happening struct {
 	ill bool
 }
 
-// Tell says what is so once it has happened to a machine.
+// Tell describes the state after it has happened to a machine.
 func (h Happening) Tell(machine string) string {
 	if h.Lasts {
 		return fmt.Sprintf("%s, from now on, for %s", h.Label, machine)
@@ -40,12 +41,12 @@ func (h Happening) Tell(machine string) string {
 // from now on.
 func All() []Happening { return slices.Clone(all) }
 
-// AtOnce lists what somebody does to a machine that is well.
+// AtOnce lists what somebody does to a healthy machine.
 func AtOnce() []Happening {
 	return slices.DeleteFunc(All(), func(h Happening) bool { return h.Lasts || h.ill })
 }
 
-// Named finds one by its word.
+// Named finds a happening by its word.
 func Named(what string) (Happening, bool) {
 	i := slices.IndexFunc(all, func(h Happening) bool { return h.What == what })
 	if i < 0 {
@@ -54,11 +55,12 @@ func Named(what string) (Happening, bool) {
 	return all[i], true
 }
 
-// suffix tells a failure from the thing that can fail where both have a word.
+// suffix distinguishes a failure from the thing that can fail if both have a
+// word.
 const suffix = "-fails"
 
-// Failing lists the words of what can fail; release is one of them, release-fails
-// is what it means.
+// Failing lists the words of what can fail. The word release means the
+// happening release-fails.
 func Failing() []string {
 	var words []string
 	for _, h := range all {
@@ -69,7 +71,7 @@ func Failing() []string {
 	return words
 }
 
-// Failure finds what it means that something fails.
+// Failure finds the happening for something that fails.
 func Failure(word string) (Happening, bool) {
 	for _, h := range all {
 		if (h.Lasts || h.ill) && strings.TrimSuffix(h.What, suffix) == word {
@@ -80,7 +82,7 @@ func Failure(word string) (Happening, bool) {
 }
 
 // Words names the rules that are in force for a machine, each word once. A rule
-// that no word means is named by what it is.
+// without a word is named by its kind.
 func Words(rules []fault.Rule) []string {
 	words := []string{}
 	for _, r := range rules {
@@ -102,7 +104,7 @@ func word(r fault.Rule) string {
 	return strings.Join(slices.DeleteFunc([]string{string(r.Fault), r.Phase, r.Operation, r.Power}, func(s string) bool { return s == "" }), " ")
 }
 
-// completed is a rule as a plan keeps it.
+// completed returns a rule in the form in which a plan keeps it.
 func completed(r fault.Rule) fault.Rule {
 	_ = r.Check() // the rules of the table are right: a test adds each
 	return r

@@ -1,5 +1,5 @@
-// Package labcmd is the commands that use the lab of a gpuaas up: one makes a
-// site of it, others let things happen to its machines past the API of MAAS.
+// Package labcmd holds the commands for the lab of a gpuaas up. One makes a
+// site of it; others make things happen to its machines past the API of MAAS.
 package labcmd
 
 import (
@@ -35,7 +35,7 @@ func record(state string) (lab.Record, error) {
 
 const mostAnswer = 64 << 20
 
-// control speaks to the door of the lab that MAAS does not have.
+// control calls the control API of the lab, which a real MAAS does not have.
 func control(ctx context.Context, r lab.Record, method, path string, in, out any) error {
 	var body bytes.Buffer
 	if in != nil {

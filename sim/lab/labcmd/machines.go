@@ -17,7 +17,8 @@ import (
 	"gpuaas/sim/lab/happening"
 )
 
-// MachinesCommand is `machines`, to be mounted below the command that gathers simulators.
+// MachinesCommand returns `machines`, to be mounted below the command for
+// simulators.
 func MachinesCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "machines", Short: "Look at the machines of the lab of gpuaas up, and let things happen to them",
@@ -38,7 +39,7 @@ id, host name or BMC address.`,
 	return c
 }
 
-// happen lets something befall a machine and says what is so then.
+// happen makes something happen to a machine and prints the new state.
 func happen(c *cobra.Command, state, machine, happening, done string) error {
 	r, err := record(state)
 	if err != nil {

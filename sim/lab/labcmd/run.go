@@ -27,8 +27,8 @@ type runFlags struct {
 	seed               uint64
 }
 
-// RunCommand is `lab`: a lab on its own, for a control plane that runs somewhere
-// else.
+// RunCommand returns `lab`: a lab on its own, for a control plane that runs
+// somewhere else.
 func RunCommand() *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{

@@ -16,10 +16,10 @@ import (
 	"gpuaas/sim/maas/region"
 )
 
-// Connect is the control plane that the user has chosen.
+// Connect connects to the control plane that the user has chosen.
 type Connect func(cmd *cobra.Command) (*apiclient.Client, error)
 
-// SiteCommand is `site`, to be mounted below the command that gathers simulators.
+// SiteCommand returns `site`, to be mounted below the command for simulators.
 func SiteCommand(connect Connect) *cobra.Command {
 	var name, file string
 	c := &cobra.Command{
@@ -59,7 +59,7 @@ again whenever you like: a site that exists is brought up to date.`,
 	return c
 }
 
-// unused are machines that somebody could onboard.
+// unused returns machines that somebody could onboard.
 func unused(all []region.Brief) []region.Brief {
 	return slices.DeleteFunc(slices.Clone(all), func(m region.Brief) bool {
 		return m.Owner != "" || m.BMC == "" || m.Status != region.New.String() && m.Status != region.Ready.String()
@@ -91,7 +91,7 @@ func writeCSV(file string, rows []region.Brief) error {
 	return nil
 }
 
-// site brings the site of a lab into being.
+// site makes the site of a lab.
 type site struct {
 	api  *apiclient.Client
 	lab  lab.Record
@@ -159,7 +159,7 @@ func (s *site) update(ctx context.Context, there apiclient.SiteView) error {
 	return nil
 }
 
-// setProfile makes the site's own profile suit the lab.
+// setProfile adapts the site's own profile to the lab.
 func (s *site) setProfile(ctx context.Context, id types.UUID) error {
 	const profile = "default"
 	page, err := s.api.ListSiteProfilesWithResponse(ctx, id, &apiclient.ListSiteProfilesParams{})

@@ -1,7 +1,7 @@
-// Package labweb is what a web page needs to try things out in a lab: what the
-// lab is, its machines, and what can be let happen to them. It authenticates
-// nobody: whoever mounts it does, and lets only those in who may see the
-// throw-away secrets of a simulated data centre.
+// Package labweb serves what a web page needs to try things out in a lab: the
+// lab itself, its machines, and what can be made to happen to them. It
+// authenticates nobody. Whoever mounts it must do that, and admit only those
+// who may see the throw-away secrets of a simulated data centre.
 package labweb
 
 import (
@@ -18,7 +18,7 @@ import (
 
 type server struct{ lab *lab.Lab }
 
-// Handler serves a lab below the path that it is mounted at.
+// Handler serves a lab below the path at which it is mounted.
 func Handler(l *lab.Lab) http.Handler {
 	s := server{l}
 	mux := http.NewServeMux()
@@ -38,7 +38,7 @@ func Handler(l *lab.Lab) http.Handler {
 	return mux
 }
 
-// Lab is a lab in the words in which a site is created.
+// Lab describes a lab in the terms in which a site is created.
 type Lab struct {
 	Name           string      `json:"name"`
 	Kind           lab.Kind    `json:"kind"`
@@ -55,8 +55,8 @@ type Lab struct {
 	Credentials    Credentials `json:"credentials"`
 }
 
-// Credentials are what a site of the lab needs, in the shape in which the
-// control plane takes them.
+// Credentials are what a site of the lab needs, in the form that the control
+// plane accepts.
 type Credentials struct {
 	APIToken       string `json:"api_token"`
 	DeployPassword string `json:"deploy_password"`
@@ -106,7 +106,7 @@ func (s server) faults(m region.Brief) []string {
 
 func (s server) happenings(*http.Request) (any, *refusal) { return happening.All(), nil }
 
-// Happened says what is so now.
+// Happened describes the new state.
 type Happened struct {
 	Said string `json:"said"`
 }
@@ -162,7 +162,7 @@ func (s server) named(r *http.Request) (region.Brief, *refusal) {
 
 const mostBody = 4 << 10
 
-// refusal is a refusal as the control plane's API would put it.
+// refusal is a refusal in the form of the control plane's API.
 type refusal struct {
 	status       int
 	code, detail string
@@ -179,14 +179,14 @@ func answer(w http.ResponseWriter, v any, refused *refusal) {
 		problem := map[string]any{
 			"type": "urn:gpuaas:problem:" + refused.code, "title": http.StatusText(status), "status": status, "code": refused.code, "detail": refused.detail,
 		}
-		// Whoever stands before the lab has said under what id its log has this.
+		// Whoever stands before the lab has set the correlation id of its log.
 		if correlation := w.Header().Get("X-Correlation-Id"); correlation != "" {
 			problem["correlation_id"] = correlation
 		}
 		v = problem
 	}
 	w.Header().Set("Content-Type", kind)
-	w.Header().Set("Cache-Control", "no-store") // there are secrets among the answers
+	w.Header().Set("Cache-Control", "no-store") // some answers hold secrets
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // a caller who has gone cannot be told
+	_ = json.NewEncoder(w).Encode(v) // a caller that has gone cannot be told
 }

@@ -51,8 +51,8 @@ const step = "    "
 
 var margin = "\n" + strings.Repeat(step, 16)
 
-// indented lays out compact JSON as MAAS does. It trusts its input, which makes
-// it several times as fast as the library's.
+// indented formats compact JSON as MAAS does. It trusts its input, so it is
+// several times as fast as the library's function.
 func indented(in []byte) []byte {
 	out := make([]byte, 0, 5*len(in)/2)
 	depth := 0
@@ -134,7 +134,7 @@ func write(w http.ResponseWriter, result any, act fault.Action) {
 	_, _ = w.Write(body) //nolint:gosec // JSON or plain text; a caller who has gone cannot be told
 }
 
-// refuse sends a refusal in the form in which MAAS words it.
+// refuse sends a refusal in MAAS's own form.
 func refuse(w http.ResponseWriter, err error) {
 	var challenge *region.ChallengeError
 	if errors.As(err, &challenge) {

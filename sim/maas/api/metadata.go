@@ -12,7 +12,7 @@ import (
 
 const mostReport = 8 << 20
 
-// serveMetadata answers booted nodes: they sign with the key of their machine.
+// serveMetadata answers booted nodes. They sign with the key of their machine.
 func (s *Server) serveMetadata(w http.ResponseWriter, q *http.Request) {
 	caller, err := s.region.Authenticate(q.Header.Get("Authorization"))
 	if err != nil {

@@ -32,7 +32,7 @@ func done(err error) (any, error) { return text("OK"), err }
 
 func gone(err error) (any, error) { return nothing{}, err }
 
-// value lets a typed answer pass as any; a nil pointer becomes JSON null.
+// value converts a typed answer to any. A nil pointer becomes JSON null.
 func value[T any](v *T, err error) (any, error) {
 	if v == nil {
 		return nil, err
@@ -136,7 +136,7 @@ func (s *Server) machineRoutes() []route {
 	return []route{collection, nodes, item}
 }
 
-// listMachines takes MAAS as long as there are machines in the answer.
+// listMachines takes time for each machine in the answer.
 func (s *Server) listMachines(c *call) (any, error) {
 	docs, err := s.region.List(c.caller, c.query)
 	if err != nil {

@@ -4,7 +4,7 @@ import (
 	"gpuaas/sim/maas/region"
 )
 
-// withID gives a handler the number in the second argument of a path.
+// withID passes the number in the second argument of a path to a handler.
 func withID(kind string, f func(c *call, id int) (any, error)) handler {
 	return func(c *call) (any, error) {
 		id, err := number(c.arg(1), kind)
@@ -106,7 +106,7 @@ func (s *Server) networkRoutes() []route {
 	}
 }
 
-// withVID gives a handler of a VLAN the tag in its path beside the fabric.
+// withVID passes the tag in the path of a VLAN to a handler, beside the fabric.
 func withVID(f func(c *call, fabric, vid int) (any, error)) func(c *call, fabric int) (any, error) {
 	return func(c *call, fabric int) (any, error) {
 		vid, err := number(c.arg(1), "VLAN")

@@ -3,7 +3,7 @@ package api
 import _ "embed" // the program that deployed machines fetch
 
 // runScriptsPath is where MAAS hands out the program that reports hardware. It
-// needs no key: a machine has none before it reports.
+// needs no key, because a machine has none before it reports.
 const runScriptsPath = "/MAAS/maas-run-scripts"
 
 //go:embed maas-run-scripts

@@ -28,11 +28,11 @@ const (
 // Options say how a region is served.
 type Options struct {
 	Region *region.Region
-	// Faults decides what happens to requests; nil leaves them alone.
+	// Faults decides what happens to requests. Nil leaves them alone.
 	Faults *fault.Plan
-	// ListCost is what each machine of a listing takes.
+	// ListCost is the time that each machine of a listing takes.
 	ListCost time.Duration
-	// InFlight is the number of requests worked on at once; 0 is as MAAS has it.
+	// InFlight is how many requests are worked on at once. 0 means as in MAAS.
 	InFlight int
 	Log      *slog.Logger
 }
@@ -47,7 +47,7 @@ type Server struct {
 	routes   []route
 }
 
-// New makes the HTTP face of a region.
+// New makes the HTTP interface of a region.
 func New(o Options) *Server {
 	if o.InFlight == 0 {
 		o.InFlight = InFlight
@@ -89,7 +89,7 @@ type route struct {
 	methods map[string]handler
 	ops     map[string]verb
 	open    bool // needs no authentication
-	halfway bool // answers nobody by refusing the signature instead of the caller
+	halfway bool // answers anonymous callers by refusing the signature
 }
 
 func (t *route) allowed() []string {
@@ -168,7 +168,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 func plainAnswer(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain")
 	w.WriteHeader(status)
-	_, _ = w.Write([]byte(text)) // a caller who has gone cannot be told
+	_, _ = w.Write([]byte(text)) // a caller that has gone cannot be told
 }
 
 func (s *Server) serveAPI(w http.ResponseWriter, q *http.Request) {
@@ -237,7 +237,7 @@ func unrecognised(method, op string) error {
 	return &region.RefusalError{Status: http.StatusBadRequest, Text: fmt.Sprintf("Unrecognised signature: method=%s op=%s", method, op)}
 }
 
-// turnAway answers somebody who has not signed in.
+// turnAway answers a caller that has not signed in.
 func (s *Server) turnAway(w http.ResponseWriter, q *http.Request, t *route, op string) {
 	switch {
 	case t.halfway && op == "accept":
@@ -282,7 +282,7 @@ func (s *Server) perform(w http.ResponseWriter, q *http.Request, c *call, name s
 	case fault.ErrorAfter:
 		injected(w, act)
 		return
-	default: // changes the answer, if anything
+	default: // may change the answer
 	}
 	if err != nil {
 		refuse(w, err)
@@ -291,7 +291,7 @@ func (s *Server) perform(w http.ResponseWriter, q *http.Request, c *call, name s
 	write(w, result, act)
 }
 
-// unchanged answers with the machine as it is, instead of doing something to it.
+// unchanged answers with the machine as it is, and does nothing to it.
 func (s *Server) unchanged(c *call) (any, error) {
 	return s.region.Machine(c.caller, s.subject(c).SystemID)
 }
@@ -303,7 +303,7 @@ func callerName(c region.Caller) string {
 	return c.Machine
 }
 
-// subject is the machine that a request is about, if it is about one.
+// subject returns the machine that a request is about, if there is one.
 func (s *Server) subject(c *call) region.Ref {
 	ids := append(append(slices.Clone(c.args), c.query["id"]...), c.form.Get("system_id"))
 	for _, id := range ids {

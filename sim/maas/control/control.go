@@ -1,6 +1,6 @@
-// Package control is the other door of a simulated region: through it a person
+// Package control is the control API of a simulated region: through it a person
 // or a test makes things go wrong, lets things happen past the API, and moves
-// time. It has no authentication and is served only where it is asked for.
+// time. It has no authentication and is served only on request.
 package control
 
 import (
@@ -22,7 +22,7 @@ type server struct {
 	plan   *fault.Plan
 }
 
-// New is the control API of a region.
+// New returns the control API of a region.
 func New(r *region.Region, plan *fault.Plan) http.Handler {
 	s := &server{r, plan}
 	mux := http.NewServeMux()
@@ -42,7 +42,7 @@ func New(r *region.Region, plan *fault.Plan) http.Handler {
 func answer(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // a caller who has gone cannot be told
+	_ = json.NewEncoder(w).Encode(v) // a caller that has gone cannot be told
 }
 
 func complain(w http.ResponseWriter, status int, err error) {
@@ -92,7 +92,7 @@ func (s *server) removeFault(w http.ResponseWriter, q *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// scenario takes a scenario file as it is.
+// scenario accepts a scenario file as it is.
 func (s *server) scenario(w http.ResponseWriter, q *http.Request) {
 	b, err := io.ReadAll(http.MaxBytesReader(w, q.Body, mostBody))
 	var sc *fault.Scenario
@@ -145,7 +145,7 @@ func (s *server) racks(w http.ResponseWriter, q *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// advance moves time, where time is moved by hand.
+// advance moves time, if time is moved by hand.
 func (s *server) advance(w http.ResponseWriter, q *http.Request) {
 	clock, ok := s.region.Clock().(interface{ Advance(d time.Duration) })
 	if !ok {

@@ -7,8 +7,8 @@ import (
 	"gpuaas/sim/maas/region"
 )
 
-// Heal lets nothing of a machine fail any more, and lets MAAS take it back where
-// its tests failed or it is broken.
+// Heal ends all failures of a machine. If its tests failed or it is broken,
+// Heal makes MAAS accept it again.
 func Heal(r *region.Region, plan *fault.Plan, name string) error {
 	m, known := r.Named(name)
 	if !known {

@@ -21,7 +21,7 @@ type Action struct {
 	machine     string
 }
 
-// Bend changes an answer that is a lie or cut short.
+// Bend changes an answer into a lie or cuts it short.
 func (a Action) Bend(body []byte) ([]byte, error) {
 	switch a.Kind {
 	case Truncate:
@@ -56,7 +56,7 @@ func (a Action) lie(v any) any {
 	return v
 }
 
-// Duration is a length of time written as in "1m30s".
+// Duration is a length of time in the form "1m30s".
 type Duration time.Duration
 
 // UnmarshalText reads it.
@@ -72,20 +72,20 @@ func (d *Duration) UnmarshalText(b []byte) error {
 // MarshalText writes it.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
 
-// Happening is something that befalls a machine without anybody asking MAAS.
+// Happening is something that happens to a machine without a request to MAAS.
 type Happening struct {
 	After   Duration `json:"after,omitempty" yaml:"after"`
 	Machine string   `json:"machine" yaml:"machine"`
 	Do      string   `json:"do" yaml:"do"`
 }
 
-// Scenario is what goes wrong, as a file says it.
+// Scenario is the content of a scenario file: what goes wrong.
 type Scenario struct {
 	Faults     []Rule      `json:"faults" yaml:"faults"`
 	Happenings []Happening `json:"happenings" yaml:"happenings"`
 }
 
-// ReadScenario reads a scenario and checks every rule of it.
+// ReadScenario reads a scenario and checks all its rules.
 func ReadScenario(b []byte) (*Scenario, error) {
 	var s Scenario
 	if err := yaml.Unmarshal(b, &s); err != nil {

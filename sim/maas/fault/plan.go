@@ -1,6 +1,6 @@
-// Package fault is what goes wrong in a simulated region: rules that strike
-// requests, the BMC, or a phase of a machine's work, by machine, operation,
-// count and chance. The same seed makes the same things go wrong.
+// Package fault decides what goes wrong in a simulated region: rules that
+// strike requests, the BMC, or a phase of a machine's work, by machine,
+// operation, count and chance. The same seed makes the same things go wrong.
 package fault
 
 import (
@@ -64,20 +64,20 @@ var shorthands = map[Kind]struct {
 type Rule struct {
 	ID          int            `json:"id" yaml:"-"`
 	Machine     string         `json:"machine,omitempty" yaml:"machine"`     // system id, host name or BMC address; * and ? match
-	Except      []string       `json:"except,omitempty" yaml:"except"`       // machines that the pattern fits and that are spared all the same
-	Operation   string         `json:"operation,omitempty" yaml:"operation"` // as machine.deploy or machines.get; * matches
+	Except      []string       `json:"except,omitempty" yaml:"except"`       // machines that match the pattern and are spared
+	Operation   string         `json:"operation,omitempty" yaml:"operation"` // for example machine.deploy or machines.get; * matches
 	Fault       Kind           `json:"fault" yaml:"fault"`
 	Phase       string         `json:"phase,omitempty" yaml:"phase"`
-	Power       string         `json:"power,omitempty" yaml:"power"` // on, off or query; empty is each
+	Power       string         `json:"power,omitempty" yaml:"power"` // on, off or query; empty: each
 	Status      int            `json:"status,omitempty" yaml:"status"`
 	Text        string         `json:"text,omitempty" yaml:"text"`
 	ContentType string         `json:"content_type,omitempty" yaml:"content_type"`
 	RetryAfter  string         `json:"retry_after,omitempty" yaml:"retry_after"`
 	Delay       Duration       `json:"delay,omitempty" yaml:"delay"`
 	Set         map[string]any `json:"set,omitempty" yaml:"set"`
-	Skip        int            `json:"skip,omitempty" yaml:"skip"`               // so many pass first
-	Count       int            `json:"count,omitempty" yaml:"count"`             // strikes so often; 0 is always
-	Probability float64        `json:"probability,omitempty" yaml:"probability"` // 0 is certain
+	Skip        int            `json:"skip,omitempty" yaml:"skip"`               // how many pass first
+	Count       int            `json:"count,omitempty" yaml:"count"`             // how often it strikes; 0: always
+	Probability float64        `json:"probability,omitempty" yaml:"probability"` // 0: always
 	Struck      int            `json:"struck" yaml:"-"`
 	passed      int
 }
@@ -121,7 +121,7 @@ type Plan struct {
 	asked uint64
 }
 
-// NewPlan is a plan in which nothing goes wrong yet.
+// NewPlan makes a plan without rules.
 func NewPlan(seed uint64) *Plan {
 	return &Plan{rng: rand.New(rand.NewPCG(seed, 0x6661756c74))} //nolint:gosec // a simulation must repeat itself by its seed
 }
@@ -139,7 +139,7 @@ func (p *Plan) Add(r Rule) (int, error) {
 	return r.ID, nil
 }
 
-// Remove ends a rule; it says whether there was one.
+// Remove ends a rule and says whether there was one.
 func (p *Plan) Remove(id int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -155,7 +155,7 @@ func (p *Plan) Clear() {
 	p.rules = nil
 }
 
-// Rules are those in force, with how often each has struck.
+// Rules returns the rules in force, with how often each has struck.
 func (p *Plan) Rules() []Rule {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -176,7 +176,7 @@ func fits(pattern string, values ...string) bool {
 	})
 }
 
-// strike finds the first rule that hits.
+// strike finds the first rule that applies.
 func (p *Plan) strike(m region.Ref, operation string, hits func(*Rule) bool) *Rule {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -198,7 +198,7 @@ func (p *Plan) strike(m region.Ref, operation string, hits func(*Rule) bool) *Ru
 	return nil
 }
 
-// Phase makes a machine fail, hang or drag.
+// Phase makes a machine fail, hang or be slow.
 func (p *Plan) Phase(m region.Ref, phase string) region.Fate {
 	r := p.strike(m, m.Operation, func(r *Rule) bool {
 		return r.Phase == phase && slices.Contains([]Kind{PhaseFails, PhaseHangs, PhaseDrags}, r.Fault)
@@ -225,7 +225,7 @@ func (p *Plan) Power(m region.Ref, action string) error {
 	return errors.New(text)
 }
 
-// Requests is how many requests there were.
+// Requests returns how many requests there were.
 func (p *Plan) Requests() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -14,20 +14,20 @@ func (r *Rule) meets(m region.Ref) bool {
 	return !spent && fits(r.Machine, names...) && !slices.ContainsFunc(names, func(n string) bool { return n != "" && slices.Contains(r.Except, n) })
 }
 
-// about says whether a rule is in force for a machine, rather than for the
-// service that happens to be asked about it.
+// about says whether a rule is in force for a machine and not for a service
+// that is asked about it.
 func (r *Rule) about(m region.Ref) bool {
 	return r.meets(m) && (r.Machine != "" || !slices.Contains(requestKinds, r.Fault))
 }
 
-// Standing are the rules in force for a machine: those that name it, and those
-// whose pattern fits it.
+// Standing returns the rules in force for a machine: those that name it, and
+// those whose pattern matches it.
 func (p *Plan) Standing(m region.Ref) []Rule {
 	return slices.DeleteFunc(p.Rules(), func(r Rule) bool { return !r.about(m) })
 }
 
-// Spare ends what is in force for a machine and says how many rules that were.
-// One whose pattern fits others too goes on for them.
+// Spare ends the rules for a machine and returns how many there were. A rule
+// whose pattern also matches others goes on for them.
 func (p *Plan) Spare(m region.Ref) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

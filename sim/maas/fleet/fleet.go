@@ -1,5 +1,5 @@
-// Package fleet fills a simulated region with servers of a shape, always the
-// same ones for the same seed.
+// Package fleet fills a simulated region with servers of a shape. The same seed
+// makes the same servers.
 package fleet
 
 import (
@@ -17,9 +17,9 @@ type Options struct {
 	Machines int
 	Shape    string // empty is xe9680-h200
 	Seed     uint64
-	// Stage is the status they are in; the zero value is Ready.
+	// Stage is the status they are in. The zero value means Ready.
 	Stage string
-	// Unknown servers stand in the rack without MAAS knowing them.
+	// Unknown servers stand in the rack, but MAAS does not know them.
 	Unknown int
 	// Image is what deployed machines run.
 	Image string
@@ -60,7 +60,7 @@ func (s shape) with(tags ...string) shape {
 	return s
 }
 
-// Shapes are the models that there are.
+// Shapes returns the known models.
 func Shapes() []string { return slices.Sorted(maps.Keys(shapes)) }
 
 // Populate adds the fleet to a region.
@@ -99,7 +99,7 @@ func Populate(r *region.Region, o Options) error {
 	return nil
 }
 
-// BMCAddress is the address of the BMC of the nth server, counted from 1.
+// BMCAddress returns the address of the BMC of the nth server, counted from 1.
 func BMCAddress(n int) string { return fmt.Sprintf("10.%d.%d.%d", 128+n>>16&0x3f, n>>8&0xff, n&0xff) }
 
 func (s shape) server(rng *rand.Rand, n int) *region.Hardware {

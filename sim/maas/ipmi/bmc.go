@@ -16,17 +16,18 @@ import (
 
 const (
 	loopback = "127.0.0.1"
-	// actionTime bounds one action with its session; replyTime one message of it.
+	// actionTime limits one action with its session; replyTime limits one
+	// message.
 	actionTime = 20 * time.Second
 	replyTime  = 5 * time.Second
 )
 
-// refusalError is what MAAS's IPMI driver says of a failure.
+// refusalError is a failure in the words of MAAS's IPMI driver.
 type refusalError string
 
 func (e refusalError) Error() string { return string(e) }
 
-// The failures that are told apart.
+// The failures that are distinguished.
 const (
 	errUser      refusalError = "Incorrect username.  Check BMC configuration and try again."
 	errPassword  refusalError = "Incorrect password.  Check BMC configuration and try again."
@@ -73,8 +74,8 @@ func (b *BMCs) control(ctx context.Context, t region.Target, what chassis.Chassi
 	})
 }
 
-// session does something within a session of its own, with the credentials that
-// the region has on record, right or wrong.
+// session does something within its own session, with the credentials that the
+// region has on record, right or wrong.
 func (b *BMCs) session(ctx context.Context, t region.Target, do func(context.Context, *client.Client) error) error {
 	port, ok := b.ports[t.Address]
 	if !ok {
@@ -89,20 +90,20 @@ func (b *BMCs) session(ctx context.Context, t region.Target, do func(context.Con
 	}
 	c.WithTimeout(replyTime).WithRetry(1).WithCipherSuiteID(types.CipherSuiteID3).WithMaxPrivilegeLevel(types.PrivilegeLevelOperator)
 	if err := c.Connect(ctx); err != nil {
-		// There is no session to end: only the socket is closed.
+		// There is no session to end: this only closes the socket.
 		cancel()
 		_ = c.Close(ctx)
 		return explain(err)
 	}
 	err = do(ctx, c)
-	// A BMC has few sessions: this one ends even if nobody waits any longer.
+	// A BMC has few sessions, so this one ends even if nobody waits any longer.
 	last, done := context.WithTimeout(context.WithoutCancel(ctx), replyTime)
 	defer done()
 	return errors.Join(explain(err), explain(c.Close(last)))
 }
 
 // explain puts a failure into the words of MAAS. The client joins the failures
-// of a handshake as text, so their text is what there is to go by.
+// of a handshake as text, so only the text tells them apart.
 func explain(err error) error {
 	if err == nil {
 		return nil
@@ -119,7 +120,7 @@ func explain(err error) error {
 	case has("timeout") || has("deadline exceeded") || has("connection refused"):
 		return errNoAnswer
 	case has("Open Session failed"):
-		// No session is left: handshakes that failed hold theirs for a minute.
+		// No session is free: failed handshakes hold theirs for a minute.
 		return errBusy
 	}
 	return fmt.Errorf("speak IPMI: %w", err)

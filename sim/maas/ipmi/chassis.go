@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// Chassis does what ipmi_sim asks of a chassis: "DIR get power" or
-// "DIR set power 1". The folder holds one file for each value, so that the
-// power outlives the program that was asked.
+// Chassis does what ipmi_sim asks of a chassis: "DIR get power" or "DIR set
+// power 1". The folder holds one file for each value, so that the power state
+// outlives the program.
 func Chassis(args []string, out io.Writer) error {
 	if len(args) < 3 {
 		return errors.New("want FOLDER get NAME or FOLDER set NAME VALUE")
@@ -39,7 +39,7 @@ func Chassis(args []string, out io.Writer) error {
 	return fmt.Errorf("a chassis has no %q", strings.Join(args[1:], " "))
 }
 
-// keep replaces a value as a whole: whoever reads it meanwhile sees the old one.
+// keep replaces a value in one step: a reader sees the old or the new one.
 func keep(dir, name, value string) error {
 	next := filepath.Join(dir, name+".next")
 	if err := os.WriteFile(next, []byte(value), 0o600); err != nil {

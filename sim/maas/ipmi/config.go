@@ -20,8 +20,8 @@ const (
 	longestPass = 20
 )
 
-// plainPath and plainText are what passes through ipmi_sim's files, and through
-// the shell that it starts programs with, without being quoted.
+// plainPath and plainText match what passes unquoted through ipmi_sim's files,
+// and through the shell with which it starts programs.
 var (
 	plainPath = regexp.MustCompile(`^[A-Za-z0-9_./@%+:-]+$`)
 	plainText = regexp.MustCompile(`^[!#-\[\]-~]+$`)

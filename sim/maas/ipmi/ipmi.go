@@ -25,10 +25,10 @@ const startTime = 30 * time.Second
 // Machine is a server that gets a BMC.
 type Machine struct {
 	// Address is the one that the region has on record for the BMC. Nobody
-	// listens there: the BMC is found by it.
+	// listens there; it only identifies the BMC.
 	Address    string
 	User, Pass string
-	On         bool // whether the machine runs when its BMC starts
+	On         bool // whether the machine is on when its BMC starts
 }
 
 // Options say what BMCs to start.
@@ -38,7 +38,7 @@ type Options struct {
 	Dir string
 	// Chassis is the program with the arguments that make it run Chassis.
 	Chassis []string
-	// Program is ipmi_sim; empty looks for it where programs are.
+	// Program is ipmi_sim. If it is empty, it is looked up in the PATH.
 	Program string
 }
 
@@ -48,11 +48,11 @@ type BMCs struct {
 	log    string
 	pid    int
 	exited chan struct{}
-	err    error // of ipmi_sim; to be read once exited
+	err    error // how ipmi_sim ended; read it after exited
 }
 
 // Start starts the BMCs and returns once all of them answer. They run until
-// they are stopped, or with ctx.
+// they are stopped or ctx ends.
 func Start(ctx context.Context, o Options) (*BMCs, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -95,8 +95,8 @@ func (o Options) find() (string, error) {
 	return path, nil
 }
 
-// launch starts ipmi_sim. The thread that starts it stays with it: it is the
-// end of that thread that would end ipmi_sim.
+// launch starts ipmi_sim. Its thread must stay alive: the end of that thread
+// would end ipmi_sim.
 func (b *BMCs) launch(program, dir string) error {
 	log, err := os.OpenFile(b.log, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -125,7 +125,7 @@ func (b *BMCs) launch(program, dir string) error {
 	return nil
 }
 
-// await returns once each BMC lets its user in.
+// await returns once each BMC admits its user.
 func (b *BMCs) await(ctx context.Context, machines []Machine) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
@@ -150,7 +150,7 @@ func (b *BMCs) await(ctx context.Context, machines []Machine) error {
 	return nil
 }
 
-// obituary says why ipmi_sim ended, in its own last words.
+// obituary says why ipmi_sim ended, with its last output.
 func (b *BMCs) obituary() error {
 	text, err := os.ReadFile(b.log)
 	if err != nil {
@@ -163,8 +163,8 @@ func (b *BMCs) obituary() error {
 	return fmt.Errorf("ipmi_sim ended (%v): %s", b.err, bytes.TrimSpace(text)) //nolint:errorlint // it may have ended without an error
 }
 
-// Endpoint is where the BMC of an address listens in truth, for other clients
-// of IPMI; empty when there is none.
+// Endpoint returns where the BMC of an address really listens, for other IPMI
+// clients. It is empty if there is none.
 func (b *BMCs) Endpoint(address string) string {
 	port, ok := b.ports[address]
 	if !ok {
@@ -173,8 +173,8 @@ func (b *BMCs) Endpoint(address string) string {
 	return net.JoinHostPort(loopback, strconv.Itoa(port))
 }
 
-// Stop ends the BMCs and what they started; it returns once they are gone. The
-// power of machines is lost: it is the BMCs' to keep only while they run.
+// Stop ends the BMCs and what they started, and returns once they are gone. The
+// power state of machines is lost: only running BMCs keep it.
 func (b *BMCs) Stop() {
 	select {
 	case <-b.exited:

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// visible says whether a caller is shown a machine at all in lists.
+// visible says whether lists show a machine to a caller at all.
 func visible(c Caller, m *Machine) bool {
 	return c.User != nil && (c.User.Admin || m.Owner == "" || m.Owner == c.User.Name)
 }
@@ -55,14 +55,14 @@ func (r *Region) Machine(c Caller, systemID string) (*MachineDoc, error) {
 	return r.machineDoc(m), nil
 }
 
-// Count is the number of machines.
+// Count returns the number of machines.
 func (r *Region) Count() int {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return len(r.state.Machines)
 }
 
-// SystemIDs are the machines in the order in which they were added.
+// SystemIDs returns the machines in the order in which they were added.
 func (r *Region) SystemIDs() []string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -73,7 +73,8 @@ func (r *Region) SystemIDs() []string {
 	return ids
 }
 
-// Find gives the system id of a machine by its id, host name, MAC or BMC address.
+// Find returns the system id of a machine by its id, host name, MAC or BMC
+// address.
 func (r *Region) Find(name string) (string, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -98,7 +99,8 @@ func (r *Region) find(name string) *Machine {
 	return nil
 }
 
-// SetAnnotations merges what the owner notes on a machine; an empty value removes.
+// SetAnnotations merges the owner's notes on a machine. An empty value removes
+// one.
 func (r *Region) SetAnnotations(c Caller, systemID string, f url.Values) (*MachineDoc, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -146,7 +148,7 @@ func (r *Region) Lock(c Caller, systemID, comment string) (*MachineDoc, error) {
 	return r.machineDoc(m), nil
 }
 
-// Unlock takes the guard off again.
+// Unlock removes the guard.
 func (r *Region) Unlock(c Caller, systemID, comment string) (*MachineDoc, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -163,7 +165,7 @@ func (r *Region) Unlock(c Caller, systemID, comment string) (*MachineDoc, error)
 	return r.machineDoc(m), nil
 }
 
-// PowerParameters are the BMC settings of a machine, secrets included.
+// PowerParameters returns the BMC settings of a machine, including secrets.
 func (r *Region) PowerParameters(c Caller, systemID string) (map[string]any, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -177,7 +179,8 @@ func (r *Region) PowerParameters(c Caller, systemID string) (map[string]any, err
 	return maps.Clone(m.PowerParameters), nil
 }
 
-// AllPowerParameters are the BMC settings of the machines asked for, or of all.
+// AllPowerParameters returns the BMC settings of the requested machines, or of
+// all.
 func (r *Region) AllPowerParameters(c Caller, ids []string) (any, error) {
 	if c.User == nil || !c.User.Admin {
 		return nil, adminOnly()
@@ -193,7 +196,8 @@ func (r *Region) AllPowerParameters(c Caller, ids []string) (any, error) {
 	return all, nil
 }
 
-// MachineToken is the API key that a machine speaks to MAAS with, once it has one.
+// MachineToken returns the API key with which a machine speaks to MAAS, once it
+// has one.
 func (r *Region) MachineToken(c Caller, systemID string) (any, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -209,7 +213,7 @@ func (r *Region) MachineToken(c Caller, systemID string) (any, error) {
 	return map[string]string{"token_key": m.NodeToken.Key, "token_secret": m.NodeToken.Secret, "consumer_key": m.NodeToken.Consumer}, nil
 }
 
-// RenderPreseed is what a rack does when a machine asks for its boot
+// RenderPreseed does what a rack does when a machine asks for its boot
 // configuration: from then on the machine has an API key.
 func (r *Region) RenderPreseed(systemID string) (*Token, error) {
 	r.mu.Lock()

@@ -4,8 +4,8 @@ import (
 	"time"
 )
 
-// phase is one stretch of a machine's work: after its time has passed, done
-// happens, or failed when mischief wants it so.
+// phase is one part of a machine's work. After its time has passed, done is
+// called, or failed if mischief wants a failure.
 type phase struct {
 	name   string
 	begin  func(m *Machine)
@@ -13,8 +13,8 @@ type phase struct {
 	failed func(m *Machine, text string) // nil: the machine just falls silent
 }
 
-// boot lets a machine that was switched on do what its status asks for. The
-// lock is held.
+// boot makes a machine that was switched on do what its status asks for. The
+// lock must be held.
 func (r *Region) boot(m *Machine) {
 	m.Boots++
 	if r.passive {
@@ -51,7 +51,7 @@ func (r *Region) boot(m *Machine) {
 	}
 }
 
-// run walks a machine through phases until it is done, switched off, or failed.
+// run takes a machine through phases until it is done, switched off, or failed.
 func (r *Region) run(m *Machine, operation string, phases []phase) {
 	if len(phases) == 0 {
 		return
@@ -154,7 +154,7 @@ func (r *Region) testPhase() phase {
 	}
 }
 
-// shutdown is a node that switches itself off when its work is done.
+// shutdown acts as a node that switches itself off when its work is done.
 func (r *Region) shutdown(m *Machine) {
 	if m.Status != Ready && m.Status != New {
 		return
@@ -173,7 +173,7 @@ func (r *Region) curtin(name, eventType, result, text string) func(*Machine) {
 	}
 }
 
-// installFailure is a stage of curtin that fails and takes the installation with it.
+// installFailure makes a stage of curtin fail, and the installation with it.
 func (r *Region) installFailure(stage, text string) func(*Machine, string) {
 	return func(m *Machine, said string) {
 		if said == "" {
@@ -221,8 +221,8 @@ func (r *Region) deployingPhases(m *Machine) []phase {
 	}, r.firstBoot()...)
 }
 
-// firstBoot is the installed system coming up. A datasource that fails leaves
-// no trace but silence, until MAAS's patience ends.
+// firstBoot is the installed system coming up. If its datasource fails, the
+// machine just stays silent until MAAS's time limit.
 func (r *Region) firstBoot() []phase {
 	return []phase{
 		{name: PhaseReboot, done: func(m *Machine) { r.say(m, Debug, "PXE Request", "local boot") }},
@@ -283,8 +283,8 @@ func (r *Region) offAfterErase(m *Machine, op int) {
 	})
 }
 
-// scheduleSync reports hardware at the machine's interval for as long as it
-// stays deployed and powered.
+// scheduleSync reports hardware at the machine's interval while it is deployed
+// and on.
 func (r *Region) scheduleSync(m *Machine) {
 	if r.passive || m.SyncInterval <= 0 || r.machinesReport() {
 		return

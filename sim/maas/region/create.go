@@ -16,8 +16,8 @@ var powerTypes = []string{"manual", "ipmi", "redfish", "lxd", "virsh", "webhook"
 
 const notConfigured = "Unconfigured power type. Please configure the power type and try again."
 
-// Create registers a machine and, for an administrator who does not say
-// otherwise, commissions it.
+// Create registers a machine. For an administrator it also commissions it,
+// unless told otherwise.
 func (r *Region) Create(ctx context.Context, c Caller, f url.Values) (*MachineDoc, error) {
 	commission, err := wordBool(f, "commission")
 	if err != nil {
@@ -126,7 +126,7 @@ func (r *Region) checkArchitecture(m *Machine, f url.Values, ipmi bool, errs map
 	m.Architecture = a
 }
 
-// checkNames takes the fields that creating and updating share.
+// checkNames reads the fields that creating and updating share.
 func (r *Region) checkNames(m *Machine, f url.Values, errs map[string][]string) {
 	if h := f.Get("hostname"); h != "" && h != m.Hostname {
 		switch {
@@ -254,7 +254,7 @@ func (r *Region) Update(c Caller, systemID string, f url.Values) (*MachineDoc, e
 	return r.machineDoc(m), nil
 }
 
-// Delete forgets a machine; neither its power nor its disks are touched.
+// Delete forgets a machine. It touches neither power nor disks.
 func (r *Region) Delete(c Caller, systemID string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

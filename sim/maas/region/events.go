@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Level is how loud an event is.
+// Level is how important an event is.
 type Level int
 
 // The levels of MAAS.
@@ -38,20 +38,20 @@ type Event struct {
 	Action   string
 }
 
-// mostEvents bounds the log, as MAAS's own clean-up does.
+// mostEvents limits the log, as MAAS's own clean-up does.
 const mostEvents = 400_000
 
 func (r *Region) say(m *Machine, level Level, kind, text string) {
 	r.enter(m, &Event{Level: level, Type: kind, Text: text})
 }
 
-// sayDuring is an event that names the action it belongs to.
+// sayDuring logs an event that names its action.
 func (r *Region) sayDuring(m *Machine, action string, level Level, kind, text string) {
 	r.enter(m, &Event{Level: level, Type: kind, Text: text, Action: action})
 }
 
-// enter writes an event into the log. The one that people are shown is the
-// latest by its own time, which a node may date back.
+// enter writes an event into the log. People see the latest by its own time,
+// which a node may date back.
 func (r *Region) enter(m *Machine, e *Event) {
 	e.ID, e.Machine, e.Hostname = r.id("event"), m.SystemID, m.Hostname
 	if e.At.IsZero() {
@@ -223,8 +223,8 @@ func (r *Region) findEvents(q *eventQuery, c Caller) []*Event {
 	return found
 }
 
-// eventURIs are the links to the pages beside this one. The one after an empty
-// page has lost its cursor, as it does in MAAS.
+// eventURIs returns the links to the previous and next page. The one after an
+// empty page has lost its cursor, as in MAAS.
 func eventURIs(q url.Values, e *eventQuery, found []*Event) (next, prev *string) {
 	var b strings.Builder
 	b.WriteString("/MAAS/api/2.0/events/?op=query")
@@ -248,7 +248,7 @@ func eventURIs(q url.Values, e *eventQuery, found []*Event) (next, prev *string)
 	return &bare, nil
 }
 
-// Latest is the newest event of a machine at or above a level.
+// Latest returns the newest event of a machine at or above a level.
 func (r *Region) Latest(systemID string, level Level) (EventDoc, error) {
 	p, err := r.Events(Caller{User: &User{Name: "admin", Admin: true}}, url.Values{"id": {systemID}, "level": {levelNames[level]}, "limit": {"1"}})
 	if err != nil {

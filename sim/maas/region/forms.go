@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// wordBool reads a parameter that takes words for a boolean and refuses others.
+// wordBool reads a boolean parameter that must be one of certain words.
 func wordBool(f url.Values, name string) (bool, error) {
 	switch strings.ToLower(f.Get(name)) {
 	case "", "false", "f", "no", "n", "off", "0":
@@ -17,7 +17,7 @@ func wordBool(f url.Values, name string) (bool, error) {
 }
 
 // formBool reads a boolean of a form: anything but "false" and nothing is true,
-// "0" included.
+// even "0".
 func formBool(f url.Values, name string) bool {
 	v := f.Get(name)
 	return v != "" && !strings.EqualFold(v, "false")

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// Happenings are what can befall a machine past the API.
+// Happenings are what can happen to a machine past the API.
 var Happenings = []string{"delete", "recreate", "release", "redeploy", "power_on", "power_off", "change_ip", "enlist", "twin", "disown", "break_disk", "remove_disk", "fail", "break", "heal"}
 
-// Happen lets something befall a machine that nobody asked MAAS for. The name
-// is a system id, host name, MAC or BMC address; "enlist" takes the BMC address
-// of a server that MAAS does not know.
+// Happen makes something happen to a machine that nobody asked MAAS for. The
+// name is a system id, host name, MAC or BMC address; "enlist" takes the BMC
+// address of a server that MAAS does not know.
 func (r *Region) Happen(name, what string) error {
 	if what == "enlist" {
 		_, err := r.Enlist(name)
@@ -35,7 +35,7 @@ func (r *Region) Happen(name, what string) error {
 		r.recreate(m)
 	case "release":
 		switch {
-		case m.Status == DiskErasing: // MAAS itself, when it takes the erasing for done
+		case m.Status == DiskErasing: // MAAS does this itself when it believes that the erasing is done
 			r.giveUp(m, Caller{})
 		case m.Status.releasable():
 			r.giveUp(m, somebody)
@@ -68,7 +68,7 @@ func (r *Region) Happen(name, what string) error {
 	return nil
 }
 
-// recreate is somebody who deleted a machine and added it again: the same
+// recreate acts as somebody who deletes a machine and adds it again: the same
 // server under another system id.
 func (r *Region) recreate(m *Machine) {
 	h, name, kind, params := m.Hardware, m.Hostname, m.PowerType, m.PowerParameters
@@ -102,7 +102,7 @@ func (r *Region) switchOff(m *Machine) {
 	r.say(m, Debug, "Node powered off", "")
 }
 
-// stop is somebody who aborted what a machine was doing.
+// stop acts as somebody who aborts what a machine is doing.
 func (r *Region) stop(m *Machine) {
 	a := abortions[m.Status]
 	m.Boots++
@@ -113,8 +113,8 @@ func (r *Region) stop(m *Machine) {
 	r.move(m, a.to(m))
 }
 
-// redeploy is somebody who installed the default image over a machine. MAAS
-// deploys only what is held and has nothing on it.
+// redeploy acts as somebody who installs the default image over a machine. MAAS
+// deploys only machines that are allocated and have nothing on them.
 func (r *Region) redeploy(m *Machine) {
 	switch {
 	case m.Status == Deploying:
@@ -136,8 +136,8 @@ func (r *Region) redeploy(m *Machine) {
 	r.boot(m)
 }
 
-// failTests is somebody who tested a machine, and it did not pass. What was
-// installed stays, and it runs again afterwards.
+// failTests acts as somebody who tests a machine, and it fails. Its
+// installation stays, and it runs again afterwards.
 func (r *Region) failTests(m *Machine) error {
 	if !Legal(m.Status, Testing) {
 		return fmt.Errorf("machine %s is %s: it cannot be tested", m.Hostname, m.Status)
@@ -152,7 +152,7 @@ func (r *Region) failTests(m *Machine) error {
 	return nil
 }
 
-// breakDown is somebody who marked a machine broken: MAAS releases it.
+// breakDown acts as somebody who marks a machine broken. MAAS releases it.
 func (r *Region) breakDown(m *Machine) error {
 	if m.Status == Broken || !m.Status.releasable() && !Legal(m.Status, Broken) {
 		return fmt.Errorf("machine %s is %s: it cannot be marked broken", m.Hostname, m.Status)
@@ -165,8 +165,9 @@ func (r *Region) breakDown(m *Machine) error {
 	return nil
 }
 
-// heal is somebody who accepts a machine although its tests failed, or marks a
-// broken one fixed. One that was deployed when it broke has nothing on it then.
+// heal acts as somebody who accepts a machine although its tests failed, or
+// marks a broken one fixed. If it was deployed when it broke, nothing is on it
+// then.
 func (r *Region) heal(m *Machine) error {
 	switch m.Status {
 	case FailedTesting:
@@ -208,7 +209,8 @@ func (r *Region) changeIP(m *Machine) {
 	}
 }
 
-// twin adds a New machine that looks like another one: discovery finds two.
+// twin adds a New machine that looks like another one, so that discovery finds
+// two.
 func (r *Region) twin(m *Machine) {
 	h := &Hardware{Architecture: "amd64/generic", UUID: r.uuid(), BootMethod: "uefi", CPUCount: 32, Memory: 131072}
 	if m.Hardware != nil {
@@ -230,7 +232,7 @@ func (r *Region) removeDisk(m *Machine) {
 	}
 }
 
-// HappenLater lets something befall a machine after a while.
+// HappenLater makes something happen to a machine after a while.
 func (r *Region) HappenLater(d time.Duration, name, what string) {
 	r.clock.AfterFunc(d, func() {
 		if err := r.Happen(name, what); err != nil {

@@ -17,7 +17,7 @@ type Stage struct {
 	EnableHWSync bool
 }
 
-// AddHardware puts a server into the rack; MAAS does not know of it yet.
+// AddHardware puts a server into the rack. MAAS does not know of it yet.
 func (r *Region) AddHardware(h *Hardware) {
 	r.change(func() {
 		r.state.Hardware = append(r.state.Hardware, h)
@@ -26,7 +26,7 @@ func (r *Region) AddHardware(h *Hardware) {
 }
 
 // AddMachine puts a server into the rack and into the record, as if it had come
-// to the stage by the usual way.
+// to the stage in the usual way.
 func (r *Region) AddMachine(h *Hardware, s Stage) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -78,8 +78,8 @@ func (r *Region) newRecord(h *Hardware, hostname string) *Machine {
 	return m
 }
 
-// Enlist is a server that nobody announced booting from the network: it turns
-// up as New. A server that MAAS knows simply boots.
+// Enlist boots a server that nobody announced from the network: it appears as
+// New. A server that MAAS knows simply boots.
 func (r *Region) Enlist(bmc string) (string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -105,7 +105,7 @@ func (r *Region) Enlist(bmc string) (string, error) {
 	return m.SystemID, nil
 }
 
-// inspect is what commissioning finds out about a server.
+// inspect records what commissioning finds out about a server.
 func (r *Region) inspect(m *Machine) {
 	if m.Hardware == nil {
 		r.adopt(m)
@@ -139,8 +139,8 @@ func (r *Region) inspect(m *Machine) {
 	}
 }
 
-// takeBMC makes an account of its own on the BMC, as commissioning does unless
-// it is told not to: the credentials given before are overwritten.
+// takeBMC makes MAAS's own account on the BMC, as commissioning does unless it
+// is told not to. It overwrites the credentials that were given before.
 func (r *Region) takeBMC(m *Machine) {
 	if m.SkipBMCConfig || m.PowerType != "ipmi" && m.PowerType != "" || m.Hardware == nil || m.Hardware.BMCAddress == "" {
 		return
@@ -151,7 +151,8 @@ func (r *Region) takeBMC(m *Machine) {
 	m.PowerType, m.PowerParameters = "ipmi", params
 }
 
-// inspectDisks keeps the ids of disks that are still there and drops the others.
+// inspectDisks keeps the ids of disks that are still there and drops the
+// others.
 func (r *Region) inspectDisks(m *Machine) {
 	var disks []*BlockDevice
 	for _, d := range m.Hardware.Disks {
@@ -223,7 +224,7 @@ func (r *Region) configureNetwork(m *Machine) {
 	}
 }
 
-// plainHardware stands for a server of which nothing was said beforehand.
+// plainHardware stands for a server about which nothing was said beforehand.
 func (r *Region) plainHardware(m *Machine) *Hardware {
 	h := &Hardware{BMCAddress: m.powerAddress(), UUID: r.uuid(), Architecture: "amd64/generic", BootMethod: "uefi", CPUCount: 32, CPUSpeed: 2400, Memory: 131072, NUMANodes: 1, Serial: fmt.Sprintf("SIM%06d", m.ID), System: &System{Vendor: "Simulated", Product: "Plain Server", Family: "Unknown", SKU: "Unknown", CPUModel: "Unknown", BoardVendor: "Simulated", BoardProduct: "Board", Firmware: "1.0"}}
 	if m.Architecture != "" {
@@ -243,7 +244,7 @@ func (r *Region) plainHardware(m *Machine) *Hardware {
 	return h
 }
 
-// Inspect takes what the commissioning scripts of a node found, as MAAS does
+// Inspect accepts what the commissioning scripts of a node found, as MAAS does
 // when the node uploads their output.
 func (r *Region) Inspect(systemID string, h *Hardware) error {
 	r.mu.Lock()

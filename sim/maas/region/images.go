@@ -61,8 +61,9 @@ func (i *Image) kernels() []string {
 	return []string{i.Kernel, "hwe-" + version, "hwe-" + version + "-edge"}
 }
 
-// resolveImage finds the image that a deploy request gets, which need not be
-// the one it named: outside Ubuntu a name matches by prefix, the last in order wins.
+// resolveImage finds the image that a deploy request gets. It need not be the
+// named one: outside Ubuntu a name matches by prefix, and the last in order
+// wins.
 func (r *Region) resolveImage(want string) (*Image, error) {
 	if want == "" {
 		want = r.text("default_osystem") + "/" + r.text("default_distro_series")
@@ -94,7 +95,7 @@ func (r *Region) resolveImage(want string) (*Image, error) {
 	return nil, fieldError("distro_series", fmt.Sprintf("'%s' is not a valid distro_series.  It should be one of: %s.", want, strings.Join(choices, ", ")))
 }
 
-// sortedImages has the lexicographically last image first.
+// sortedImages returns the lexicographically last image first.
 func (r *Region) sortedImages() []*Image {
 	list := slices.Clone(r.state.Images)
 	slices.SortFunc(list, func(a, b *Image) int {
@@ -155,7 +156,7 @@ func (r *Region) Image(id int) (any, error) {
 	return nil, missing("BootResource")
 }
 
-// CreateImage takes an uploaded image; its content is not kept.
+// CreateImage accepts an uploaded image. Its content is not kept.
 func (r *Region) CreateImage(c Caller, f url.Values) (any, error) {
 	if c.User == nil || !c.User.Admin {
 		return nil, adminOnly()

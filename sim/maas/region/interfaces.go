@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// forInterface finds an interface that the caller may change; verb is the word
-// of the refusal when the machine is not in a state for that.
+// forInterface finds an interface that the caller may change. verb is the word
+// of the refusal if the machine is in the wrong state.
 func (r *Region) forInterface(c Caller, systemID string, id int, verb string, also ...Status) (*Machine, *Interface, error) {
 	m, err := r.forAdmin(c, systemID)
 	if err != nil {
@@ -56,7 +56,8 @@ func (r *Region) Interface(c Caller, systemID string, id int) (*InterfaceDoc, er
 	return nil, missing("Interface")
 }
 
-// UpdateInterface changes an interface; of a deployed machine only its name and MAC.
+// UpdateInterface changes an interface. For a deployed machine only its name
+// and MAC can change.
 func (r *Region) UpdateInterface(c Caller, systemID string, id int, f url.Values) (*InterfaceDoc, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

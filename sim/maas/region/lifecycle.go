@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// move changes a status and says so.
+// move changes a status and logs it.
 func (r *Region) move(m *Machine, to Status) {
 	if to == Ready || to == New || to == Allocated && m.Status == Ready {
-		r.takeToken(m) // with the owner goes the API key
+		r.takeToken(m) // the API key goes with the owner
 	}
 	text := fmt.Sprintf("From '%s' to '%s'", m.Status, to)
 	if to == Allocated && m.Owner != "" {
@@ -33,7 +33,7 @@ func (r *Region) step(m *Machine, to Status) error {
 	return nil
 }
 
-// fail is MAAS's own verdict on a machine.
+// fail sets a failure status, as MAAS itself does.
 func (r *Region) fail(m *Machine, to Status, reason string) {
 	m.ErrorDescription = reason
 	r.sayDuring(m, "mark_failed", Error, "Marking node failed", reason)
@@ -43,8 +43,8 @@ func (r *Region) fail(m *Machine, to Status, reason string) {
 
 const cannotCommission = "Commission is not available because of the current state of the node."
 
-// Commission starts commissioning: the record changes first, the BMC comes
-// after, and when that fails the storage and network configuration is gone all
+// Commission starts commissioning. The record changes first and the BMC comes
+// afterwards: if it fails, the storage and network configuration is gone all
 // the same.
 func (r *Region) Commission(ctx context.Context, c Caller, systemID string, f url.Values) (*MachineDoc, error) {
 	r.mu.Lock()
@@ -118,7 +118,7 @@ func (r *Region) startCommissioning(m *Machine, c Caller, f url.Values) {
 	r.limit(m)
 }
 
-// limit arms MAAS's own time-out of what a machine is at.
+// limit starts MAAS's own time-out of the machine's present work.
 func (r *Region) limit(m *Machine) {
 	patience := time.Duration(r.number("node_timeout")) * time.Minute
 	switch m.Status {
@@ -193,8 +193,8 @@ func (r *Region) statusOf(m *Machine) Status {
 	return m.Status
 }
 
-// Deploy installs an image. It returns before the machine is even powered:
-// what goes wrong later shows in the status.
+// Deploy installs an image. It returns before the machine is even on: later
+// failures show in the status.
 func (r *Region) Deploy(c Caller, systemID string, f url.Values) (*MachineDoc, error) {
 	r.mu.Lock()
 	m, err := r.forEditing(c, systemID)
@@ -283,7 +283,7 @@ func (r *Region) checkBootable(m *Machine, os string) error {
 
 func (r *Region) install(m *Machine, i *Image) {
 	m.OSystem, m.DistroSeries = i.system()
-	if m.HWEKernel == "" { // one chosen before stays until the release
+	if m.HWEKernel == "" { // an earlier choice stays until the release
 		m.HWEKernel = i.Kernel
 	}
 }
@@ -297,8 +297,8 @@ func (r *Region) startDeploying(m *Machine) {
 	r.limit(m)
 }
 
-// launchDeployment is what MAAS hands to its workflow engine: addresses are
-// taken at once, the power comes later.
+// launchDeployment does what MAAS hands to its workflow engine: it takes
+// addresses at once and switches the power on later.
 func (r *Region) launchDeployment(m *Machine) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -309,8 +309,8 @@ func (r *Region) launchDeployment(m *Machine) {
 	r.powerUpSoon(m, "deploy", FailedDeployment)
 }
 
-// powerUpSoon switches a machine on for an operation that was recorded before,
-// unless something else has become of it by then.
+// powerUpSoon switches a machine on for a recorded operation, unless its state
+// has changed by then.
 func (r *Region) powerUpSoon(m *Machine, operation string, failed Status) {
 	op, at := m.Ops, m.Status
 	r.clock.AfterFunc(r.timing.draw(r.rng, PhaseBMC), func() { r.powerUp(m, op, at, operation, failed) })

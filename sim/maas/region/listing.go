@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// filter is one constraint of a list: it checks its values once and then machines.
+// filter is one constraint of a list. It checks its values once, and then
+// machines.
 type filter struct {
 	check func(r *Region, values []string) error
 	match func(r *Region, m *Machine, values []string) bool
@@ -146,7 +147,7 @@ func buildFilters() map[string]filter {
 	return all
 }
 
-// List lists machines by filters; there is no paging.
+// List lists machines by filters. There is no paging.
 func (r *Region) List(c Caller, q url.Values) ([]*MachineDoc, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -187,7 +188,7 @@ func (r *Region) filtered(c Caller, q url.Values) ([]*Machine, error) {
 	return found, nil
 }
 
-// candidates are the machines named by id when there are such, all otherwise.
+// candidates returns the machines named by id, or all if none are named.
 func (r *Region) candidates(q url.Values) []*Machine {
 	ids := q["id"]
 	if len(ids) == 0 {

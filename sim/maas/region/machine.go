@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Hardware is a server as it stands in the rack, known to MAAS or not.
+// Hardware is a server in the rack, whether MAAS knows it or not.
 type Hardware struct {
 	BMCAddress   string
 	PXEMAC       string
@@ -61,7 +61,7 @@ type Machine struct {
 	SwapSize         *int
 	Status           Status
 	PreviousStatus   Status
-	WasDeployed      bool // before it was marked broken
+	WasDeployed      bool // it was deployed before it was marked broken
 	RescuedFrom      Status
 	ErrorDescription string
 	OSystem          string
@@ -105,11 +105,11 @@ type Machine struct {
 	Ops              int // counts operations: a time-out of an older one is void
 	Boots            int // counts boots: a step of an older one is void
 	Said             *Said
-	shownAs          *Status // the status by which disks are shown, when it lags
+	shownAs          *Status // the status by which disks are shown, if it lags
 	Hardware         *Hardware
 }
 
-// Said is the last event of a machine that people are shown.
+// Said is the last event of a machine that people see.
 type Said struct {
 	Text, Action string
 	At           time.Time

@@ -1,7 +1,7 @@
 package region
 
-// startMetal boots the installed system of a machine. The lock is held; the
-// boot itself happens without it.
+// startMetal boots the installed system of a machine. The lock must be held;
+// the boot itself happens without it.
 func (r *Region) startMetal(m *Machine) {
 	i := Installed{SystemID: m.SystemID, Hostname: m.Hostname, OSystem: m.OSystem, Series: m.DistroSeries, Addresses: m.addresses(), UserData: m.userData()}
 	if h := m.Hardware; h != nil {
@@ -28,7 +28,7 @@ func (r *Region) stopMetal(systemID string) {
 	})
 }
 
-// eraseMetal wipes the disks, where there are some. The lock is held.
+// eraseMetal wipes the disks, if there are any. The lock must be held.
 func (r *Region) eraseMetal(systemID string) {
 	metal, ok := r.metal.(Erasing)
 	if !ok {
@@ -41,15 +41,15 @@ func (r *Region) eraseMetal(systemID string) {
 	})
 }
 
-// machinesReport says whether what is booted reports its hardware by itself.
+// machinesReport says whether booted machines report their hardware themselves.
 func (r *Region) machinesReport() bool {
 	metal, ok := r.metal.(Reporting)
 	return ok && metal.Reports()
 }
 
-// background runs f beside the region, after what was begun before it for the
-// same machine: a switch that goes off and on must not end off. Close waits for
-// it. The lock is held.
+// background runs f beside the region, after earlier work for the same machine:
+// a machine that is switched off and on must not end off. Close waits for it.
+// The lock must be held.
 func (r *Region) background(systemID string, f func()) {
 	if _, none := r.metal.(NoMetal); none || r.closed {
 		return

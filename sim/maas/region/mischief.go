@@ -2,7 +2,7 @@ package region
 
 import "time"
 
-// The phases of a machine's work, where things take time and can go wrong.
+// The phases of a machine's work. Each takes time and can go wrong.
 const (
 	PhaseBMC        = "bmc"
 	PhasePowerOff   = "power_off"
@@ -22,26 +22,26 @@ const (
 	PhaseSync       = "sync"
 )
 
-// Phases lists them for those who check a scenario.
+// Phases lists them for code that checks a scenario.
 var Phases = []string{PhaseBMC, PhasePowerOff, PhasePXE, PhaseEphemeral, PhaseScripts, PhaseTests, PhaseStorage, PhaseInstall, PhaseConfigure, PhaseReboot, PhaseDatasource, PhaseFinal, PhaseErase, PhaseRescue, PhaseToken, PhaseSync}
 
-// Ref names a machine to those who decide its fate.
+// Ref names a machine to code that decides its fate.
 type Ref struct{ SystemID, Hostname, BMC, Operation string }
 
 // Fate is what becomes of one phase.
 type Fate struct {
 	Fail  bool
-	Text  string        // what the failing part says; a usual text when empty
+	Text  string        // the text of the failure; empty: a usual one
 	Hang  bool          // never ends; MAAS's own time-out applies
 	Delay time.Duration // on top of its time
 }
 
-// Mischief decides what goes wrong. It is asked under the lock of the region
-// and must not call it.
+// Mischief decides what goes wrong. It is called with the lock of the region
+// held, and must not call the region.
 type Mischief interface {
-	// Phase is asked as a machine enters a phase.
+	// Phase is called when a machine enters a phase.
 	Phase(machine Ref, phase string) Fate
-	// Power is asked before the BMC is: an error is what the BMC would say.
+	// Power is called before the BMC. An error is what the BMC would say.
 	Power(machine Ref, action string) error
 }
 

@@ -109,7 +109,7 @@ func (r *Region) subnet(id int) *Subnet {
 	return nil
 }
 
-// defaultVLAN is the untagged one of the lowest fabric.
+// defaultVLAN returns the untagged VLAN of the lowest fabric.
 func (r *Region) defaultVLAN() *VLAN {
 	var best *VLAN
 	for _, v := range r.state.VLANs {
@@ -120,7 +120,7 @@ func (r *Region) defaultVLAN() *VLAN {
 	return best
 }
 
-// findSubnet takes an id, a CIDR, or a specifier such as cidr:… or name:….
+// findSubnet accepts an id, a CIDR, or a specifier such as cidr:… or name:….
 func (r *Region) findSubnet(spec string) *Subnet {
 	kind, value, ok := strings.Cut(spec, ":")
 	if !ok || strings.Contains(spec, "::") {
@@ -142,7 +142,7 @@ func (r *Region) findSubnet(spec string) *Subnet {
 	return nil
 }
 
-// claim takes a free address of a subnet, lowest first.
+// claim takes a free address of a subnet, the lowest first.
 func (r *Region) claim(s *Subnet) (string, error) {
 	p, err := netip.ParsePrefix(s.CIDR)
 	exhausted := &RefusalError{Status: http.StatusServiceUnavailable, Text: fmt.Sprintf("No more IPs available in subnet: %s.", s.CIDR)}
@@ -169,7 +169,7 @@ func (r *Region) claim(s *Subnet) (string, error) {
 	return "", exhausted
 }
 
-// free gives an address back; the search for the lowest starts anew.
+// free returns an address. The search for the lowest starts again.
 func (r *Region) free(ip string) {
 	if ip == "" {
 		return

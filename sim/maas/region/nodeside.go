@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// What follows is said by a booted node: by the machines of this process, or
-// over the metadata service by something real.
+// What follows comes from a booted node: from the machines of this process, or
+// over the metadata service from something real.
 
 // Metadata reads one item of a machine's metadata.
 func (r *Region) Metadata(systemID, item string) (string, error) {
@@ -34,8 +34,8 @@ func (r *Region) Metadata(systemID, item string) (string, error) {
 
 const commissioningUserData = "Content-Type: multipart/mixed; boundary=\"===============0==\"\nMIME-Version: 1.0\n\n--===============0==\nContent-Type: text/x-shellscript; charset=\"utf-8\"\n\n#!/bin/sh\nexec maas-run-remote-scripts\n\n--===============0==--\n"
 
-// UserData hands a machine its user data. A machine that is being deployed is
-// Deployed from then on: MAAS knows nothing of what cloud-init makes of it.
+// UserData returns the user data of a machine. A machine that is being deployed
+// is Deployed from then on: MAAS does not know what cloud-init does with it.
 func (r *Region) UserData(systemID string) ([]byte, bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,7 +77,7 @@ func (r *Region) fetched(m *Machine) {
 	}
 }
 
-// NetbootOff makes the next boot one from the disk.
+// NetbootOff makes the next boot come from the disk.
 func (r *Region) NetbootOff(systemID string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -90,7 +90,7 @@ func (r *Region) NetbootOff(systemID string) error {
 	return nil
 }
 
-// Signal is how a node reports on commissioning, tests, erasing and syncing.
+// Signal takes a node's report on commissioning, tests, erasing and syncing.
 func (r *Region) Signal(systemID, status string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -190,7 +190,7 @@ type Report struct {
 	EventType   string `json:"event_type"`
 	Result      string `json:"result"`
 	Description string `json:"description"`
-	// Timestamp is when it happened on the node, in seconds; 0 is now.
+	// Timestamp is when it happened on the node, in seconds. 0 means now.
 	Timestamp float64 `json:"timestamp"`
 }
 

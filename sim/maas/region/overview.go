@@ -2,7 +2,7 @@ package region
 
 import "time"
 
-// Brief is a machine in one line, for people and for what stands beside a region.
+// Brief is a machine in one line, for people and for code beside a region.
 type Brief struct {
 	SystemID     string        `json:"system_id"`
 	Hostname     string        `json:"hostname"`
@@ -12,7 +12,7 @@ type Brief struct {
 	BMC          string        `json:"bmc_address,omitempty"`
 	Addresses    []string      `json:"addresses"`
 	LastSync     *time.Time    `json:"last_sync,omitempty"`
-	SyncInterval time.Duration `json:"-"` // 0 where hardware sync is off
+	SyncInterval time.Duration `json:"-"` // 0: hardware sync is off
 }
 
 func (m *Machine) brief() Brief {
@@ -27,7 +27,7 @@ func (m *Machine) brief() Brief {
 	return b
 }
 
-// Overview is all machines in the order in which they were added.
+// Overview returns all machines in the order in which they were added.
 func (r *Region) Overview() []Brief {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -38,7 +38,7 @@ func (r *Region) Overview() []Brief {
 	return all
 }
 
-// Brief is one machine by its system id.
+// Brief returns one machine by its system id.
 func (r *Region) Brief(systemID string) (Brief, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -49,7 +49,7 @@ func (r *Region) Brief(systemID string) (Brief, bool) {
 	return m.brief(), true
 }
 
-// Named is one machine by its system id, host name, MAC or BMC address.
+// Named returns one machine by its system id, host name, MAC or BMC address.
 func (r *Region) Named(name string) (Brief, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -60,10 +60,10 @@ func (r *Region) Named(name string) (Brief, bool) {
 	return m.brief(), true
 }
 
-// Ref names the machine to those who decide its fate.
+// Ref names the machine to code that decides its fate.
 func (b Brief) Ref() Ref { return Ref{SystemID: b.SystemID, Hostname: b.Hostname, BMC: b.BMC} }
 
-// AtAddress is the machine that has an address now.
+// AtAddress returns the machine that has an address now.
 func (r *Region) AtAddress(ip string) (Brief, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

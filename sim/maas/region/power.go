@@ -13,11 +13,11 @@ type Target struct {
 	Parameters                    map[string]any
 }
 
-// BMC switches machines. The text of its errors is what MAAS answers.
+// BMC switches machines. MAAS answers with the text of its errors.
 type BMC interface {
 	PowerOn(ctx context.Context, t Target) error
 	PowerOff(ctx context.Context, t Target) error
-	// State is on, off, unknown or error.
+	// State returns on, off, unknown or error.
 	State(ctx context.Context, t Target) (string, error)
 }
 
@@ -33,29 +33,28 @@ type Installed struct {
 
 // Metal is what an installed system runs on.
 type Metal interface {
-	// Boot starts the installed system; it returns once that runs.
+	// Boot starts the installed system and returns once it runs.
 	Boot(ctx context.Context, i Installed) error
-	// PowerOff stops it; a machine that does not run is no error.
+	// PowerOff stops it. It is no error if the machine does not run.
 	PowerOff(ctx context.Context, systemID string) error
-	// Fetches says that what is booted asks the metadata service for its user
-	// data by itself, so that the region must not do it in its place.
+	// Fetches says that booted systems ask the metadata service for their user
+	// data themselves, so the region must not do it for them.
 	Fetches() bool
 }
 
-// Reporting is a Metal whose machines may report their hardware by themselves.
-// Where they do, MAAS hears nothing of a machine that does not, and the region
-// must not speak in its place.
+// Reporting is a Metal whose machines may report their hardware themselves. If
+// they do, the region must not report for a machine that is silent.
 type Reporting interface {
 	Reports() bool
 }
 
-// Erasing is a Metal whose machines have disks of their own.
+// Erasing is a Metal whose machines have their own disks.
 type Erasing interface {
-	// Erase removes what was installed; a machine without anything is no error.
+	// Erase removes the installation. It is no error if there is none.
 	Erase(ctx context.Context, systemID string) error
 }
 
-// NoMetal boots nothing: the machine is only said to run.
+// NoMetal boots nothing: the machine only counts as running.
 type NoMetal struct{}
 
 // Boot does nothing.
@@ -67,7 +66,8 @@ func (NoMetal) PowerOff(context.Context, string) error { return nil }
 // Fetches is false: nobody is there to ask.
 func (NoMetal) Fetches() bool { return false }
 
-// processBMC is a BMC inside this process: it remembers the switch of each server.
+// processBMC is a BMC inside this process. It remembers the switch of each
+// server.
 type processBMC struct{ region *Region }
 
 func (b *processBMC) set(t Target, on bool) error {
@@ -112,8 +112,8 @@ func (r *Region) target(m *Machine) Target {
 	return Target{SystemID: m.SystemID, Type: m.PowerType, Address: m.powerAddress(), User: user, Parameters: m.PowerParameters}
 }
 
-// power switches a machine and notes what came of it. It is called without the
-// lock: a BMC takes its time.
+// power switches a machine and records the result. Call it without the lock,
+// because a BMC takes its time.
 func (r *Region) power(ctx context.Context, m *Machine, on bool, operation string) error {
 	action := "off"
 	if on {
@@ -161,7 +161,8 @@ func (r *Region) pause(ctx context.Context) error {
 	return nil
 }
 
-// cycle powers a machine on, off before if it runs, and lets it boot.
+// cycle switches a machine on, after switching it off if it runs, and lets it
+// boot.
 func (r *Region) cycle(ctx context.Context, m *Machine, operation string) error {
 	if !r.canSwitch(m) {
 		return nil
@@ -181,7 +182,7 @@ func (r *Region) cycle(ctx context.Context, m *Machine, operation string) error 
 	return nil
 }
 
-// PowerOn switches a machine on for its owner. On an allocated machine that is
+// PowerOn switches a machine on for its owner. For an allocated machine that is
 // a deployment.
 func (r *Region) PowerOn(ctx context.Context, c Caller, systemID string, f url.Values) (*MachineDoc, error) {
 	r.mu.Lock()
@@ -225,8 +226,8 @@ func (r *Region) PowerOn(ctx context.Context, c Caller, systemID string, f url.V
 	return doc, nil
 }
 
-// PowerOff switches a machine off; nil without an error is MAAS's null for a
-// machine whose power it does not control.
+// PowerOff switches a machine off. If it returns nil without an error, MAAS
+// answers null: it does not control the power of the machine.
 func (r *Region) PowerOff(ctx context.Context, c Caller, systemID string, f url.Values) (*MachineDoc, error) {
 	r.mu.Lock()
 	m, err := r.forEditing(c, systemID)

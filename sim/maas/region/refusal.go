@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// RefusalError is a request that MAAS turns down, in the form in which it does so.
+// RefusalError is a request that MAAS refuses, in MAAS's own form.
 type RefusalError struct {
 	Status     int
 	Text       string
-	Fields     map[string][]string // a JSON body when set
-	Bare       bool                // JSON without a charset: raised past the form layer
-	Missing    bool                // an object that is not there: answered by the framework
+	Fields     map[string][]string // if set, the body is JSON
+	Bare       bool                // JSON without a charset: raised outside the form layer
+	Missing    bool                // the object does not exist: the framework answers
 	RetryAfter int
 }
 
-// Error is the text or the first field error.
+// Error returns the text or the first field error.
 func (r *RefusalError) Error() string {
 	if r.Fields == nil {
 		return fmt.Sprintf("%d %s", r.Status, r.Text)

@@ -17,13 +17,13 @@ type Options struct {
 	Clock  simclock.Clock
 	Seed   uint64
 	Timing Timing
-	// BMC switches machines; nil is a BMC inside this process.
+	// BMC switches machines. Nil means a BMC inside this process.
 	BMC BMC
-	// Metal is what a machine turns into when it boots an installed system.
+	// Metal runs the installed systems of machines.
 	Metal Metal
-	// Mischief decides what goes wrong; nil lets everything succeed.
+	// Mischief decides what goes wrong. With nil everything succeeds.
 	Mischief Mischief
-	// Passive leaves machines inert: whoever drives them speaks to the metadata
+	// Passive machines do nothing: whoever drives them speaks to the metadata
 	// service, as a booted node does.
 	Passive bool
 	// Bare starts without a rack, subnets and images.
@@ -53,7 +53,7 @@ type Region struct {
 	sets     map[int]*ScriptSet
 	nonces   map[string]time.Time
 	changes  uint64
-	// switching is closed when the metal of a machine has done what it was last told.
+	// switching is closed when the metal of a machine has done its last order.
 	switching map[string]chan struct{}
 
 	life   context.Context // ends with the region; steps of machines run under it
@@ -64,7 +64,7 @@ type Region struct {
 	rendered atomic.Uint64 // machine documents
 }
 
-// State is everything that outlives the process when a region is durable.
+// State is everything that outlives the process if a region is stored.
 type State struct {
 	Counters  map[string]int
 	Users     []*User
@@ -88,8 +88,9 @@ type State struct {
 	StateForm int
 }
 
-// Open makes a region with an administrator ("admin"), a plain user
-// ("operator"), and unless it is to be bare one rack, one PXE network and images.
+// Open makes a region with an administrator ("admin") and a plain user
+// ("operator"). Unless it shall be bare, it has one rack, one PXE network and
+// images.
 func Open(o Options) *Region {
 	r := blank(o)
 	r.state = &State{Counters: map[string]int{"vlan": 5000, "fabric": -1, "pool": -1}, Settings: defaultSettings()}
@@ -191,13 +192,14 @@ func (r *Region) Close() {
 	r.steps.Wait()
 }
 
-// Clock is the time of the region.
+// Clock returns the clock of the region.
 func (r *Region) Clock() simclock.Clock { return r.clock }
 
-// Rendered is how many machine documents were made: what answers cost a MAAS.
+// Rendered returns how many machine documents were made, which is what answers
+// cost a MAAS.
 func (r *Region) Rendered() uint64 { return r.rendered.Load() }
 
-// Changes counts what was changed since the region was made.
+// Changes counts the changes since the region was made.
 func (r *Region) Changes() uint64 {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

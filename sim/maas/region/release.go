@@ -10,7 +10,7 @@ import (
 
 const releaseLimit = 5 * time.Minute
 
-// Release gives a machine back, erasing its disks first when asked to.
+// Release releases a machine, and erases its disks first if asked to.
 func (r *Region) Release(ctx context.Context, c Caller, systemID string, f url.Values) (*MachineDoc, error) {
 	r.mu.Lock()
 	m, err := r.forEditing(c, systemID)
@@ -44,7 +44,7 @@ func (r *Region) Release(ctx context.Context, c Caller, systemID string, f url.V
 	return doc, nil
 }
 
-// erase boots the machine to wipe its disks; it is entered with the lock held.
+// erase boots the machine to wipe its disks. It is called with the lock held.
 func (r *Region) erase(ctx context.Context, m *Machine, c Caller, f url.Values) (*MachineDoc, error) {
 	was, op := m.Status, 0
 	r.sayRequest(m, c, "User erasing disk", f.Get("comment"))
@@ -68,8 +68,8 @@ func (r *Region) erase(ctx context.Context, m *Machine, c Caller, f url.Values) 
 	return doc, nil
 }
 
-// startReleasing resets what a release resets at once and says whether the
-// power must still go off; a machine that is off already is done.
+// startReleasing resets what a release resets at once. It returns whether the
+// power must still go off; if the machine is off already, the release is done.
 func (r *Region) startReleasing(m *Machine, c Caller, comment string) bool {
 	if c.User == nil {
 		r.say(m, Debug, "User releasing node", "")
@@ -89,8 +89,9 @@ func (r *Region) startReleasing(m *Machine, c Caller, comment string) bool {
 	return true
 }
 
-// powerOffForRelease switches off and, once the BMC reports it, completes the
-// release. A BMC that refuses leaves the old status, but not the old system.
+// powerOffForRelease switches the machine off and, once the BMC reports it,
+// completes the release. If the BMC refuses, the old status stays, but the old
+// system is gone.
 func (r *Region) powerOffForRelease(ctx context.Context, m *Machine, was Status) error {
 	if err := r.pause(ctx); err != nil {
 		return err
@@ -247,7 +248,7 @@ func (r *Region) Abort(ctx context.Context, c Caller, systemID string, f url.Val
 	return doc, nil
 }
 
-// MarkBroken takes a machine from its owner, who alone may say so.
+// MarkBroken takes a machine from its owner. Only the owner may do that.
 func (r *Region) MarkBroken(ctx context.Context, c Caller, systemID string, f url.Values) (*MachineDoc, error) {
 	r.mu.Lock()
 	m, err := r.forReading(c, systemID)
@@ -279,7 +280,7 @@ func (r *Region) MarkBroken(ctx context.Context, c Caller, systemID string, f ur
 	return doc, nil
 }
 
-// startBreaking says whether the power must still go off.
+// startBreaking returns whether the power must still go off.
 func (r *Region) startBreaking(m *Machine, c Caller, comment string) (running bool) {
 	m.WasDeployed = m.Status == Deployed
 	r.sayRequest(m, c, "User marking node broken", comment)
@@ -292,8 +293,8 @@ func (r *Region) startBreaking(m *Machine, c Caller, comment string) (running bo
 	return running
 }
 
-// MarkFixed ends Broken; a machine that was Deployed is called so again, with
-// no system on it.
+// MarkFixed ends Broken. A machine that was Deployed is shown as Deployed
+// again, without a system on it.
 func (r *Region) MarkFixed(c Caller, systemID string, f url.Values) (*MachineDoc, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Version is the MAAS that is imitated.
+// Version is the MAAS version that is imitated.
 const Version = "3.7.3"
 
-// float keeps its decimal point when it is whole, as Python prints it.
+// float keeps its decimal point for whole numbers, as Python prints it.
 type float float64
 
 // MarshalJSON writes 0.0, not 0.
@@ -109,7 +109,8 @@ func (r *Region) interfaceDoc(m *Machine, i *Interface) *InterfaceDoc {
 	return d
 }
 
-// filesystemDoc hides what a machine in an owned state has no copy of.
+// filesystemDoc hides filesystems of which a machine in an owned state has no
+// copy.
 func (m *Machine) filesystemDoc(f *Filesystem) (*FilesystemDoc, string) {
 	status := m.Status
 	if m.shownAs != nil {

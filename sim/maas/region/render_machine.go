@@ -30,7 +30,8 @@ func (r *Region) machineDoc(m *Machine) *MachineDoc {
 	return d
 }
 
-// laggingDoc shows the boot disk as under another status: two answers of MAAS do.
+// laggingDoc shows the boot disk as under another status, as two answers of
+// MAAS do.
 func (r *Region) laggingDoc(m *Machine, was Status) *MachineDoc {
 	doc := r.machineDoc(m)
 	if boot := m.bootDisk(); boot != nil {
@@ -41,7 +42,7 @@ func (r *Region) laggingDoc(m *Machine, was Status) *MachineDoc {
 	return doc
 }
 
-// inspected is the hardware as far as commissioning has looked at it.
+// inspected returns the hardware as far as commissioning has looked at it.
 func (m *Machine) inspected() *Hardware {
 	if m.HardwareUUID == "" {
 		return nil
@@ -113,7 +114,7 @@ func numaNodes(m *Machine) []NUMADoc {
 
 var rackServices = []string{"rackd", "temporal", "temporal-worker", "ntp_rack", "ntp_region", "reverse_proxy", "regiond", "syslog_rack", "syslog_region", "dhcpd", "dhcpd6", "proxy", "proxy_rack", "http", "tftp", "bind9", "agent"}
 
-// Racks lists the rack controllers; a plain user sees none.
+// Racks lists the rack controllers. A plain user sees none.
 func (r *Region) Racks(c Caller) []RackDoc {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

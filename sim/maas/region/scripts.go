@@ -43,7 +43,7 @@ type ScriptSet struct {
 	Ended    time.Time
 	LastPing time.Time
 	Scripts  []*Script
-	Ran      bool // a node really ran them; MAAS can be told of an end without
+	Ran      bool // a node really ran them; MAAS can also be told of an end without
 }
 
 // Script is one script of a run.
@@ -63,7 +63,8 @@ var testingScripts = []string{"smartctl-validate", "smartctl-short", "smartctl-l
 
 var releaseScripts = []string{"wipe-disks"}
 
-// testsAsked are the tests of a form: the default one unless named, or none.
+// testsAsked returns the tests of a form: the default one unless named, or
+// none.
 func testsAsked(f url.Values) []string {
 	given, ok := f["testing_scripts"]
 	if !ok {
@@ -98,7 +99,8 @@ func (r *Region) addSet(m *Machine, kind int, names []string) *ScriptSet {
 	return s
 }
 
-// prune drops the oldest runs of a kind beyond what the settings keep.
+// prune drops the oldest runs of a kind beyond the number that the settings
+// keep.
 func (r *Region) prune(m *Machine, kind int) {
 	var same []int
 	for _, id := range m.SetIDs {
@@ -116,7 +118,7 @@ func (r *Region) prune(m *Machine, kind int) {
 	}
 }
 
-// finishSet settles the scripts of a run that have not ended.
+// finishSet ends the scripts of a run that have not ended.
 func (r *Region) finishSet(id int, status ScriptStatus) {
 	s := r.sets[id]
 	if s == nil {
@@ -155,7 +157,8 @@ func (r *Region) setStatus(id int) ScriptStatus {
 	return worst
 }
 
-// summary is the status that a machine shows for a run: none while it is pending.
+// summary returns the status that a machine shows for a run. There is none
+// while the run is pending.
 func (r *Region) summary(id int) ScriptStatus {
 	s := r.setStatus(id)
 	if s == ScriptAborted {
@@ -191,7 +194,7 @@ func (r *Region) setDoc(s *ScriptSet, output bool) map[string]any {
 	status := r.setStatus(s.ID)
 	name := scriptStatusNames[status]
 	if len(s.Scripts) == 0 {
-		name = "Failed to apply custom network configuration" // how MAAS words an empty run
+		name = "Failed to apply custom network configuration" // MAAS's words for an empty run
 	}
 	return map[string]any{
 		"id": s.ID, "system_id": s.Machine, "type": s.Kind, "type_name": setNames[s.Kind], "last_ping": mailDate(s.LastPing), "status": int(status),
@@ -210,7 +213,7 @@ func exitStatus(s *ScriptSet, status ScriptStatus) any {
 	return nil
 }
 
-// epoch is a time in seconds, or nothing as a text.
+// epoch returns a time in seconds, or an empty text.
 func epoch(t time.Time) any {
 	if t.IsZero() {
 		return ""

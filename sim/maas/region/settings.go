@@ -46,7 +46,7 @@ func unknownSetting(name string) *RefusalError {
 	return bareFieldError(name, fmt.Sprintf("%s is not a valid config setting (valid settings are: %s).", name, strings.Join(settingNames, ", ")))
 }
 
-// Setting is the value of a setting; one never set is null.
+// Setting returns the value of a setting. One that was never set is null.
 func (r *Region) Setting(name string) (any, error) {
 	if name == "" {
 		return nil, badRequest("No provided name!")
@@ -59,7 +59,7 @@ func (r *Region) Setting(name string) (any, error) {
 	return r.state.Settings[name], nil
 }
 
-// SetSetting changes a setting; only administrators may.
+// SetSetting changes a setting. Only administrators may do that.
 func (r *Region) SetSetting(c Caller, name, value string, given bool) error {
 	switch {
 	case c.User == nil || !c.User.Admin:

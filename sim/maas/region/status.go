@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// Status is the state of a machine as MAAS numbers it.
+// Status is the state of a machine, by MAAS's number.
 type Status int
 
 // The statuses of MAAS.
@@ -66,7 +66,7 @@ var statusNames = [...]statusName{
 // Statuses is how many there are.
 const Statuses = len(statusNames)
 
-// String is the label that people read.
+// String returns the label that people read.
 func (s Status) String() string {
 	if s < 0 || int(s) >= Statuses {
 		return "Status(" + strconv.Itoa(int(s)) + ")"
@@ -74,7 +74,7 @@ func (s Status) String() string {
 	return statusNames[s].label
 }
 
-// Ident is the word that filters take.
+// Ident returns the word that filters accept.
 func (s Status) Ident() string { return statusNames[s].ident }
 
 // StatusOf finds a status by its filter word.
@@ -87,7 +87,7 @@ func StatusOf(ident string) (Status, bool) {
 	return 0, false
 }
 
-// stable are the states that rescue mode returns to.
+// stable are the states to which rescue mode returns.
 var stable = []Status{New, FailedCommissioning, Ready, Reserved, Deployed, Retired, Broken, Allocated, FailedDeployment, FailedReleasing, FailedDiskErasing, FailedTesting, MissingStatus}
 
 var transitions = map[Status][]Status{
@@ -121,13 +121,13 @@ func Legal(from, to Status) bool { return slices.Contains(transitions[from], to)
 
 func (s Status) in(set ...Status) bool { return slices.Contains(set, s) }
 
-// holdsDisks are the statuses in which MAAS shows the copies of the
-// filesystems that it made for the owner, not the configured ones.
+// holdsDisks says whether MAAS shows the copies of the filesystems that it made
+// for the owner, and not the configured ones.
 func (s Status) holdsDisks() bool {
 	return s.in(Allocated, Deploying, Deployed, FailedDeployment, Releasing, FailedReleasing, DiskErasing, FailedDiskErasing, RescueMode, EnteringRescue, FailedEnteringRescue, ExitingRescue, FailedExitingRescue, Testing)
 }
 
-// releasable are the statuses that release starts from.
+// releasable says whether release can start from a status.
 func (s Status) releasable() bool {
 	return s.in(Allocated, Reserved, Broken, Deploying, Deployed, FailedDeployment, FailedDiskErasing, FailedReleasing)
 }

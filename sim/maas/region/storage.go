@@ -17,7 +17,7 @@ const (
 	smallestBoot  = 8_000_000_000
 )
 
-// usable is what partitions may take of a disk.
+// usable is how much of a disk partitions may take.
 func usable(size int64) int64 { return max(size-tableOverhead, 0) / extent * extent }
 
 func (d *BlockDevice) usedFor() string {
@@ -64,7 +64,8 @@ func (m *Machine) hasRoot() bool {
 	return false
 }
 
-// bootDisk is the one chosen, or the first physical disk that is large enough.
+// bootDisk returns the chosen disk, or the first physical one that is large
+// enough.
 func (m *Machine) bootDisk() *BlockDevice {
 	if d := m.disk(m.BootDisk); d != nil {
 		return d
@@ -87,9 +88,9 @@ func (m *Machine) wipeLayout() {
 
 var layouts = []string{"blank", "custom", "vmfs7", "vmfs6", "bcache", "lvm", "flat"}
 
-// applyLayout lays out a machine's disks. The layouts for VMware are taken for
-// a partitioned disk without filesystems; bcache falls back to flat, which is
-// what MAAS does when there is no cache device.
+// applyLayout lays out a machine's disks. It treats the layouts for VMware as a
+// partitioned disk without filesystems. bcache falls back to flat, as MAAS does
+// without a cache device.
 func (r *Region) applyLayout(m *Machine, layout string, root *BlockDevice) {
 	m.wipeLayout()
 	boot := m.bootDisk()

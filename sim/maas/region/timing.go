@@ -13,8 +13,8 @@ type Pace string
 // The paces.
 const (
 	PaceZero       Pace = "zero"       // everything happens at once
-	PaceRealistic  Pace = "realistic"  // scattered around what servers take, with a tail
-	PaceTriangular Pace = "triangular" // within fixed bounds
+	PaceRealistic  Pace = "realistic"  // scattered around real times, with a tail
+	PaceTriangular Pace = "triangular" // within fixed limits
 )
 
 // ParsePace reads a pace from a flag or file.
@@ -34,14 +34,15 @@ type Timing struct {
 	Ranges map[string]Range
 }
 
-// Range is the least, the usual and the most that a phase takes.
+// Range is the shortest, the usual and the longest time of a phase.
 type Range struct{ Least, Usual, Most time.Duration }
 
 func seconds(least, usual, most int) Range {
 	return Range{time.Duration(least) * time.Second, time.Duration(usual) * time.Second, time.Duration(most) * time.Second}
 }
 
-// ranges are what an eight-GPU server takes; its firmware alone needs minutes.
+// ranges are the times of an eight-GPU server; its firmware alone needs
+// minutes.
 var ranges = map[string]Range{
 	PhaseBMC: seconds(1, 2, 6), PhasePowerOff: seconds(2, 6, 30), PhasePXE: seconds(150, 240, 420), PhaseEphemeral: seconds(40, 70, 150),
 	PhaseScripts: seconds(150, 300, 700), PhaseTests: seconds(60, 120, 900), PhaseStorage: seconds(8, 20, 60), PhaseInstall: seconds(90, 200, 600),
@@ -49,8 +50,9 @@ var ranges = map[string]Range{
 	PhaseErase: seconds(20, 120, 1800), PhaseRescue: seconds(5, 10, 30),
 }
 
-// Faster are the built-in ranges, so many times faster. Unlike Speed it leaves
-// time-outs and intervals as they are: a machine that is real takes its time.
+// Faster returns the built-in ranges, so many times faster. Unlike Speed it
+// leaves time-outs and intervals as they are, because a real machine takes its
+// time.
 func Faster(times float64) map[string]Range {
 	fast := make(map[string]Range, len(ranges))
 	for phase, k := range ranges {

@@ -16,7 +16,7 @@ type User struct {
 	Inactive bool
 }
 
-// Token is one API key: it belongs to a user or to a machine.
+// Token is one API key. It belongs to a user or to a machine.
 type Token struct {
 	Name     string
 	Consumer string
@@ -26,10 +26,10 @@ type Token struct {
 	Machine  string
 }
 
-// String is the key as MAAS hands it out.
+// String returns the key in the form that MAAS hands out.
 func (t *Token) String() string { return t.Consumer + ":" + t.Key + ":" + t.Secret }
 
-// Caller is who sent a request: a user, a machine, or nobody.
+// Caller is the sender of a request: a user, a machine, or nobody.
 type Caller struct {
 	User    *User
 	Machine string
@@ -72,10 +72,10 @@ func (r *Region) addUser(name string, admin bool) {
 	}
 }
 
-// AdminKey is the API key of the administrator.
+// AdminKey returns the API key of the administrator.
 func (r *Region) AdminKey() string { return r.state.Admin }
 
-// OperatorKey is the API key of the plain user.
+// OperatorKey returns the API key of the plain user.
 func (r *Region) OperatorKey() string { return r.state.Operator }
 
 func (r *Region) user(name string) *User {
@@ -87,16 +87,16 @@ func (r *Region) user(name string) *User {
 	return nil
 }
 
-// ChallengeError is a signature that MAAS refuses.
+// ChallengeError says that MAAS refuses a signature.
 type ChallengeError struct{ Text string }
 
-// Error is what MAAS answers.
+// Error returns MAAS's answer.
 func (c *ChallengeError) Error() string { return "Authorization Error: " + c.Text }
 
 const timestampSlack = 300 * time.Second
 
-// Authenticate reads an OAuth header. An absent or incomplete one is nobody;
-// one that does not hold is a *ChallengeError.
+// Authenticate reads an OAuth header. If it is missing or incomplete, the
+// caller is nobody. If the signature is wrong, the error is a *ChallengeError.
 func (r *Region) Authenticate(header string) (Caller, error) {
 	p, ok := oauthParameters(header)
 	if !ok {
@@ -166,7 +166,7 @@ func (r *Region) checkFresh(p map[string]string) error {
 	return nil
 }
 
-// oauthParameters are the parts of an OAuth header when all that is needed is there.
+// oauthParameters returns the parts of an OAuth header if none is missing.
 func oauthParameters(header string) (map[string]string, bool) {
 	scheme, rest, _ := strings.Cut(header, " ")
 	if !strings.EqualFold(scheme, "OAuth") {
@@ -192,7 +192,7 @@ func oauthParameters(header string) (map[string]string, bool) {
 	return p, true
 }
 
-// Whoami is the account of the caller.
+// Whoami returns the account of the caller.
 func (r *Region) Whoami(c Caller) any {
 	return map[string]any{"username": c.name(), "email": c.name() + "@example.com", "is_superuser": c.User != nil && c.User.Admin, "is_local": true, "resource_uri": "/MAAS/api/2.0/users/" + c.name() + "/"}
 }

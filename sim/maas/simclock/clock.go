@@ -1,5 +1,6 @@
-// Package simclock is the time of the simulator: the wall clock when it runs
-// as a program, and a clock moved by hand when a test wants to skip an hour.
+// Package simclock is the time of the simulator: the clock of the machine when
+// it runs as a program, and a clock that is moved by hand when a test skips an
+// hour.
 package simclock
 
 import (
@@ -12,7 +13,7 @@ import (
 // Clock tells time and wakes callers.
 type Clock interface {
 	Now() time.Time
-	// AfterFunc runs f once d has passed; the returned function cancels it.
+	// AfterFunc runs f once d has passed. stop cancels it.
 	AfterFunc(d time.Duration, f func()) (stop func() bool)
 	// Sleep returns when d has passed or ctx ends.
 	Sleep(ctx context.Context, d time.Duration) error
@@ -20,7 +21,7 @@ type Clock interface {
 
 type wall struct{}
 
-// Wall is the clock of the machine.
+// Wall returns the clock of the machine.
 func Wall() Clock { return wall{} }
 
 func (wall) Now() time.Time { return time.Now() }
@@ -49,7 +50,7 @@ type alarm struct {
 
 // Manual is a clock that stands still until it is advanced.
 type Manual struct {
-	moving sync.Mutex // one at a time moves the clock
+	moving sync.Mutex // only one caller moves the clock at a time
 	mu     sync.Mutex
 	now    time.Time
 	seq    uint64
@@ -61,14 +62,14 @@ func NewManual(start time.Time) *Manual {
 	return &Manual{now: start, alarms: map[uint64]alarm{}}
 }
 
-// Now is where the clock stands.
+// Now returns the time of the clock.
 func (m *Manual) Now() time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.now
 }
 
-// AfterFunc runs f during the Advance that reaches its time, even when d is zero.
+// AfterFunc runs f during the Advance that reaches its time, even if d is zero.
 func (m *Manual) AfterFunc(d time.Duration, f func()) func() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -136,7 +137,7 @@ func (m *Manual) next(end time.Time) (alarm, bool) {
 	return first, found
 }
 
-// Waiting is the number of alarms set and not yet due.
+// Waiting returns the number of alarms that are not yet due.
 func (m *Manual) Waiting() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

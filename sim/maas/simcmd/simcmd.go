@@ -31,7 +31,7 @@ type flags struct {
 	verbose                                                                      bool
 }
 
-// Command is `maas`, to be mounted below the command that gathers simulators.
+// Command returns `maas`, to be mounted below the command for simulators.
 func Command() *cobra.Command {
 	var f flags
 	c := &cobra.Command{

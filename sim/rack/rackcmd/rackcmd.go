@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Command is `rack`, to be mounted below the command that gathers simulators.
+// Command returns `rack`, to be mounted below the command for simulators.
 func Command() *cobra.Command {
 	c := &cobra.Command{
 		Use: "rack", Short: "Use the virtual machines of gpuaas up --rack lxd|process",
@@ -145,7 +145,7 @@ func (p *client) execCommand() *cobra.Command {
 	}
 }
 
-// piped says whether something other than a person is at the other end.
+// piped says whether the input is not a terminal.
 func piped(r io.Reader) bool {
 	f, ok := r.(*os.File)
 	if !ok {

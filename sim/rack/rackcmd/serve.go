@@ -1,7 +1,7 @@
 // Package rackcmd lets people use the machines of a virtual rack that another
-// process holds: that process serves the rack on a socket in its state folder,
+// process holds. That process serves the rack on a socket in its state folder,
 // and `gpuaas sim rack` asks there. Whoever may open the socket may do
-// everything to the machines, so only the owner of the folder can.
+// everything to the machines, so only the owner of the folder can open it.
 package rackcmd
 
 import (
@@ -19,7 +19,7 @@ import (
 	"gpuaas/sim/rack"
 )
 
-// Socket is where the rack of a state folder is served.
+// Socket returns where the rack of a state folder is served.
 func Socket(state string) string { return filepath.Join(state, "rack.sock") }
 
 // machineView is a machine as the socket shows it.
@@ -32,7 +32,7 @@ type machineView struct {
 type addRequest struct {
 	Name     string `json:"name"`
 	UserData []byte `json:"user_data,omitempty"`
-	Wait     bool   `json:"wait"` // until it has booted
+	Wait     bool   `json:"wait"` // wait until it has booted
 }
 
 type execRequest struct {
@@ -46,7 +46,7 @@ type execAnswer struct {
 	Code   int    `json:"code"`
 }
 
-// most bounds what is sent over the socket at once.
+// most limits what is sent over the socket at once.
 const most = 8 << 20
 
 // Serve answers on the socket until the context ends.
@@ -128,9 +128,9 @@ func routes(r rack.Rack) http.Handler {
 
 func view(ctx context.Context, m rack.Machine) machineView {
 	v := machineView{Name: m.Name()}
-	v.Running, _ = m.Running(ctx) // what cannot be told is shown as absent
+	v.Running, _ = m.Running(ctx) // if unknown, it is left out
 	if v.Running {
-		v.Address, _ = m.Address(ctx) // likewise
+		v.Address, _ = m.Address(ctx) // if unknown, it is left out
 	}
 	return v
 }
@@ -149,5 +149,5 @@ func reply(w http.ResponseWriter, body any, err error) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(body) // a caller who is gone needs no answer
+	_ = json.NewEncoder(w).Encode(body) // a caller that has gone needs no answer
 }
