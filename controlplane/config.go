@@ -23,8 +23,8 @@ type Secret = redact.Secret
 // NewSecret wraps a plain value.
 func NewSecret(plain string) Secret { return redact.New(plain) }
 
-// Role is one of the jobs a process can do. Each can run in as many replicas
-// as needed.
+// Role is one of the jobs that a process can do. Each can run in any number of
+// replicas.
 type Role string
 
 // The roles.
@@ -34,8 +34,8 @@ const (
 	RoleRelay  Role = "relay"
 )
 
-// Config is everything the control plane can be told. Its values come from
-// defaults, a YAML file, GPUAAS_* variables and flags, later ones winning.
+// Config is everything that the control plane can be told. Its values come from
+// defaults, a YAML file, GPUAAS_* variables and flags; later ones win.
 type Config struct {
 	Roles       []Role         `koanf:"roles" doc:"what this process does: api, worker, relay"`
 	Listen      string         `koanf:"listen" doc:"address of the API"`
@@ -127,7 +127,7 @@ type LimitsConfig struct {
 	ShutdownTimeout   time.Duration `koanf:"shutdown_timeout" doc:"longest time to finish what is in flight when stopping"`
 }
 
-// Defaults is the configuration before anybody says anything.
+// Defaults returns the configuration that applies if nothing is set.
 func Defaults() Config {
 	return Config{
 		Roles:       []Role{RoleAPI, RoleWorker, RoleRelay},

@@ -24,16 +24,16 @@ const (
 
 var insecurities = []string{insecureListen, insecurePostgres, insecureTemporal, insecureNATS, insecureSecrets}
 
-// exposure is something that leaves this machine, or is reached from outside
-// it, without TLS that proves who is at the other end.
+// exposure is something that leaves this machine, or is reached from outside,
+// without TLS that proves who is at the other end.
 type exposure struct {
-	name string // what must be named in the setting insecure to allow it
+	name string // the name that allows it in the setting insecure
 	key  string
 	why  string
 	do   string
 }
 
-// exposures are all of them, allowed or not.
+// exposures returns all of them, allowed or not.
 func (c Config) exposures() []exposure {
 	var out []exposure
 	add := func(name, key, why, do string) { out = append(out, exposure{name, key, why, do}) }
@@ -65,19 +65,19 @@ func (c Config) exposures() []exposure {
 	return out
 }
 
-// onThisMachine believes addresses, and no name but localhost: what another name
-// means is decided elsewhere, and anew every day.
+// onThisMachine trusts addresses, and no name but localhost: others decide what
+// another name means, and may change it.
 func onThisMachine(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return err == nil && addr.Unmap().IsLoopback() || strings.EqualFold(host, "localhost")
 }
 
-// postgresVerified holds every way that the driver would try against the rule:
-// sslmode=prefer has one without TLS.
+// postgresVerified checks every way that the driver would try: sslmode=prefer
+// has one without TLS.
 func postgresVerified(raw string) bool {
 	cfg, err := pgconn.ParseConfig(raw)
 	if err != nil {
-		return true // not a matter of TLS: checkPostgres tells
+		return true // checkPostgres reports this
 	}
 	ways := []*pgconn.FallbackConfig{{Host: cfg.Host, Port: cfg.Port, TLSConfig: cfg.TLSConfig}}
 	return !slices.ContainsFunc(append(ways, cfg.Fallbacks...), func(way *pgconn.FallbackConfig) bool {
@@ -87,7 +87,8 @@ func postgresVerified(raw string) bool {
 	})
 }
 
-// checkPostgres does not quote what it cannot read: it holds a password.
+// checkPostgres does not quote what it cannot read, because it holds a
+// password.
 func (c Config) checkPostgres(bad func(string, string, ...any)) {
 	for key, u := range map[string]Secret{"postgres.url": c.Postgres.URL, "postgres.migrate_url": c.Postgres.MigrateURL} {
 		if _, err := pgconn.ParseConfig(u.Reveal()); err != nil && !u.IsZero() {
@@ -121,7 +122,7 @@ func (c Config) insecure() []string {
 	return out
 }
 
-// Warnings are what works and should not stay as it is.
+// Warnings lists what works but should not stay as it is.
 func (c Config) Warnings() []string {
 	var out []string
 	for _, e := range c.exposures() {

@@ -36,7 +36,7 @@ type NodesTLS struct {
 	Names    []string `koanf:"names" doc:"further names or addresses of this replica for a certificate of the secrets engine"`
 }
 
-// defaultNodes has no listener: several processes of one machine would fight
+// defaultNodes has no listener: several processes of one machine would compete
 // for its port.
 func defaultNodes() NodesConfig {
 	return NodesConfig{
@@ -100,7 +100,8 @@ func (c NodesConfig) check(bad func(string, string, ...any)) {
 	c.checkAgent(bad)
 }
 
-// checkSSHProxy allows no credentials: what stands in a setting is no secret.
+// checkSSHProxy allows no credentials, because settings are no place for
+// secrets.
 func (c NodesConfig) checkSSHProxy(bad func(string, string, ...any)) {
 	if c.SSHProxy == "" {
 		return

@@ -30,14 +30,14 @@ type AppRoleConfig struct {
 
 func (a AppRoleConfig) given() bool { return a.RoleIDFile != "" && a.SecretIDFile != "" }
 
-// own is the identity that a role was given for itself.
+// own returns the identity that a role was given for itself.
 func (c SecretsConfig) own(r openbao.Role) AppRoleConfig {
 	return map[openbao.Role]AppRoleConfig{
 		openbao.RoleAPI: c.API, openbao.RoleNodes: c.Nodes, openbao.RoleWorker: c.Worker, openbao.RoleRelay: c.Relay,
 	}[r]
 }
 
-// of is the identity that a role uses.
+// of returns the identity that a role uses.
 func (c SecretsConfig) of(r openbao.Role) AppRoleConfig {
 	if own := c.own(r); own.given() {
 		return own
@@ -45,8 +45,8 @@ func (c SecretsConfig) of(r openbao.Role) AppRoleConfig {
 	return AppRoleConfig{c.RoleIDFile, c.SecretIDFile}
 }
 
-// identities are those that the roles of this process need. The relay has no
-// business with the secrets engine.
+// identities returns those that the roles of this process need. The relay does
+// not use the secrets engine.
 func (c Config) identities() []openbao.Role {
 	var out []openbao.Role
 	for _, r := range c.Roles {
@@ -99,7 +99,7 @@ func (c SecretsConfig) warnings(needed []openbao.Role) []string {
 		strings.Join(shared, ", "), shared[0])}
 }
 
-// SitesConfig is what sites may be.
+// SitesConfig limits what sites may be.
 type SitesConfig struct {
 	Loopback []string `koanf:"loopback" doc:"address:port of MAAS regions on this very machine, such as 127.0.0.1:5240; no site may lead to any other port of loopback, where engines listen"`
 }

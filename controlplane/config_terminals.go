@@ -2,8 +2,8 @@ package controlplane
 
 import "time"
 
-// TerminalsConfig is how long interactive sessions on nodes last. The server
-// enforces both limits, and so does the agent.
+// TerminalsConfig is how long interactive sessions on nodes last. Both the
+// server and the agent enforce both limits.
 type TerminalsConfig struct {
 	IdleLimit  time.Duration `koanf:"idle_limit" doc:"a terminal in which nothing is typed or shown for so long is closed; 24h at most"`
 	TotalLimit time.Duration `koanf:"total_limit" doc:"a terminal is closed after so long, whatever happens in it; 24h at most"`
@@ -13,7 +13,7 @@ func defaultTerminals() TerminalsConfig {
 	return TerminalsConfig{IdleLimit: 15 * time.Minute, TotalLimit: 8 * time.Hour}
 }
 
-// The agent takes no session that could last longer.
+// The agent accepts no longer session.
 const (
 	minTerminalLimit = time.Second
 	maxTerminalLimit = 24 * time.Hour

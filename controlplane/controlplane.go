@@ -27,36 +27,36 @@ import (
 type Options struct {
 	Version string
 	Log     io.Writer
-	// Listener replaces the configured address; the control plane closes it.
+	// Listener replaces the configured address. The control plane closes it.
 	Listener net.Listener
-	// NodeListener replaces nodes.listen, likewise.
+	// NodeListener replaces nodes.listen in the same way.
 	NodeListener net.Listener
-	// KeepAdminToken is called on the first start of all, with the only copy
-	// of the first administrator's token. Nil: no administrator is made.
+	// KeepAdminToken is called on the very first start, with the only copy of
+	// the first administrator's token. If it is nil, no administrator is made.
 	KeepAdminToken func(Secret) error
-	// Mischief makes stages of jobs go wrong; nil: nothing does.
+	// Mischief makes stages of jobs go wrong. It may be nil.
 	Mischief Mischief
 	// Lab answers below /lab/ to those who manage sites: what a simulated data
-	// centre offers to play with. Nil: there is none.
+	// centre offers to play with. It may be nil.
 	Lab http.Handler
-	// HurryRetries leaves no time between the attempts at a stage, and looks often
-	// at what is waited for: for machines that take no time.
+	// HurryRetries leaves no time between the attempts at a stage, and looks
+	// often at what a stage waits for. It is for machines that take no time.
 	HurryRetries bool
-	// AdminToken reads the admin token that the operator keeps, once everything has
-	// answered: Ready is told whether it works. Nil: there is none.
+	// AdminToken reads the admin token that the operator keeps, once everything
+	// has answered. Ready is told whether it works. It may be nil.
 	AdminToken func() (Secret, error)
-	// Ready is called once everything the process needs has answered.
+	// Ready is called once everything that the process needs has answered.
 	Ready func(address string, admin AdminAccess)
 }
 
-// AdminAccess is what became of the admin token that the operator keeps.
+// AdminAccess says whether the admin token that the operator keeps works.
 type AdminAccess struct {
 	Works bool
-	Ends  time.Time // zero where it does not work
+	Ends  time.Time // zero if it does not work
 }
 
 // Run does the configured roles until the context ends, then finishes what is
-// in flight. A dependency that is not there yet, or goes away, is waited for.
+// in flight. If a dependency is not there yet or goes away, it waits.
 func Run(ctx context.Context, cfg Config, opts Options) error {
 	tel, err := telemetry.Start(ctx, telemetry.Config{
 		LogFormat: cfg.Log.Format, LogLevel: cfg.Log.Level, OTLPEndpoint: cfg.OTLP.Endpoint, Version: opts.Version,
@@ -120,8 +120,8 @@ func (p *parts) run(ctx context.Context, listener net.Listener) error {
 
 func (p *parts) has(r Role) bool { return slices.Contains(p.cfg.Roles, r) }
 
-// serve answers HTTP, also while everything else is still being waited for: a
-// process that cannot be asked what it is waiting for is of no use at night.
+// serve answers HTTP, also while everything else is still being waited for: at
+// night somebody must be able to ask what the process is waiting for.
 func (p *parts) serve(ctx context.Context, listener net.Listener) error {
 	server := httpapi.Server(p.handler(), listener.Addr().String())
 	server.ErrorLog = slog.NewLogLogger(p.logger.Handler(), slog.LevelWarn)
@@ -148,7 +148,7 @@ func (p *parts) serve(ctx context.Context, listener net.Listener) error {
 	return nil
 }
 
-// handler is all that the process answers.
+// handler is everything that the process answers.
 func (p *parts) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", p.live)
@@ -156,12 +156,12 @@ func (p *parts) handler() http.Handler {
 	if p.opts.Lab != nil {
 		mux.Handle("/lab/", p.api.Guarded("lab", auth.SiteManage, p.labAudited(http.StripPrefix("/lab", p.opts.Lab))))
 	}
-	if !p.has(RoleAPI) { // there is no console either
+	if !p.has(RoleAPI) { // then there is no console either
 		mux.Handle("GET /{$}", http.RedirectHandler("/docs", http.StatusSeeOther))
 	}
 	mux.Handle("/", p.api.Handler())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !httpapi.Canonical(r) { // the mux would send the caller elsewhere
+		if !httpapi.Canonical(r) { // the mux would redirect the caller
 			p.api.Handler().ServeHTTP(w, r)
 			return
 		}
@@ -194,7 +194,8 @@ func (p *parts) prepare(ctx context.Context) error {
 	})
 }
 
-// announce says that the process is of use, once all it depends on has answered.
+// announce says that the process is ready, once all its dependencies have
+// answered.
 func (p *parts) announce(ctx context.Context, address string) {
 	err := p.insist(ctx, "reach all dependencies", func() error {
 		for _, s := range p.monitor.States(ctx) {
@@ -231,7 +232,7 @@ func (p *parts) adminAccess(ctx context.Context) (access AdminAccess) {
 	return AdminAccess{Works: who.Platform == auth.PlatformAdmin, Ends: who.Expires}
 }
 
-// insist repeats what must work sooner or later, saying why it waits.
+// insist repeats what must work sooner or later, and logs why it waits.
 func (p *parts) insist(ctx context.Context, what string, try func() error) error {
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		err := try()
@@ -256,8 +257,8 @@ func (p *parts) relay() *outbox.Relay {
 	})
 }
 
-// markWorkflows lets operators find workflows in Temporal by what they are
-// about. A Temporal that does not allow it is asked for a while, not for ever.
+// markWorkflows lets operators find workflows in Temporal by their subject. If
+// Temporal does not allow it, it is asked for a while, not for ever.
 func (p *parts) markWorkflows(ctx context.Context) {
 	for wait := time.Second; ; wait *= 2 {
 		err := p.temporal.EnsureMarks(ctx)
@@ -284,8 +285,8 @@ func (p *parts) workflows() []durable.Registration {
 	}
 }
 
-// keepFleet makes the first key that tasks are signed with, then tends the
-// fleet for as long as the process runs.
+// keepFleet makes the first key that signs tasks, then tends the fleet while
+// the process runs.
 func (p *parts) keepFleet(ctx context.Context) error {
 	ctx = telemetry.WithCorrelation(ctx, id.NewString())
 	if err := p.insist(ctx, "make the first task signer", func() error { return p.fleet.signers.Ensure(ctx) }); err != nil {
@@ -311,7 +312,7 @@ func (p *parts) keepPlaces(ctx context.Context) {
 	}
 }
 
-// keepHouse removes what has served its time, and tells what soon will have.
+// keepHouse removes what is no longer needed, and warns of what ends soon.
 func (p *parts) keepHouse(ctx context.Context) {
 	for {
 		if _, err := p.api.Sweep(ctx); err != nil && ctx.Err() == nil {

@@ -22,8 +22,8 @@ import (
 	"gpuaas/controlplane/internal/fleet/terminal"
 )
 
-// fleet is everything about nodes: the inventory, what they are told to do, and
-// the listener that they come to.
+// fleet is everything about nodes: the inventory, their tasks, and the listener
+// for their agents.
 type fleet struct {
 	cfg       NodesConfig
 	logger    *slog.Logger
@@ -36,7 +36,8 @@ type fleet struct {
 	terminals *terminal.Service
 	renderer  *agentgateway.Renderer
 	packages  *agentgateway.Packages
-	// doubt has the machine of a node looked at; it is known once the rest is.
+	// doubt asks for a look at the machine of a node. It is set once the rest
+	// exists.
 	doubt func(ctx context.Context, tx pgx.Tx, n id.Node, reason string) error
 }
 
@@ -82,7 +83,7 @@ func newFleet(
 	return f
 }
 
-// names are what nodes may reach this replica by.
+// names returns the names by which nodes may reach this replica.
 func (c NodesConfig) names() []string {
 	names := append([]string{}, c.TLS.Names...)
 	for _, address := range []string{c.URL, c.TerminalURL} {
@@ -93,8 +94,8 @@ func (c NodesConfig) names() []string {
 	return names
 }
 
-// distribute has all nodes look what to trust. A node that is away learns of it
-// with its next certificate.
+// distribute makes all nodes fetch what to trust. A node that is away learns of
+// it with its next certificate.
 func (f *fleet) distribute(ctx context.Context, tx pgx.Tx, set agentwire.VerifierSet, key string) error {
 	_, err := f.tasks.EnqueueForFleet(ctx, tx, agenttask.Request{
 		Type: agentwire.TypeUpdateVerifiers, Params: agentwire.UpdateVerifiersParams{Set: set},
@@ -103,12 +104,12 @@ func (f *fleet) distribute(ctx context.Context, tx pgx.Tx, set agentwire.Verifie
 	return err
 }
 
-// revoked ends what a node whose identity was taken back holds open.
+// revoked ends what a node holds open after its identity was revoked.
 func (f *fleet) revoked(ctx context.Context, tx pgx.Tx, n id.Node) error {
 	return f.terminals.EndAll(ctx, tx, n)
 }
 
-// serve answers nodes, and keeps what they say of themselves.
+// serve answers nodes and stores what they report.
 func (f *fleet) serve(ctx context.Context, listener net.Listener) error {
 	if listener == nil {
 		if f.cfg.Listen == "" {
@@ -124,13 +125,13 @@ func (f *fleet) serve(ctx context.Context, listener net.Listener) error {
 	return f.gateway.Serve(ctx, listener)
 }
 
-// tendEvery is how often the fleet is looked over: silence, leases, signers.
+// tendEvery is how often the fleet is checked: silence, leases, signers.
 const tendEvery = 5 * time.Second
 
-// loginsEvery is how often nodes are looked for whose deploy login is still open.
+// loginsEvery is how often nodes with an open deploy login are looked for.
 const loginsEvery = 10 * time.Minute
 
-// everySo lets a step be taken no more often than that.
+// everySo lets a step run at most once per pause.
 func everySo(pause time.Duration, step func(context.Context) error) func(context.Context) error {
 	var next time.Time
 	return func(ctx context.Context) error {
@@ -142,8 +143,8 @@ func everySo(pause time.Duration, step func(context.Context) error) func(context
 	}
 }
 
-// tend does what happens by the passing of time. Any number of replicas may
-// run it; each step takes its own lock.
+// tend does what the passing of time requires. Any number of replicas may run
+// it; each step takes its own lock.
 func (f *fleet) tend(ctx context.Context) {
 	steps := map[string]func(context.Context) error{
 		"nodes":   func(ctx context.Context) error { _, err := f.nodes.Sweep(ctx); return err },

@@ -14,8 +14,8 @@ import (
 )
 
 // identities are the ways of this process to the secrets engine, one for each
-// role that it has. Every call goes out as a role whose policy allows it, so
-// that a process can do what its roles can and nothing else.
+// of its roles. Every call goes out as a role whose policy allows it, so a
+// process can do what its roles can and nothing else.
 type identities map[openbao.Role]*secrets.Engine
 
 func openIdentities(cfg Config) (identities, error) {
@@ -34,7 +34,7 @@ func openIdentities(cfg Config) (identities, error) {
 	return out, nil
 }
 
-// as is the first of the roles that this process has.
+// as returns the first of the roles that this process has.
 func (i identities) as(roles ...openbao.Role) (*secrets.Engine, error) {
 	for _, r := range roles {
 		if e := i[r]; e != nil {
@@ -45,7 +45,7 @@ func (i identities) as(roles ...openbao.Role) (*secrets.Engine, error) {
 		WithRemedy("run it in a process with role %s", roles[0])
 }
 
-// as1 carries a call out as the first of the roles that this process has.
+// as1 makes a call as the first of the roles that this process has.
 func as1[A any](i identities, call func(*secrets.Engine) (A, error), roles ...openbao.Role) (A, error) {
 	e, err := i.as(roles...)
 	if err != nil {
@@ -63,7 +63,8 @@ func (i identities) do(call func(*secrets.Engine) error, roles ...openbao.Role) 
 	return call(e)
 }
 
-// Put writes as the API what people said about sites, and as the worker the rest.
+// Put writes what people said about sites as the API, and the rest as the
+// worker.
 func (i identities) Put(ctx context.Context, path string, values map[string]redact.Secret) error {
 	return i.do(func(e *secrets.Engine) error { return e.Put(ctx, path, values) }, writers(path))
 }
@@ -85,8 +86,8 @@ func writers(path string) openbao.Role {
 	return openbao.RoleWorker
 }
 
-// readers of a site's secrets are those who call its MAAS: the listener for
-// nodes does on behalf of a machine.
+// readers of a site's secrets are the roles that call its MAAS. The listener
+// for nodes does so on behalf of a machine.
 func readers(path string) []openbao.Role {
 	if strings.HasPrefix(path, site.SecretsPrefix) {
 		return []openbao.Role{openbao.RoleWorker, openbao.RoleAPI, openbao.RoleNodes}
@@ -94,18 +95,18 @@ func readers(path string) []openbao.Role {
 	return []openbao.Role{openbao.RoleWorker}
 }
 
-// Check asks as a role whether the engine lets it in.
+// Check asks, as a role, whether the engine accepts it.
 func (i identities) Check(ctx context.Context) error {
 	return i.do(func(e *secrets.Engine) error { return e.Check(ctx) }, openbao.RoleWorker)
 }
 
-// CreateSigningKey makes keys where they are managed.
+// CreateSigningKey makes keys as the role that manages them.
 func (i identities) CreateSigningKey(ctx context.Context, name string) ([]byte, error) {
 	return as1(i, func(e *secrets.Engine) ([]byte, error) { return e.CreateSigningKey(ctx, name) }, openbao.RoleWorker, openbao.RoleAPI)
 }
 
-// Sign signs for nodes where nodes are answered, and certificates about their
-// cleaning where they are cleaned.
+// Sign signs for nodes as the role that answers nodes, and certificates about
+// cleaning as the role that cleans.
 func (i identities) Sign(ctx context.Context, name string, message []byte) ([]byte, error) {
 	roles := []openbao.Role{openbao.RoleWorker}
 	if strings.HasPrefix(name, signer.KeyPrefix) {
@@ -114,19 +115,19 @@ func (i identities) Sign(ctx context.Context, name string, message []byte) ([]by
 	return as1(i, func(e *secrets.Engine) ([]byte, error) { return e.Sign(ctx, name, message) }, roles...)
 }
 
-// SignNodeCSR is for the listener for nodes alone.
+// SignNodeCSR is only for the listener for nodes.
 func (i identities) SignNodeCSR(ctx context.Context, csrPEM, uri string, ttl time.Duration) (secrets.Certificate, error) {
 	return as1(i, func(e *secrets.Engine) (secrets.Certificate, error) { return e.SignNodeCSR(ctx, csrPEM, uri, ttl) }, openbao.RoleNodes)
 }
 
-// IssueServerCertificate likewise.
+// IssueServerCertificate is only for the listener for nodes.
 func (i identities) IssueServerCertificate(ctx context.Context, names []string, ttl time.Duration) (secrets.ServerCertificate, error) {
 	return as1(i, func(e *secrets.Engine) (secrets.ServerCertificate, error) {
 		return e.IssueServerCertificate(ctx, names, ttl)
 	}, openbao.RoleNodes)
 }
 
-// RevokeCertificate takes the identity of a node back, wherever that is decided.
+// RevokeCertificate revokes the identity of a node, whichever role decided it.
 func (i identities) RevokeCertificate(ctx context.Context, serial string) error {
 	return i.do(func(e *secrets.Engine) error { return e.RevokeCertificate(ctx, serial) }, openbao.RoleAPI, openbao.RoleNodes, openbao.RoleWorker)
 }
@@ -136,7 +137,7 @@ func (i identities) NodeCA(ctx context.Context) (string, error) {
 	return as1(i, func(e *secrets.Engine) (string, error) { return e.NodeCA(ctx) }, openbao.RoleNodes, openbao.RoleAPI, openbao.RoleWorker)
 }
 
-// ServerCA is public, too: it stands in bootstrap commands.
+// ServerCA is public too: bootstrap commands contain it.
 func (i identities) ServerCA(ctx context.Context) (string, error) {
 	return as1(i, func(e *secrets.Engine) (string, error) { return e.ServerCA(ctx) }, openbao.RoleNodes, openbao.RoleAPI, openbao.RoleWorker)
 }

@@ -13,8 +13,8 @@ import (
 	"gpuaas/controlplane/internal/engine/httpapi"
 )
 
-// labAudited puts into the audit log what people do to the machines of a lab,
-// which knows nothing of people.
+// labAudited writes what people do to the machines of a lab into the audit log,
+// because the lab knows nothing of people.
 func (p *parts) labAudited(lab http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", lab)
@@ -34,13 +34,13 @@ func (p *parts) labAudited(lab http.Handler) http.Handler {
 	return mux
 }
 
-// noteLab comes after the deed, of which the lab alone knows whether it was done.
+// noteLab runs afterwards, because only the lab knows whether it was done.
 func (p *parts) noteLab(ctx context.Context, action, machine string, body []byte, status int) {
 	entry := audit.Entry{Action: action, TargetKind: "lab_machine", TargetID: machine, Result: audit.Success, Metadata: map[string]any{}}
 	var asked struct {
 		What string `json:"what"`
 	}
-	if status >= http.StatusBadRequest { // what was asked for then is any text at all
+	if status >= http.StatusBadRequest { // then the requested action may be any text
 		entry.Result, entry.Reason = audit.Failure, http.StatusText(status)
 	} else if json.Unmarshal(body, &asked) == nil && asked.What != "" {
 		entry.Metadata["what"] = asked.What

@@ -15,18 +15,18 @@ import (
 
 // Setting is one key of the configuration.
 type Setting struct {
-	Key    string // such as postgres.max_conns
+	Key    string // for example postgres.max_conns
 	Doc    string
 	Secret bool // never taken from a flag: command lines are public
 	List   bool
 }
 
-// Env is the variable that sets it.
+// Env returns the variable that sets it.
 func (s Setting) Env() string {
 	return "GPUAAS_" + strings.ToUpper(strings.ReplaceAll(s.Key, ".", "_"))
 }
 
-// Flag is the flag that sets it.
+// Flag returns the flag that sets it.
 func (s Setting) Flag() string {
 	return strings.NewReplacer(".", "-", "_", "-").Replace(s.Key)
 }
@@ -56,7 +56,7 @@ var otherVariables = []string{
 }
 
 // Load puts the configuration together: defaults, then the YAML file (if
-// named), then variables, then flags given by key. Every problem is reported.
+// named), then variables, then flags by key. It reports every problem.
 func Load(base Config, file string, environ []string, flags map[string]string) (Config, []error) {
 	k := koanf.New(".")
 	var errs []error
@@ -152,8 +152,8 @@ func (c *Config) readSecretFiles() []error {
 	return errs
 }
 
-// Show is the configuration as YAML with every key explained and every secret
-// redacted.
+// Show returns the configuration as YAML with every key explained and every
+// secret redacted.
 func (c Config) Show() string {
 	var b strings.Builder
 	show(&b, reflect.ValueOf(c), "")

@@ -61,8 +61,8 @@ func (c NodesConfig) sshDialer() (bringup.Dialer, error) {
 	return dialer, nil
 }
 
-// machineTokens hands the agent of a node the key of its machine to MAAS, which
-// nothing here makes and nothing here ends: MAAS takes it back with a release.
+// machineTokens gives the agent of a node the key of its machine to MAAS. MAAS
+// makes the key, and takes it back with a release.
 type machineTokens struct{ parts *parts }
 
 // Mint implements agentgateway.Minter.
@@ -77,9 +77,10 @@ func (p *parts) backends() map[string]agentgateway.Backend {
 	}
 }
 
-// watch is how often machines are looked at. What takes many minutes is looked
-// at seldom, because the events of MAAS, which are read for all machines of a
-// site at once, tell of its end early; where machines take no time, at once.
+// watch says how often machines are looked at. Machines in long phases are
+// looked at seldom, because the events of MAAS, which are read for all machines
+// of a site at once, tell early when a phase ends. Where machines take no time,
+// it looks at once.
 func (p *parts) watch() maas.WatcherConfig {
 	if p.opts.HurryRetries {
 		return maas.WatcherConfig{

@@ -38,7 +38,8 @@ import (
 	"gpuaas/controlplane/internal/work/system"
 )
 
-// parts is everything a process is made of. None of it connects when made.
+// parts is everything that a process is made of. Nothing connects when it is
+// made.
 type parts struct {
 	cfg             Config
 	opts            Options
@@ -121,13 +122,13 @@ func fileSecret(file string) (Secret, error) {
 }
 
 // dependencies are what the roles of this process cannot do without. The API
-// alone needs only the database: whatever it is asked to do, it records.
+// alone needs only the database: it records whatever it is asked to do.
 func (p *parts) dependencies() []health.Dependency {
 	out := []health.Dependency{{Name: "postgres", Probe: func(ctx context.Context) error {
 		if err := p.db.CheckSchema(ctx); err != nil {
 			return err
 		}
-		return p.gate() // what is not served yet is not ready
+		return p.gate() // not ready while it does not serve
 	}}}
 	if p.has(RoleWorker) || p.has(RoleRelay) {
 		out = append(out, health.Dependency{Name: "temporal", Probe: p.temporal.Check})
@@ -190,7 +191,7 @@ func (p *parts) registerSystem(api *httpapi.API) {
 	}.Register(api)
 }
 
-// notices are what operators should see to in time.
+// notices are what operators should handle in time.
 func (p *parts) notices(ctx context.Context) ([]system.Notice, error) {
 	end, soon, err := p.identity.EndOfAccess(ctx)
 	if err != nil || !soon {
@@ -230,7 +231,7 @@ func (p *parts) selfCheckActivities() *selfcheck.Activities {
 	return &selfcheck.Activities{Commands: p.selfChecks(), Secrets: p.secrets, Events: outbox.Deliveries{DB: p.db}}
 }
 
-// gate holds requests back until the database is prepared.
+// gate refuses requests until the database is prepared.
 func (p *parts) gate() error {
 	if p.prepared.Load() {
 		return nil

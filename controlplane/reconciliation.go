@@ -58,7 +58,7 @@ func (p *parts) newReconciliation() {
 	p.fleet.doubt = p.reconciliations.Suspect
 }
 
-// reimage asks for a drifted node to be released and deployed anew.
+// reimage asks for a drifted node to be released and redeployed.
 func (p *parts) reimage(ctx context.Context, n id.Node, reason string) (string, error) {
 	d, _, err := p.decommissions.Request(ctx, n, decommission.Request{Mode: decommission.Reimage, Reason: reason})
 	if err != nil {
@@ -67,11 +67,10 @@ func (p *parts) reimage(ctx context.Context, n id.Node, reason string) (string, 
 	return "decommission " + d.ID.String(), nil
 }
 
-// tendReconciliation is how often schedules and suspicions are seen to.
+// tendReconciliation is how often schedules and suspicions are checked.
 const tendReconciliation = 3 * time.Second
 
-// keepReconciling sees to schedules and suspicions for as long as the process
-// runs.
+// keepReconciling checks schedules and suspicions while the process runs.
 func (p *parts) keepReconciling(ctx context.Context) {
 	ticker := time.NewTicker(tendReconciliation)
 	defer ticker.Stop()

@@ -9,14 +9,14 @@ import (
 	"syscall"
 )
 
-// account is the unprivileged user that runs PostgreSQL when the launcher is
-// root, which PostgreSQL refuses to be.
+// account is the unprivileged user that runs PostgreSQL if the launcher is
+// root, because PostgreSQL refuses to run as root.
 type account struct {
 	name     string
 	uid, gid uint32
 }
 
-// databaseAccount is nil when the launcher is an ordinary user already.
+// databaseAccount is nil if the launcher is an ordinary user already.
 func databaseAccount() (*account, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -47,8 +47,8 @@ func (a *account) own(path string) error {
 	return nil
 }
 
-// mustOwn refuses data of another user, which PostgreSQL would not open: a state
-// folder is used by root or by an ordinary user, not by turns.
+// mustOwn refuses data of another user, which PostgreSQL would not open: a
+// state folder is used by root or by an ordinary user, not by both in turn.
 func (a *account) mustOwn(path string, info os.FileInfo) error {
 	want := uint32(os.Geteuid()) //nolint:gosec // a user id
 	if a != nil {
@@ -61,7 +61,7 @@ func (a *account) mustOwn(path string, info os.FileInfo) error {
 	return fmt.Errorf("open database cluster %s: it belongs to user id %d and PostgreSQL would run as %d; start as the user that made it, or name another state folder", path, owner.Uid, want)
 }
 
-// credential is the identity of a child that runs as the account; nil is the
+// credential is the identity of a child that runs as the account. Nil means the
 // launcher's own.
 func (a *account) credential() *syscall.Credential {
 	if a == nil {

@@ -22,8 +22,8 @@ const (
 	baoKeysLostHelp = "restore that file from a backup, or delete the folder beside it to begin with an empty secrets engine"
 )
 
-// bao is the OpenBao server from gpuaas-servers. It is initialised, unsealed
-// and set up through the HTTP API that any OpenBao offers.
+// bao is the OpenBao server from gpuaas-servers. The stack initialises, unseals
+// and sets it up through the HTTP API that any OpenBao offers.
 type bao struct {
 	nursery *nursery
 	program string
@@ -139,7 +139,7 @@ func (b *bao) setUp(ctx context.Context, server *process, first mark, say func(s
 		return fmt.Errorf("unseal with the key from %s: %w", b.keysFile(), err)
 	}
 	c.SetToken(keys.RootToken)
-	// Unsealing is answered before the mounts of the engine are loaded.
+	// OpenBao answers the unsealing before the mounts of the engine are loaded.
 	ready := func(ctx context.Context) error {
 		_, err := c.Sys().ListMountsWithContext(ctx)
 		return err

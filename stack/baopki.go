@@ -12,16 +12,16 @@ import (
 
 const (
 	caLifetime = "87600h"
-	// nodeCALifetime is that of the intermediate; its root outlives it.
+	// nodeCALifetime is the life of the intermediate; its root lives longer.
 	nodeCALifetime = "43800h"
 	// rootPKIMount holds the root above the node CA. Operators keep theirs
 	// offline; the policy of the control plane reaches neither.
 	rootPKIMount = "gpuaas-pki-root"
 )
 
-// ensureNodeCA makes the CA of node certificates as an intermediate under a
-// root of its own, unless there is one already. A start that was cut short
-// leaves a key without a certificate behind, which is never used.
+// ensureNodeCA makes the CA of node certificates as an intermediate under its
+// own root, unless there is one already. A start that was cut short leaves a
+// key without a certificate, which is never used.
 func ensureNodeCA(ctx context.Context, c *api.Client) error {
 	present, err := hasIssuer(ctx, c, openbao.PKIMount)
 	if err != nil {
@@ -83,7 +83,7 @@ func makeIntermediate(ctx context.Context, c *api.Client) error {
 	if !ok || !okRoot {
 		return errors.New("sign: the answer holds no certificate")
 	}
-	// The root goes in too, so that the chain that nodes are given ends there.
+	// The root goes in too, so that the chain that nodes get ends there.
 	stored, err := c.Logical().WriteWithContext(ctx, openbao.PKIMount+"/intermediate/set-signed",
 		map[string]any{"certificate": own + "\n" + root})
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"gpuaas/deploy/openbao"
 )
 
-// ensureContents does with the root token what an operator does on an OpenBao
-// of his own: mounts, CAs, policy, AppRole. Each part is made when missing and
-// brought up to date otherwise.
+// ensureContents does with the root token what operators do on their own
+// OpenBao: mounts, CAs, policy, AppRole. It makes each part that is missing and
+// updates the others.
 func (b *bao) ensureContents(ctx context.Context, c *api.Client, say func(string)) error {
 	fresh, err := ensureMounts(ctx, c)
 	if err != nil {
@@ -40,8 +40,8 @@ func (b *bao) ensureContents(ctx context.Context, c *api.Client, say func(string
 // identity is an AppRole, and the files that hold its credentials.
 type identity struct{ appRole, roleIDFile, secretIDFile string }
 
-// identities are one for each role, and the one of all roles together, which
-// older launchers handed out.
+// identities returns one for each role, and the one for all roles together,
+// which older launchers handed out.
 func identities() []identity {
 	out := []identity{{openbao.AppRole, baoRoleIDFile, baoSecretIDFile}}
 	for _, r := range openbao.Roles() {
@@ -93,8 +93,8 @@ func ensureAppRoleLogin(ctx context.Context, c *api.Client) error {
 }
 
 // ensureAppRole registers the secret id that the state folder holds. The file
-// comes first, so a launcher that is killed in between registers the same one
-// the next time.
+// is written first, so a launcher that is killed in between registers the same
+// one the next time.
 func (b *bao) ensureAppRole(ctx context.Context, c *api.Client, as identity) error {
 	policy, err := openbao.Policy(as.appRole)
 	if err != nil {

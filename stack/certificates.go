@@ -18,13 +18,13 @@ import (
 	"time"
 )
 
-// certificateLife is long because nothing renews a certificate of a running
+// certificateLife is long because nothing renews the certificate of a running
 // engine: a start replaces all of them once half of it is over.
 const certificateLife = 5 * 365 * 24 * time.Hour
 
-// certificates are what one engine and its clients know each other by: a CA of
-// their own in the state folder, whose key is thrown away as soon as it has
-// signed, so that nobody can add to them.
+// certificates are how one engine and its clients recognise each other: their
+// own CA in the state folder, whose key is thrown away as soon as it has
+// signed, so that nobody can add certificates.
 type certificates struct{ dir string }
 
 func (c certificates) ca() string        { return filepath.Join(c.dir, "ca.pem") }
@@ -33,8 +33,8 @@ func (c certificates) serverKey() string { return filepath.Join(c.dir, "server-k
 func (c certificates) client() string    { return filepath.Join(c.dir, "client.pem") }
 func (c certificates) clientKey() string { return filepath.Join(c.dir, "client-key.pem") }
 
-// ensure makes the certificates unless there is a whole set that is good for
-// long enough. A set that was half written is made again.
+// ensure makes the certificates unless there is a complete set that is valid
+// for long enough. It makes an incomplete set again.
 func (c certificates) ensure(now time.Time) error {
 	if c.goodAt(now.Add(certificateLife/2)) == nil {
 		return nil
@@ -48,7 +48,7 @@ func (c certificates) ensure(now time.Time) error {
 	return nil
 }
 
-// goodAt says what keeps the set from working then.
+// goodAt says what keeps the set from working at that time.
 func (c certificates) goodAt(then time.Time) error {
 	ca, err := os.ReadFile(c.ca())
 	if err != nil {
@@ -107,8 +107,8 @@ type issued struct {
 	key    crypto.Signer
 }
 
-// newSigner makes a key and a certificate for it, signed by the parent or, when
-// there is none, by itself.
+// newSigner makes a key and a certificate for it, signed by the parent. Without
+// a parent it signs itself.
 func newSigner(template, parent *x509.Certificate, with crypto.Signer) (*issued, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -145,7 +145,7 @@ func writePEM(path, kind string, der []byte) error {
 }
 
 // ClientTLS is how a client of an embedded engine connects: with its own
-// certificate, and to nobody but the engine.
+// certificate, and only to that engine.
 func ClientTLS(caFile, certFile, keyFile string) (*tls.Config, error) {
 	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
 	if err != nil {

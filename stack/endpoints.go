@@ -22,7 +22,7 @@ type Endpoints struct {
 	NATSURL             string `json:"nats_url"`
 	NATSTokenFile       string `json:"nats_token_file"`
 	SecretsAddress      string `json:"secrets_address"`
-	SecretsRoleIDFile   string `json:"secrets_role_id_file"` // the one identity of all roles
+	SecretsRoleIDFile   string `json:"secrets_role_id_file"` // one identity for all roles
 	SecretsSecretIDFile string `json:"secrets_secret_id_file"`
 
 	SecretsAPI    AppRole `json:"secrets_api"` // an identity for each role
@@ -37,7 +37,7 @@ type AppRole struct {
 	SecretIDFile string `json:"secret_id_file"`
 }
 
-// appRole is where the identity of a role belongs.
+// appRole returns where the identity of a role is stored.
 func (p *Endpoints) appRole(r openbao.Role) *AppRole {
 	return map[openbao.Role]*AppRole{
 		openbao.RoleAPI: &p.SecretsAPI, openbao.RoleNodes: &p.SecretsNodes, openbao.RoleWorker: &p.SecretsWorker, openbao.RoleRelay: &p.SecretsRelay,
@@ -59,8 +59,8 @@ func (p Endpoints) Has(e Engine) bool {
 	return false
 }
 
-// Endpoints of everything that runs: the operator's where named, the stack's
-// own otherwise, empty for engines that were not asked for.
+// Endpoints returns those of everything that runs: the operator's if named, the
+// stack's own otherwise. They are empty for engines that were not asked for.
 func (s *Stack) Endpoints() Endpoints {
 	p := s.options.External
 	for _, e := range stopOrder {
@@ -71,8 +71,8 @@ func (s *Stack) Endpoints() Endpoints {
 	return p
 }
 
-// SuperuserURL opens the private PostgreSQL with every right. It exists for
-// test code that makes and drops databases; the product never gets it.
+// SuperuserURL opens the private PostgreSQL with every right. It is for test
+// code that makes and drops databases; the product never gets it.
 func (s *Stack) SuperuserURL() string {
 	if p := s.postgres(); p != nil {
 		return p.url(superuser, p.passwords[superuser], superuserDatabase)

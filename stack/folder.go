@@ -12,11 +12,11 @@ import (
 	"syscall"
 )
 
-// folder is the state folder, absolute and free of symbolic links: children are
+// folder is the state folder, absolute and without symbolic links: children are
 // recognised by its path on their command lines.
 type folder string
 
-// openFolder makes the state folder when it is missing, for its owner alone.
+// openFolder makes the state folder if it is missing, for its owner alone.
 func openFolder(path string) (folder, error) {
 	if path == "" {
 		return "", errors.New("open state folder: no folder was named")
@@ -44,7 +44,7 @@ func (f folder) path(parts ...string) string {
 	return filepath.Join(append([]string{string(f)}, parts...)...)
 }
 
-// secret returns the named secret and makes it up on first use.
+// secret returns the named secret. The first call makes it up.
 func (f folder) secret(name string) (string, error) {
 	path := f.secretFile(name)
 	b, err := os.ReadFile(path)
@@ -67,10 +67,10 @@ func (f folder) saveSecret(name, value string) error {
 
 func (f folder) secretFile(name string) string { return f.path("secrets", name) }
 
-// unfinished marks the first set-up of an engine: while the mark exists, the
-// data of the engine has never been used and is thrown away by the next start.
-// The mark is made before the data and removed after it is complete, so a
-// launcher that was killed in between leaves no half-made store behind.
+// unfinished marks the first set-up of an engine. While the mark exists, the
+// data of the engine has never been used, and the next start throws it away.
+// The mark is made before the data and removed after the data is complete, so a
+// launcher that is killed in between leaves no incomplete store behind.
 func (f folder) unfinished(e Engine) mark { return mark(f.path(string(e), "UNFINISHED")) }
 
 type mark string
@@ -99,7 +99,7 @@ func writeJSON(path string, value any) error {
 	return writeFile(path, append(b, '\n'))
 }
 
-// writeFile replaces a file as a whole, readable by its owner only; after a
+// writeFile replaces a file as a whole, readable by its owner only. After a
 // crash it holds either the old or the new content.
 func writeFile(path string, content []byte) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // mode 0600

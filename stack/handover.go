@@ -45,7 +45,7 @@ func ReadTestStack(path string) (TestStack, error) {
 }
 
 // Run runs a command in the foreground with extra environment variables and
-// returns its exit code. When ctx ends the command is asked to end.
+// returns its exit code. When ctx ends, the command is asked to end.
 func Run(ctx context.Context, command []string, environment ...string) (int, error) {
 	cmd := exec.Command(command[0], command[1:]...) //nolint:gosec,noctx // running the caller's command is the purpose; ctx asks it to end instead of killing it
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr

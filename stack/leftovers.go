@@ -13,17 +13,17 @@ import (
 	"time"
 )
 
-// A child of a killed launcher was told to end by the kernel. PostgreSQL gets
-// the time to write its checkpoint; the others lose nothing when they are
-// killed, and Temporal dawdles once its database is gone.
+// The kernel told the children of a killed launcher to end. PostgreSQL gets
+// time to write its checkpoint. The others lose nothing when they are killed,
+// and Temporal takes long once its database is gone.
 const (
 	postgresPatience = 15 * time.Second
 	leftoverPatience = 2 * time.Second
 )
 
-// endLeftovers waits for the children of an earlier, killed launcher and ends
-// those that do not. A process counts only when the record names it and its
-// command line names this state folder: process ids are used again.
+// endLeftovers waits for the children of an earlier, killed launcher and kills
+// those that do not end. A process counts only if the record names it and its
+// command line names this state folder, because process ids are reused.
 func endLeftovers(ctx context.Context, f folder, r *record) error {
 	for engine, pid := range r.pids() {
 		ours := func() []int {
@@ -43,8 +43,8 @@ func endLeftovers(ctx context.Context, f folder, r *record) error {
 	return r.forgetPIDs()
 }
 
-// outlast returns when find finds no process any more; those that it still finds
-// when patience ends are killed.
+// outlast returns when find finds no process any more. It kills those that are
+// left when patience ends.
 func outlast(ctx context.Context, patience time.Duration, find func() []int) error {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -73,7 +73,7 @@ func belongsTo(pid int, f folder) bool {
 }
 
 // folderMark precedes the state folder among the parameters of PostgreSQL,
-// which is given its folder open and not by name.
+// which gets its folder as an open file and not by name.
 const folderMark = "gpuaas.state="
 
 func (f folder) namedIn(line []string) bool {
@@ -83,7 +83,7 @@ func (f folder) namedIn(line []string) bool {
 }
 
 // processesWhere finds processes by their command lines, which everybody may
-// read; a zombie has none.
+// read. A zombie has none.
 func processesWhere(matches func(line []string) bool) []int {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -102,8 +102,8 @@ func processesWhere(matches func(line []string) bool) []int {
 	return found
 }
 
-// dying finds processes of a program that are on their way out: their memory is
-// given back after their command line is gone, and before they are zombies.
+// dying finds processes of a program that are ending: the kernel frees their
+// memory after their command line is gone and before they are zombies.
 func dying(program string) []int {
 	files, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {

@@ -25,7 +25,7 @@ func (e *AlreadyRunning) Error() string {
 		e.State, e.PID, where)
 }
 
-// lock is held by the kernel for as long as the launcher lives, however it ends.
+// lock is held by the kernel while the launcher lives, however it ends.
 type lock struct{ file *os.File }
 
 type holder struct {
@@ -43,7 +43,7 @@ func (f folder) acquire() (*lock, error) {
 		defer file.Close()
 		var other holder
 		if b, err := io.ReadAll(file); err == nil {
-			_ = json.Unmarshal(b, &other) // being rewritten just now: the folder is known at least
+			_ = json.Unmarshal(b, &other) // it is being rewritten: at least the folder is known
 		}
 		return nil, &AlreadyRunning{State: string(f), PID: other.PID, Info: other.Info}
 	}
@@ -57,7 +57,7 @@ func (f folder) acquire() (*lock, error) {
 	return l, nil
 }
 
-// describe rewrites the file in place: a new file would not be the locked one.
+// describe rewrites the file in place, because a new file would not be locked.
 func (l *lock) describe(info string) error {
 	b, err := json.Marshal(holder{PID: os.Getpid(), Info: info})
 	if err == nil {

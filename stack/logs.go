@@ -10,9 +10,9 @@ import (
 
 const logLimit = 10 << 20
 
-// openLog opens the log of an engine for appending and says where the new lines
-// will begin. A log that has grown too large is set aside first; one older file
-// is kept.
+// openLog opens the log of an engine for appending and returns where the new
+// lines begin. It renames a log that is too large first; one older file is
+// kept.
 func openLog(f folder, e Engine) (*os.File, int64, error) {
 	path := f.path("logs", string(e)+".log")
 	info, err := os.Stat(path)

@@ -53,7 +53,7 @@ func (n *nats) launch(ctx context.Context, _ func(string)) (instance, error) {
 		StoreDir:           n.folder.path("nats"),
 		JetStreamMaxMemory: 64 << 20,
 		JetStreamMaxStore:  8 << 30,
-		NoSigs:             true, // else it takes SIGTERM from the launcher
+		NoSigs:             true, // otherwise it would handle the launcher's SIGTERM
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("configure NATS: %w", err), file.Close())

@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// findPostgres picks the folder of the server programs: the version that the
-// cluster was made with, else the newest.
+// findPostgres finds the folder of the server programs: the version with which
+// the cluster was made, otherwise the newest.
 func findPostgres(ctx context.Context, data string) (string, error) {
 	made, err := clusterVersion(data)
 	if err != nil {
@@ -43,11 +43,11 @@ func findPostgres(ctx context.Context, data string) (string, error) {
 	return "", fmt.Errorf("find PostgreSQL %d or newer: the newest version installed is %d; install a newer one, for example with: apt-get install postgresql", oldestPostgres, newest)
 }
 
-// oldestPostgres is the first version whose public schema belongs to the owner
-// of the database, which the migrations rely on.
+// oldestPostgres is the first version in which the owner of the database also
+// owns its public schema. The migrations rely on that.
 const oldestPostgres = 15
 
-// clusterVersion is the major version of an existing cluster, 0 for none.
+// clusterVersion returns the major version of an existing cluster, or 0.
 func clusterVersion(data string) (int, error) {
 	b, err := os.ReadFile(filepath.Join(data, "PG_VERSION"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -86,7 +86,7 @@ func namedPostgres(ctx context.Context) []string {
 
 var versionPattern = regexp.MustCompile(`\(PostgreSQL\) (\d+)`)
 
-// serverVersion is 0 for a folder without the programs of a server.
+// serverVersion is 0 for a folder without the server programs.
 func serverVersion(ctx context.Context, bin string) int {
 	if _, err := os.Stat(filepath.Join(bin, "initdb")); err != nil {
 		return 0

@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Roles and databases of the cluster. Migrations grant to appRole; whoever runs
-// the product logs in as a member of it.
+// Roles and databases of the cluster. Migrations grant to appRole; the product
+// logs in as a member of it.
 const (
 	appRole         = "gpuaas_app"   // group, no login
 	ownerRole       = "gpuaas_owner" // owns the database, runs migrations
@@ -23,8 +23,8 @@ const (
 )
 
 // ensureDatabases makes the product's roles and database. Every statement can
-// be repeated; passwords are set again each time, so that a lost password file
-// heals by itself.
+// be repeated. Passwords are set again each time, so a lost password file
+// repairs itself.
 func (p *postgres) ensureDatabases(ctx context.Context, say func(string)) error {
 	conn, err := p.connect(ctx, superuserDatabase)
 	if err != nil {
@@ -67,7 +67,7 @@ func ensureRole(ctx context.Context, conn *pgx.Conn, role string) error {
 	return nil
 }
 
-// ensureLogin gives the server a verifier instead of the password: neither its
+// ensureLogin gives the server a verifier and not the password, so neither its
 // catalogue nor its log ever sees the secret.
 func ensureLogin(ctx context.Context, conn *pgx.Conn, role, password string) error {
 	if err := ensureRole(ctx, conn, role); err != nil {
@@ -114,8 +114,8 @@ func reserveDatabase(ctx context.Context, conn *pgx.Conn, name, role string) err
 	return nil
 }
 
-// scramVerifier is what PostgreSQL stores for a SCRAM-SHA-256 password (RFC
-// 5803). The password is ASCII of our own making, so SASLprep changes nothing.
+// scramVerifier returns what PostgreSQL stores for a SCRAM-SHA-256 password
+// (RFC 5803). We made the password from ASCII, so SASLprep changes nothing.
 func scramVerifier(password string) (string, error) {
 	const iterations = 4096
 	salt := make([]byte, 16)

@@ -12,7 +12,7 @@ import (
 
 const loopback = "127.0.0.1"
 
-// portBook picks the ports of the engines and remembers them.
+// portBook chooses the ports of the engines and remembers them.
 type portBook struct {
 	record        *record
 	avoidDefaults bool // throwaway stacks leave them to the real one
@@ -21,8 +21,8 @@ type portBook struct {
 	held []net.Listener
 }
 
-// take picks the default port when it is free, else the one of the last run,
-// else any.
+// take chooses the default port if it is free, otherwise the one of the last
+// run, otherwise any.
 func (b *portBook) take(name string, usual int) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -44,9 +44,9 @@ func (b *portBook) take(name string, usual int) (int, error) {
 	return 0, fmt.Errorf("find a free port for %s: 200 ports between %d and %d on %s are taken", name, low, high, loopback)
 }
 
-// reserve takes a port against other launchers (the abstract socket vanishes
-// with this process and has the scope of a port, the network namespace) and
-// checks that nobody else listens on it.
+// reserve reserves a port against other launchers and checks that nobody
+// listens on it. It uses an abstract socket, which vanishes with this process
+// and, like a port, belongs to the network namespace.
 func (b *portBook) reserve(port int) bool {
 	name := &net.UnixAddr{Net: "unix", Name: "@gpuaas-port-" + strconv.Itoa(port)}
 	hold, err := net.ListenUnix("unix", name)
@@ -74,8 +74,7 @@ func (b *portBook) release() {
 
 // unassigned is the range below the one from which the kernel gives ports to
 // outgoing connections. A port from that upper range could be taken while its
-// engine is down for a moment, even by a client that is trying to reconnect to
-// it.
+// engine is down for a moment, even by a client that tries to reconnect to it.
 func unassigned() (low, high int) {
 	low, high = 16000, 32768
 	b, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
@@ -91,7 +90,7 @@ func unassigned() (low, high int) {
 
 func hostPort(port int) string { return net.JoinHostPort(loopback, strconv.Itoa(port)) }
 
-// listening succeeds when somebody accepts connections there.
+// listening succeeds if somebody accepts connections there.
 func listening(ctx context.Context, address string) error {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "tcp", address)

@@ -30,7 +30,7 @@ type postgres struct {
 	account   *account
 	port      int
 	throwaway bool
-	title     string // every process of the cluster shows it
+	title     string // shown by every process of the cluster
 	passwords map[string]string
 }
 
@@ -70,9 +70,9 @@ func (p *postgres) url(role, password, database string) string {
 		User:   url.UserPassword(role, password),
 		Host:   p.address(),
 		Path:   "/" + database,
-		// Nothing but SCRAM, in which the password is not sent and the server
-		// proves that it knows it: who takes the port of a database that is down
-		// for a moment is told nothing, and not believed.
+		// Only SCRAM: it does not send the password, and the server proves that
+		// it knows it. Whoever takes the port while the database is down for a
+		// moment learns nothing, and clients do not believe them.
 		RawQuery: "sslmode=disable&require_auth=scram-sha-256",
 	}
 	return u.String()
@@ -94,7 +94,7 @@ func (p *postgres) launch(ctx context.Context, say func(string)) (instance, erro
 		engine: Postgres,
 		path:   filepath.Join(p.bin, "postgres"),
 		args:   p.arguments(),
-		dir:    "/",            // the account may not pass the state folder's parents; postgres goes to its data by itself
+		dir:    "/",            // the account may not pass the folders above; postgres changes to its data itself
 		stop:   syscall.SIGINT, // fast shutdown: SIGTERM would wait for clients
 		user:   p.account.credential(),
 		folder: home,
@@ -112,14 +112,14 @@ func (p *postgres) launch(ctx context.Context, say func(string)) (instance, erro
 	return server, nil
 }
 
-// clearWay waits for processes of an earlier life of the cluster: backends
-// outlive a killed postmaster for a moment and must be gone before their shared
-// memory can be used anew. Then no process is left, and the lock file that a
-// killed postmaster leaves is stale: PostgreSQL itself would take a zombie, or
-// whoever got the process id since, for its owner and refuse to start.
+// clearWay waits for processes of an earlier run of the cluster. Backends
+// outlive a killed postmaster for a moment, and must be gone before their
+// shared memory can be used again. When no process is left, the lock file of a
+// killed postmaster is stale and removed: PostgreSQL itself would take a
+// zombie, or whoever has its process id now, for the owner and refuse to start.
 func (p *postgres) clearWay(ctx context.Context) error {
 	earlier := func() []int {
-		// One that is dying has no command line any more, and still its memory.
+		// A dying process has no command line any more, but still its memory.
 		return append(dying("postgres"), processesWhere(func(line []string) bool {
 			return strings.HasPrefix(line[0], "postgres: "+p.title+":") || slices.Contains(line, p.mark()) || slices.Contains(line, p.data())
 		})...)
@@ -134,8 +134,8 @@ func (p *postgres) clearWay(ctx context.Context) error {
 	return nil
 }
 
-// ensureCluster runs initdb into a folder of its own and renames it: the data
-// folder is either absent or complete.
+// ensureCluster runs initdb into its own folder and renames it: the data folder
+// is either absent or complete.
 func (p *postgres) ensureCluster(ctx context.Context, say func(string)) error {
 	info, err := os.Stat(p.data())
 	if err == nil {
@@ -174,7 +174,7 @@ func (p *postgres) ensureCluster(ctx context.Context, say func(string)) error {
 }
 
 func (p *postgres) initdb(ctx context.Context, dir string) error {
-	// initdb takes the password from a file only, and reads it as the account.
+	// initdb takes the password only from a file, and reads it as the account.
 	password := filepath.Join(dir, "password")
 	if err := writeFile(password, []byte(p.passwords[superuser])); err != nil {
 		return fmt.Errorf("hand over password: %w", err)
@@ -201,16 +201,16 @@ func (p *postgres) initdb(ctx context.Context, dir string) error {
 }
 
 // mark names the state folder on the command line, by which a later launcher
-// knows the process; to PostgreSQL it is a parameter that nothing reads.
+// recognises the process. PostgreSQL sees a parameter that nothing reads.
 func (p *postgres) mark() string { return folderMark + string(p.nursery.folder) }
 
-// arguments carry the whole configuration, so that a newer launcher changes it
+// arguments hold the whole configuration, so that a newer launcher changes it
 // without editing files.
 func (p *postgres) arguments() []string {
 	settings := []string{
 		"port=" + strconv.Itoa(p.port),
 		"listen_addresses=" + loopback,
-		"unix_socket_directories=", // no socket: its path would be limited to 107 bytes
+		"unix_socket_directories=", // no socket: its path is limited to 107 bytes
 		"cluster_name=" + p.title,
 		p.mark(),
 		"max_connections=300",
@@ -223,9 +223,11 @@ func (p *postgres) arguments() []string {
 	}
 	if p.throwaway {
 		settings = append(settings,
-			// Shared memory as files in the data folder goes away with the folder.
+			// Shared memory as files in the data folder is deleted with the
+			// folder.
 			"dynamic_shared_memory_type=mmap",
-			// A commit still reaches the kernel, so a killed server loses nothing.
+			// A commit still reaches the kernel, so a killed server loses
+			// nothing.
 			"fsync=off", "full_page_writes=off", "wal_level=minimal", "max_wal_senders=0",
 			"min_wal_size=32MB", "max_wal_size=256MB", "autovacuum=off")
 	}

@@ -15,7 +15,7 @@ import (
 
 // spawner starts children from one thread that lives as long as the process:
 // the kernel sends the parent-death signal when the *thread* that forked ends,
-// and the Go runtime ends threads when it likes.
+// and the Go runtime may end threads at any time.
 var spawner = sync.OnceValue(func() chan<- func() {
 	work := make(chan func())
 	go func() {
@@ -33,7 +33,7 @@ func startChild(cmd *exec.Cmd) error {
 	return <-result
 }
 
-// nursery starts the processes of the stack and keeps record of them.
+// nursery starts the processes of the stack and records them.
 type nursery struct {
 	folder folder
 	record *record
@@ -46,13 +46,13 @@ type program struct {
 	args   []string
 	dir    string
 	stop   syscall.Signal      // how it is asked to end
-	user   *syscall.Credential // as whom it runs; nil: as the launcher
-	folder *os.File            // it finds this open at inheritedFolder; nil: none
+	user   *syscall.Credential // account to run as; nil: the launcher's
+	folder *os.File            // the child finds it open at inheritedFolder; nil: none
 }
 
-// inheritedFolder is where a child finds the folder that it was handed open. It
-// gets there however closed the folders above are, and to nothing else in them:
-// no permission is changed, and no capability given.
+// inheritedFolder is where a child finds the folder that it inherits open. It
+// can use that folder even if it may not enter those above, and reaches nothing
+// else in them. So no permission is changed and no capability given.
 const inheritedFolder = "/proc/self/fd/3"
 
 // process is a running child.
@@ -62,11 +62,11 @@ type process struct {
 	log     string
 	offset  int64         // where its lines begin in the log
 	exited  chan struct{} // closed when the process is gone and the record says so
-	err     error         // how it ended; read after exited
+	err     error         // how it ended; read it after exited
 }
 
-// spawn starts a child that dies with this process and that a terminal's
-// Ctrl-C does not reach: the launcher decides the order of the end.
+// spawn starts a child that dies with this process. A terminal's Ctrl-C does
+// not reach it: the launcher decides the order of the end.
 func (n *nursery) spawn(p program) (*process, error) {
 	log, offset, err := openLog(n.folder, p.engine)
 	if err != nil {
@@ -130,8 +130,8 @@ func (n *nursery) command(p program, log *os.File) *exec.Cmd {
 
 func (p *process) done() <-chan struct{} { return p.exited }
 
-// kill ends the process and what it started in its group. A process that has
-// ended is left alone: its id may be somebody else's.
+// kill ends the process and what it started in its group. It leaves a process
+// alone that has ended, because its id may belong to another one.
 func (p *process) kill() {
 	select {
 	case <-p.exited:
@@ -140,7 +140,7 @@ func (p *process) kill() {
 	}
 }
 
-// stop asks the process to end and insists when ctx is over.
+// stop asks the process to end, and kills it when ctx ends.
 func (p *process) stop(ctx context.Context) {
 	_ = p.cmd.Process.Signal(p.program.stop)
 	select {
@@ -156,8 +156,8 @@ type hopeless struct{ error }
 
 func (h hopeless) Unwrap() error { return h.error }
 
-// answers waits until probe succeeds. It gives up, and ends the process, when
-// the process dies, the answer is hopeless or ctx ends.
+// answers waits until probe succeeds. It gives up, and ends the process, if the
+// process dies, the answer is hopeless or ctx ends.
 func (p *process) answers(ctx context.Context, probe func(context.Context) error) error {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -184,7 +184,7 @@ func (p *process) answers(ctx context.Context, probe func(context.Context) error
 	}
 }
 
-// obituary tells how the process ended and what it said last.
+// obituary says how the process ended and what it printed last.
 func (p *process) obituary() error {
 	how := "exit status 0"
 	if p.err != nil {

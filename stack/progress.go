@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Phase is where an engine stands.
+// Phase says how far an engine has come.
 type Phase string
 
 // The phases.
@@ -24,7 +24,7 @@ type Progress struct {
 	Elapsed time.Duration // since the engine began to start, or to stop
 }
 
-// reporter passes progress on, one call at a time although engines start in
+// reporter passes progress on, one call at a time, although engines start in
 // parallel.
 type reporter struct {
 	mu   sync.Mutex

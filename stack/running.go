@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 )
 
-// RunningDatabase is how to reach the private PostgreSQL of a state folder that
-// another process holds. Whoever can read the folder may.
+// RunningDatabase returns how to reach the private PostgreSQL of a state folder
+// that another process holds. Whoever can read the folder may use it.
 func RunningDatabase(state string) (Endpoints, error) {
 	path, err := filepath.Abs(state)
 	if err == nil {

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// findServers locates gpuaas-servers: the path that the caller named, the
-// environment, the PATH, then the build that tools/build-servers.sh keeps.
+// findServers finds gpuaas-servers: the path that the caller named, the
+// environment, the PATH, then the build of tools/build-servers.sh.
 func findServers(named string) (string, error) {
 	if named != "" {
 		return named, nil

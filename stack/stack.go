@@ -36,7 +36,7 @@ type Options struct {
 	Progress  func(Progress) // called one at a time; nil for silence
 	Throwaway bool           // for tests: no fsync, no default ports
 	Only      []Engine       // nil for all
-	External  Endpoints      // services that the operator named: not started
+	External  Endpoints      // services that the operator named; they are not started
 }
 
 // Stack is a running set of engines.
@@ -57,8 +57,8 @@ type Stack struct {
 	running map[Engine]*supervisor
 }
 
-// Start brings the engines up and returns when all of them answer. A state
-// folder that another launcher holds gives *AlreadyRunning.
+// Start starts the engines and returns when all of them answer. If another
+// launcher holds the state folder, the error is *AlreadyRunning.
 func Start(ctx context.Context, o Options) (*Stack, error) {
 	s, err := open(ctx, o)
 	if err != nil {
@@ -106,8 +106,8 @@ func open(ctx context.Context, o Options) (*Stack, error) {
 }
 
 // Ensure starts those of the engines that do not run yet, in parallel where one
-// does not need the other. Engines that the operator runs are left alone; the
-// embedded Temporal keeps its own data in the embedded PostgreSQL even when the
+// does not need the other. It leaves engines alone that the operator runs. The
+// embedded Temporal keeps its data in the embedded PostgreSQL even if the
 // product's database is elsewhere.
 func (s *Stack) Ensure(ctx context.Context, engines ...Engine) error {
 	s.work.Lock()
@@ -154,7 +154,7 @@ func (s *Stack) ensureOne(ctx context.Context, e Engine, want map[Engine]bool) e
 	return nil
 }
 
-// build decides ports and programs once: an engine that dies comes back with
+// build chooses ports and programs once: an engine that dies comes back with
 // the same ones.
 func (s *Stack) build(ctx context.Context, e Engine) (engine, error) {
 	nursery := &nursery{folder: s.folder, record: s.record}
@@ -185,13 +185,13 @@ func (s *Stack) postgres() *postgres {
 	return nil
 }
 
-// Stop ends every engine, the users of an engine before the engine, and gives
-// the state folder free. What has not ended when ctx does is killed.
+// Stop ends every engine, the users of an engine before the engine, and
+// releases the state folder. It kills what has not ended when ctx does.
 func (s *Stack) Stop(ctx context.Context) error {
 	s.end()
 	s.work.Lock()
 	defer s.work.Unlock()
-	if s.stopped { // the folder may be somebody else's by now
+	if s.stopped { // the folder may belong to somebody else by now
 		return nil
 	}
 	s.stopped = true
@@ -211,8 +211,8 @@ func (s *Stack) Stop(ctx context.Context) error {
 	return errors.Join(s.record.forgetPIDs(), s.lock.release())
 }
 
-// Kill ends an engine the hard way and keeps it down until Resume. It is meant
-// for fault tests: SIGKILL for a process, a shutdown for NATS.
+// Kill kills an engine and keeps it down until Resume. It is for fault tests: a
+// process gets SIGKILL, NATS is shut down.
 func (s *Stack) Kill(e Engine) error {
 	sup := s.supervisor(e)
 	if sup == nil {
@@ -230,7 +230,7 @@ func (s *Stack) Resume(e Engine) error {
 	return sup.ask(resume)
 }
 
-// PID is the process of an engine: this one for NATS, 0 when it is down.
+// PID returns the process of an engine: this one for NATS, 0 if it is down.
 func (s *Stack) PID(e Engine) int {
 	if e == NATS && s.supervisor(NATS) != nil {
 		return os.Getpid()
@@ -239,5 +239,5 @@ func (s *Stack) PID(e Engine) int {
 }
 
 // Announce tells a second launcher on the same state folder where this one can
-// be reached: usually the address of the console.
+// be reached, usually the address of the console.
 func (s *Stack) Announce(url string) error { return s.lock.describe(url) }

@@ -6,29 +6,29 @@ import (
 	"time"
 )
 
-// engine is what the stack knows how to start.
+// engine is something that the stack can start.
 type engine interface {
 	// launch starts the engine, waits until it answers and completes its
-	// set-up, telling what it does. It is called again after each death and
-	// leaves nothing running when it fails.
+	// set-up, telling what it does. It is called again after each death, and
+	// leaves nothing running if it fails.
 	launch(ctx context.Context, say func(detail string)) (instance, error)
-	// address is where it listens.
+	// address returns where it listens.
 	address() string
 	// describe fills in what clients need.
 	describe(*Endpoints)
 }
 
-// instance is one life of an engine.
+// instance is one run of an engine.
 type instance interface {
 	done() <-chan struct{}    // closed when it has ended
-	stop(ctx context.Context) // orderly; by force when ctx ends
+	stop(ctx context.Context) // orderly; with force when ctx ends
 	kill()
 }
 
 const (
 	firstWait     = 100 * time.Millisecond
 	longestWait   = 5 * time.Second
-	healthyAfter  = 30 * time.Second // a life this long forgives earlier deaths
+	healthyAfter  = 30 * time.Second // a run this long forgives earlier deaths
 	launchTimeout = 2 * time.Minute
 )
 
@@ -54,7 +54,7 @@ type supervisor struct {
 	cancel   context.CancelFunc
 	ended    chan struct{} // closed when the goroutine is over
 
-	current instance // nil while the engine is down; the goroutine's until ended
+	current instance // nil while the engine is down; only the goroutine uses it until ended
 	held    bool     // Kill keeps it down
 	since   time.Time
 	wait    time.Duration
@@ -67,7 +67,7 @@ func newSupervisor(name Engine, e engine, report *engineReport) *supervisor {
 	}
 }
 
-// start brings the engine up within ctx and watches it until life ends.
+// start starts the engine within ctx and watches it until life ends.
 func (s *supervisor) start(ctx, life context.Context) error {
 	ctx, done := context.WithCancel(ctx)
 	defer done()

@@ -28,7 +28,7 @@ const (
 	visibilityDatabase = "temporal_visibility"
 )
 
-// searchAttributes are what operators and the console find workflows by.
+// searchAttributes are how operators and the console find workflows.
 var searchAttributes = []string{"site_id", "hostname", "status", "current_stage", "batch_id"}
 
 // temporal is the server from gpuaas-servers on databases of the private
@@ -169,7 +169,7 @@ func (t *temporal) ensureDatabases(ctx context.Context, first mark, say func(str
 			absent = append(absent, name)
 		}
 	}
-	if len(absent) == len(databases) { // never with data that a failure would then drop
+	if len(absent) == len(databases) { // never if there is data that a failure would then drop
 		if err := first.set(); err != nil {
 			return fmt.Errorf("mark unfinished set-up: %w", err)
 		}
@@ -186,8 +186,9 @@ func (t *temporal) ensureDatabases(ctx context.Context, first mark, say func(str
 	return nil
 }
 
-// setUp waits for the frontend and makes the namespace. The client is made only
-// when the port is open: a refused connection would make gRPC wait a second.
+// setUp waits for the frontend and makes the namespace. It makes the client
+// only when the port is open: a refused connection would make gRPC wait a
+// second.
 func (t *temporal) setUp(ctx context.Context, server *process, first mark) error {
 	open := func(ctx context.Context) error { return listening(ctx, t.address()) }
 	if err := server.answers(ctx, open); err != nil {
@@ -218,8 +219,8 @@ func (t *temporal) setUp(ctx context.Context, server *process, first mark) error
 	return first.clear()
 }
 
-// ensureNamespace registers without looking first: the server would remember
-// for a while that the namespace is unknown.
+// ensureNamespace registers without looking first: otherwise the server would
+// remember for a while that the namespace is unknown.
 func (t *temporal) ensureNamespace(ctx context.Context, server *process, c client.Client) error {
 	_, err := c.WorkflowService().RegisterNamespace(ctx, &workflowservice.RegisterNamespaceRequest{
 		Namespace:                        temporalNamespace,
@@ -269,8 +270,8 @@ func attributeQuery() string {
 	return strings.Join(searchAttributes, ` = "none" AND `) + ` = "none"`
 }
 
-// silent keeps the set-up client from writing to the launcher's terminal; what
-// goes wrong is returned.
+// silent keeps the set-up client from writing to the launcher's terminal;
+// errors are returned.
 type silent struct{}
 
 var _ log.Logger = silent{}

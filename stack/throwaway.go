@@ -14,7 +14,7 @@ import (
 const throwawayPrefix = "gpuaas-test-"
 
 // ThrowawayFolder names a state folder for a stack that ends with this process:
-// in memory where the system offers it, and with the id of the process, so that
+// in memory if the system offers it, and with the id of the process, so that
 // SweepThrowaways can tell when it is dead.
 func ThrowawayFolder(suffix string) string {
 	return filepath.Join(throwawayParent(), throwawayPrefix+strconv.Itoa(os.Getpid())+suffix)
@@ -27,8 +27,8 @@ func throwawayParent() string {
 	return os.TempDir()
 }
 
-// SweepThrowaways removes the throwaway folders of processes that are gone.
-// Those of other users are theirs to remove.
+// SweepThrowaways removes the throwaway folders of processes that are gone. It
+// leaves those of other users alone.
 func SweepThrowaways(ctx context.Context) error {
 	folders, err := filepath.Glob(filepath.Join(throwawayParent(), throwawayPrefix+"*"))
 	if err != nil {

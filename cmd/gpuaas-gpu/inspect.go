@@ -22,10 +22,10 @@ type nvidia interface {
 // host is the machine that is looked at.
 type host struct {
 	sys fs.FS // /sys
-	// container: the kernel shows the devices of the machine around it, which
-	// are not this host's.
+	// container says that the kernel shows the devices of the machine around
+	// the container, which are not this host's.
 	container bool
-	// nvidia is nil where nvidiaErr says why.
+	// nvidia is nil if nvidiaErr says why.
 	nvidia    nvidia
 	nvidiaErr error
 }
@@ -80,8 +80,8 @@ func (h host) inspectNVIDIA(r *report) {
 	}
 }
 
-// inspectAMD leaves an integrated AMD GPU out where there are NVIDIA GPUs:
-// what such a server is rented for is clear.
+// inspectAMD leaves out an integrated AMD GPU if there are NVIDIA GPUs, because
+// the server is rented for those.
 func (h host) inspectAMD(r *report) {
 	gpus := sysfs.GPUs(h.sys)
 	if len(gpus) == 0 {
@@ -108,8 +108,8 @@ func (h host) inspectAMD(r *report) {
 	}
 }
 
-// findUnreachable compares with the PCI bus: a GPU whose driver is missing or
-// gave up must not look like a host without GPUs.
+// findUnreachable compares with the PCI bus: a GPU without a working driver
+// must not look like a host without GPUs.
 func (h host) findUnreachable(r *report) {
 	if h.container {
 		r.Notes = append(r.Notes, "in a container: GPUs that were not passed in are not counted")

@@ -13,8 +13,8 @@ import (
 	"gpuaas/cmd/gpuaas-gpu/internal/wipe"
 )
 
-// idleMemory is how much memory of an idle GPU may be in use. The driver's own
-// is not counted in, and the smallest context takes more.
+// idleMemory is how much memory of an idle GPU may be in use. It does not
+// include the driver's own memory, and the smallest context uses more.
 const idleMemory = 64 << 20
 
 // session is a context on one GPU.
@@ -30,12 +30,12 @@ type scrubber struct {
 	self int // the process id of this program
 	now  func() time.Time
 	emit func(line any)
-	// grace is how long a GPU may take to stop after an interrupt: a driver that
-	// hangs cannot be interrupted at all.
+	// grace is how long a GPU may take to stop after an interrupt: a driver
+	// that hangs cannot be interrupted at all.
 	grace time.Duration
 }
 
-// scrub does the GPUs of these UUIDs, or all of them.
+// scrub scrubs the GPUs with these UUIDs, or all of them.
 func (s scrubber) scrub(ctx context.Context, uuids []string) scrubReport {
 	begun := s.now()
 	seen := s.host.inspect()
@@ -54,8 +54,8 @@ func (s scrubber) scrub(ctx context.Context, uuids []string) scrubReport {
 	return out
 }
 
-// choose splits what is asked for into the GPUs to do and those that cannot
-// be done.
+// choose separates the requested GPUs into those to scrub and those that cannot
+// be scrubbed.
 func choose(seen report, uuids []string) (wanted []gpu, refused []scrubbedGPU) {
 	if len(uuids) == 0 {
 		for _, pci := range seen.Unreachable {
@@ -74,8 +74,8 @@ func choose(seen report, uuids []string) (wanted []gpu, refused []scrubbedGPU) {
 	return wanted, refused
 }
 
-// all does the GPUs side by side and keeps their order. A GPU that is still at
-// it when the grace after an interrupt is over counts as failed.
+// all scrubs the GPUs side by side and keeps their order. A GPU that is not
+// finished when the grace after an interrupt is over counts as failed.
 func (s scrubber) all(ctx context.Context, vendor string, gpus []gpu) []scrubbedGPU {
 	results := make([]scrubbedGPU, len(gpus))
 	for i, g := range gpus {
@@ -110,7 +110,7 @@ func started(g gpu) scrubbedGPU {
 	return scrubbedGPU{UUID: g.UUID, Name: g.Name, BytesTotal: g.MemoryTotal, Passes: []pass{}}
 }
 
-// one does one GPU.
+// one scrubs one GPU.
 func (s scrubber) one(ctx context.Context, vendor string, g gpu) scrubbedGPU {
 	out, begun := started(g), s.now()
 	if vendor != vendorNVIDIA {
@@ -195,8 +195,8 @@ func (s scrubber) idle(g gpu) error {
 	return nil
 }
 
-// randomPattern is new in every run, so that what an earlier run wrote is not
-// taken for what this one wrote.
+// randomPattern is new in every run, so that the pattern of an earlier run is
+// not taken for this one's.
 func randomPattern() wipe.Pattern {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails

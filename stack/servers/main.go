@@ -1,6 +1,6 @@
 // Command gpuaas-servers holds the heavy servers of the embedded stack in one
-// binary: a whole Temporal server and an OpenBao core. It is a module of its
-// own so that their dependency trees stay out of the product's go.mod.
+// binary: a whole Temporal server and an OpenBao core. It is its own module, so
+// that their dependency trees stay out of the product's go.mod.
 //
 // The launcher (gpuaas/stack) writes the configuration files, starts one
 // process per server and speaks to them over loopback. Secrets travel in those
@@ -50,8 +50,8 @@ func run(ctx context.Context, args []string) error {
 	return fmt.Errorf("unknown server %q; %s", args[0], usage)
 }
 
-// serve reads the configuration strictly: a field that this build does not
-// know means that launcher and servers come from different versions.
+// serve reads the configuration strictly: an unknown field means that launcher
+// and servers come from different versions.
 func serve[C any](ctx context.Context, file string, server func(context.Context, C) error) error {
 	f, err := os.Open(file)
 	if err != nil {

@@ -19,7 +19,7 @@ type TemporalAccess struct {
 }
 
 // Temporal returns the shared server and its namespace, with the product's
-// search attributes. Tests keep apart by task queue and workflow id.
+// search attributes. Tests use different task queues and workflow ids.
 func Temporal(tb testing.TB) TemporalAccess {
 	tb.Helper()
 	p := engine(tb, stack.Temporal).Endpoints
@@ -29,7 +29,7 @@ func Temporal(tb testing.TB) TemporalAccess {
 	}
 }
 
-// Options are those of a plain client of the server.
+// Options returns those of a plain client of the server.
 func (a TemporalAccess) Options(tb testing.TB) client.Options {
 	tb.Helper()
 	options := client.Options{HostPort: a.Address, Namespace: a.Namespace}
@@ -51,7 +51,7 @@ type BaoAccess struct {
 	SecretIDFile string
 }
 
-// Bao returns the shared secrets engine. Tests keep apart by path.
+// Bao returns the shared secrets engine. Tests use different paths.
 func Bao(tb testing.TB) BaoAccess {
 	tb.Helper()
 	p := engine(tb, stack.OpenBao).Endpoints
@@ -64,8 +64,7 @@ type NATSAccess struct {
 	TokenFile string
 }
 
-// NATS starts a server of the test's own, in this process; it takes
-// milliseconds.
+// NATS starts the test's own server in this process; it takes milliseconds.
 func NATS(tb testing.TB) NATSAccess {
 	tb.Helper()
 	p := Start(tb, stack.Options{Only: []stack.Engine{stack.NATS}}).Endpoints()

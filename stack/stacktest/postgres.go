@@ -28,9 +28,9 @@ type PostgresDB struct {
 // Migrate brings an empty database to the schema that tests expect.
 type Migrate func(ctx context.Context, ownerURL string) error
 
-// Postgres returns a fresh database that is dropped after the test. The schema
-// is made once per cluster by migrate, in a template that key names (a hash of
-// the migrations), and copied for each test.
+// Postgres returns a fresh database that is dropped after the test. migrate
+// makes the schema once per cluster, in a template that key names (a hash of
+// the migrations), and each test gets a copy.
 func Postgres(tb testing.TB, migrate Migrate, key string) PostgresDB {
 	tb.Helper()
 	c := openCluster(tb)
@@ -99,15 +99,15 @@ func (c *cluster) database(name string) PostgresDB {
 func inDatabase(raw, name string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
-		return raw // the stack made it; a client reports it better than we can
+		return raw // the stack made it; a client reports the error better than we can
 	}
 	u.Path = "/" + name
 	return u.String()
 }
 
 // template returns the finished template for key. Several test processes may
-// ask at once: an advisory lock lets one make it. That a database is marked as
-// a template says that it is complete.
+// ask at once; an advisory lock lets one of them make it. The template mark of
+// a database says that it is complete.
 func (c *cluster) template(ctx context.Context, migrate Migrate, key string) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -141,7 +141,7 @@ func (c *cluster) ensureTemplate(ctx context.Context, conn *pgx.Conn, name strin
 	if finished {
 		return nil
 	}
-	if err := c.drop(ctx, name); err != nil { // half made by a process that died
+	if err := c.drop(ctx, name); err != nil { // left incomplete by a process that died
 		return err
 	}
 	if err := c.create(ctx, conn, name, ""); err != nil {
@@ -158,8 +158,8 @@ func (c *cluster) ensureTemplate(ctx context.Context, conn *pgx.Conn, name strin
 	return nil
 }
 
-// clone copies the template file by file, which beats copying through the log
-// for a schema of this size.
+// clone copies the template file by file, which is faster than copying through
+// the log for a schema of this size.
 func (c *cluster) clone(ctx context.Context, template string) (string, error) {
 	name := "test_" + strings.ToLower(rand.Text()[:16])
 	conn, err := c.admin.Acquire(ctx)
@@ -177,7 +177,7 @@ func (c *cluster) create(ctx context.Context, conn *pgx.Conn, name, how string) 
 	for {
 		_, err := conn.Exec(ctx, statement)
 		var refused *pgconn.PgError
-		if errors.As(err, &refused) && refused.Code == "55006" { // the last session of the template is just leaving
+		if errors.As(err, &refused) && refused.Code == "55006" { // the last session of the template is just ending
 			if err := pause(ctx, 5*time.Millisecond); err != nil {
 				return fmt.Errorf("make database %s: %w", name, err)
 			}

@@ -67,8 +67,8 @@ func ensureOwn(ctx context.Context, e stack.Engine) error {
 	return err
 }
 
-// Start runs a private throwaway stack that ends with the test. Use it where a
-// test kills engines; everything else shares.
+// Start runs a private throwaway stack that ends with the test. Use it if a
+// test kills engines; other tests share one.
 func Start(tb testing.TB, o stack.Options) *stack.Stack {
 	tb.Helper()
 	if o.State == "" {

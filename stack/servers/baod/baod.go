@@ -68,7 +68,8 @@ func newCore(c Config, logger log.Logger) (*vault.Core, error) {
 	})
 }
 
-// handler must name a listener: OpenBao dereferences it on every request.
+// handler must name a listener, because OpenBao dereferences it on every
+// request.
 func handler(core *vault.Core, address string) http.Handler {
 	return baohttp.Handler.Handler(&vault.HandlerProperties{
 		Core: core,
@@ -78,7 +79,7 @@ func handler(core *vault.Core, address string) http.Handler {
 	})
 }
 
-// stop lets running requests finish, then seals: sealing waits for storage
+// stop lets running requests finish, then seals. Sealing waits for storage
 // writes, so the process ends with nothing half written.
 func stop(api *http.Server, core *vault.Core) error {
 	drain, cancel := context.WithTimeout(context.Background(), 3*time.Second)

@@ -26,9 +26,9 @@ func persistence(c Config) config.Persistence {
 }
 
 // store opens at most MaxConnections connections for each service and keeps
-// them while they are busy: closing surplus connections at once would pay for
-// a password exchange on almost every query under load. The short lifetime is
-// what lets an idle server give them back.
+// them while they are busy: closing surplus connections at once would cost a
+// password exchange on almost every query under load. Their short life lets an
+// idle server give them back.
 func store(p Postgres, database string) config.SQL {
 	return config.SQL{
 		PluginName:        postgresql.PluginNamePGX,
@@ -57,8 +57,8 @@ func migrate(p Postgres, logger log.Logger) error {
 	return nil
 }
 
-// migrateDatabase runs the tasks of Temporal's schema tool directly: its
-// command line calls os.Exit on failure.
+// migrateDatabase runs the tasks of Temporal's schema tool directly, because
+// its command line calls os.Exit on failure.
 func migrateDatabase(c config.SQL, schemaName string, logger log.Logger) error {
 	connection, err := sqltool.NewConnection(&c, logger)
 	if err != nil {

@@ -24,7 +24,7 @@ const (
 )
 
 // Config is what the launcher writes for this server. The databases exist and
-// belong to the user; the server makes and upgrades the tables in them.
+// belong to the user; the server makes and upgrades their tables.
 type Config struct {
 	FrontendPort  int      `json:"frontend_port"`
 	HistoryPort   int      `json:"history_port"`
@@ -35,8 +35,8 @@ type Config struct {
 	Postgres      Postgres `json:"postgres"`
 }
 
-// TLS is the certificate of all services, which is also theirs as clients of
-// each other, and the CA that everybody who connects must come from.
+// TLS is the certificate of all services, also as clients of each other, and
+// the CA that must have signed the certificate of everybody who connects.
 type TLS struct {
 	CAFile   string `json:"ca_file"`
 	CertFile string `json:"cert_file"`
@@ -53,8 +53,8 @@ type Postgres struct {
 	MaxConnections     int    `json:"max_connections"` // per service and database
 }
 
-// stopLimit bounds an orderly end. Whatever the server still does then is
-// safely repeated from PostgreSQL by the next one.
+// stopLimit limits an orderly end. What the server still does then is repeated
+// safely from PostgreSQL by the next one.
 const stopLimit = 3 * time.Second
 
 // Serve runs the server until ctx ends.
@@ -167,7 +167,7 @@ func serverConfig(c Config) *config.Config {
 }
 
 // mutualTLS guards every port: that of clients and those between the services.
-// On each of them a caller without a certificate of our CA is refused.
+// Each refuses a caller without a certificate of our CA.
 func mutualTLS(c TLS) config.RootTLS {
 	client := config.ClientTLS{ServerName: loopback, RootCAFiles: []string{c.CAFile}}
 	group := config.GroupTLS{
