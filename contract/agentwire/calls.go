@@ -13,7 +13,7 @@ const (
 	PathPackage         = "/internal/v1/bootstrap/package" // bootstrap token
 	PathEnroll          = "/internal/v1/nodes/enroll"      // bootstrap or recovery token
 	PathRenew           = "/internal/v1/nodes/{node_id}/cert/renew"
-	PathTrust           = "/internal/v1/nodes/{node_id}/trust" // what to trust, signed; not before this version
+	PathTrust           = "/internal/v1/nodes/{node_id}/trust" // what to trust, signed; older control planes lack it
 	PathReport          = "/internal/v1/nodes/{node_id}/report"
 	PathNodePackage     = "/internal/v1/nodes/{node_id}/packages/{version}"
 	PathWait            = "/internal/v1/nodes/{node_id}/tasks/wait"
@@ -30,12 +30,12 @@ const (
 	HeaderAgentInstance   = "Gpuaas-Agent-Instance" // fingerprint of the machine
 	HeaderAgentSession    = "Gpuaas-Agent-Session"  // random, one per start of the process
 	HeaderVerifierVersion = "Gpuaas-Verifier-Version"
-	HeaderTrustBundle     = "Gpuaas-Trust-Bundle"  // SHA-256 of the bundle that it verifies the control plane with
+	HeaderTrustBundle     = "Gpuaas-Trust-Bundle"  // SHA-256 of the bundle with which it verifies the control plane
 	HeaderTrustRefused    = "Gpuaas-Trust-Refused" // code and subject of what it last refused to trust; absent: nothing
 )
 
-// Codes of refusals by the control plane that an agent tells apart. They
-// stand in the field "code" of a problem document.
+// Codes of refusals by the control plane that an agent distinguishes. The field
+// "code" of a problem document holds them.
 const (
 	CodeCertificateMissing = "node_certificate_missing"
 	CodeCertificateExpired = "node_certificate_expired" // recover with a recovery token
@@ -48,7 +48,7 @@ const (
 	CodeTokenExpired       = "node_token_expired"   //nolint:gosec // a code
 	CodeTaskNotYours       = "node_task_not_yours"
 	CodeTaskFinal          = "node_task_final"        // the task has ended; the answer says how
-	CodeHardwareMismatch   = "node_hardware_mismatch" // this is not the machine that the node is; the detail names the field
+	CodeHardwareMismatch   = "node_hardware_mismatch" // this machine is not the node; the detail names the field
 	CodeHardwareMissing    = "node_hardware_missing"  // the agent does not say which machine it runs on
 	CodeAddressMismatch    = "node_address_mismatch"  // the site demands another source address
 )
@@ -70,39 +70,39 @@ type Build struct {
 }
 
 // EnrollRequest asks for the first certificate, or with a recovery token for a
-// new one. The token stands in the Authorization header. The private key of
-// the request was made on the node and stays there.
+// new one. The Authorization header holds the token. The private key of the
+// request was made on the node and stays there.
 type EnrollRequest struct {
 	CSR          string       `json:"csr_pem"`
 	Hostname     string       `json:"hostname"`
 	Instance     string       `json:"instance"`
 	Build        Build        `json:"build"`
 	Capabilities Capabilities `json:"capabilities"`
-	// Hardware is the machine that enrols; nil: the agent is too old to say.
+	// Hardware is the machine that enrols. It is nil if the agent is too old.
 	Hardware *Hardware `json:"hardware,omitempty"`
 }
 
-// Hardware is which machine an agent runs on, as its firmware and its network
-// interfaces say. What cannot be read is left empty. It is a claim: the control
-// plane compares it with what it knows.
+// Hardware says which machine an agent runs on, by its firmware and its network
+// interfaces. What cannot be read is empty. It is a claim: the control plane
+// compares it with what it knows.
 type Hardware struct {
 	UUID          string   `json:"uuid,omitempty"` // of the system, by SMBIOS
 	SystemSerial  string   `json:"system_serial,omitempty"`
 	BoardSerial   string   `json:"board_serial,omitempty"`
 	ChassisSerial string   `json:"chassis_serial,omitempty"`
-	MACs          []string `json:"macs,omitempty"` // of interfaces with a device behind them, the permanent ones of bonds included
+	MACs          []string `json:"macs,omitempty"` // of interfaces with a device; of bond members the permanent ones
 }
 
 // EnrollResponse makes the node part of the fleet. Enrolment is complete only
-// when the first poll has succeeded.
+// after the first successful poll.
 type EnrollResponse struct {
 	NodeID string `json:"node_id"`
 	Issued
 }
 
-// Issued is a certificate with everything that goes with it. Only with an
-// enrolment may a node believe NodeCA, Verifiers and TrustBundle as they stand;
-// later it believes Trust, and the rest is for agents that do not know that.
+// Issued is a certificate with everything that comes with it. Only at an
+// enrolment may a node believe NodeCA, Verifiers and TrustBundle as they are.
+// Later it believes only Trust; the rest is for agents that do not know Trust.
 type Issued struct {
 	Certificate string      `json:"certificate_pem"`
 	NodeCA      string      `json:"node_ca_pem"` // issuer of node certificates; never merged with the CA of the control plane
@@ -114,7 +114,7 @@ type Issued struct {
 	Trust       []Statement `json:"trust,omitempty"`
 }
 
-// TrustBundle is what an agent verifies the control plane with.
+// TrustBundle is the bundle with which an agent verifies the control plane.
 type TrustBundle struct {
 	Version     string    `json:"trust_bundle_version"`
 	Environment string    `json:"environment_name"`
@@ -125,18 +125,19 @@ type TrustBundle struct {
 	Replaces    string    `json:"replaces_version,omitempty"`
 }
 
-// RenewRequest asks for a new certificate under the present one.
+// RenewRequest asks for a new certificate with the present one.
 type RenewRequest struct {
 	CSR string `json:"csr_pem"`
 }
 
-// Report is what an agent says about itself and its machine, at every start
-// and whenever it changes.
+// Report is what an agent says about itself and its machine, at every start and
+// after every change.
 type Report struct {
 	Build           Build        `json:"build"`
 	VerifierVersion int64        `json:"verifier_version"`
 	Capabilities    Capabilities `json:"capabilities"`
-	// Hardware is the machine that the agent runs on; nil: it is too old to say.
+	// Hardware is the machine that the agent runs on. It is nil if the agent is
+	// too old.
 	Hardware *Hardware `json:"hardware,omitempty"`
 }
 
@@ -151,9 +152,9 @@ type Capabilities struct {
 	NUMANodes   int               `json:"numa_nodes"`
 	Disks       []Disk            `json:"disks"`
 	NICs        []NIC             `json:"nics"`
-	// Addresses are those by which others reach the machine, in order and without
-	// the size of the network. They may be on bonds, VLANs and bridges, which are
-	// no NICs. None: the agent does not know.
+	// Addresses are those by which others reach the machine, sorted and without
+	// prefix lengths. They may be on bonds, VLANs and bridges, which are no
+	// NICs. If there are none, the agent does not know.
 	Addresses []string `json:"addresses,omitempty"`
 	GPUs      []GPU    `json:"gpus"`
 	Kernel    string   `json:"kernel"`
@@ -187,8 +188,8 @@ type GPU struct {
 	PCIBusID     string `json:"pci_bus_id,omitempty"`
 }
 
-// WaitSeconds bounds a poll: the control plane answers 204 with no body when
-// nothing came up. The query parameter is wait_seconds.
+// Limits of a poll. The control plane answers 204 without a body if no task
+// came up. The query parameter is wait_seconds.
 const (
 	MinWaitSeconds     = 1
 	MaxWaitSeconds     = 55
@@ -204,8 +205,8 @@ type ResultRequest struct {
 	StartedAt  time.Time       `json:"started_at"`
 	FinishedAt time.Time       `json:"finished_at"`
 	Build      Build           `json:"build"`
-	// Amends is what the task changed of the installation; nil: nothing that its
-	// baseline speaks of.
+	// Amends is what the task changed of the installation. It is nil if the
+	// baseline does not describe any of it.
 	Amends *Amendment `json:"amends,omitempty"`
 }
 
@@ -217,7 +218,7 @@ const (
 	ResultCancelled = "cancelled"
 )
 
-// TaskError is why a task failed.
+// TaskError says why a task failed.
 type TaskError struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
@@ -253,8 +254,8 @@ const (
 	CredentialGCSRead     = "gcs_read"
 	CredentialHFToken     = "hf_token"
 	CredentialClusterJoin = "cluster_join_token"
-	// CredentialMAASMachineToken is the key of the machine to its MAAS. The machine
-	// keeps it: it lives until MAAS takes it back, which a release does.
+	// CredentialMAASMachineToken is the key of the machine to its MAAS. The
+	// machine keeps it: it is valid until MAAS revokes it at a release.
 	CredentialMAASMachineToken = "maas_machine_token"
 )
 
@@ -264,7 +265,7 @@ type MintRequest struct {
 	OperationID    string            `json:"operation_id,omitempty"`
 	StepID         string            `json:"step_id"`
 	CredentialType string            `json:"credential_type"`
-	Intent         map[string]string `json:"intent"` // what it is for, such as repository and digest
+	Intent         map[string]string `json:"intent"` // what it is for, for example repository and digest
 }
 
 // RegistryRequest asks for a pull credential of one repository at one digest.
@@ -275,9 +276,9 @@ type RegistryRequest struct {
 	Digest     string `json:"digest"`
 }
 
-// Credential is secret material. It is held in memory only and wiped when the task
-// has ended, unless it is long-lived: then it has no time of expiry, and the task
-// is there to put it in its place on the machine.
+// Credential is secret material. It is held only in memory and wiped when the
+// task has ended. A long-lived credential has no expiry; its task installs it
+// on the machine.
 type Credential struct {
 	CredentialType string            `json:"credential_type"`
 	Values         map[string]string `json:"values"`

@@ -41,8 +41,8 @@ func Canonical(document []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// wholeCharacters refuses escapes of half a character, which decoders replace
-// each in their own way. A backslash stands only inside strings.
+// wholeCharacters refuses escapes of half a character, because decoders replace
+// them differently. A backslash occurs only inside strings.
 func wholeCharacters(document []byte) error {
 	for i := 0; i < len(document); i++ {
 		if document[i] != '\\' {

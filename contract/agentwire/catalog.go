@@ -20,7 +20,7 @@ const (
 	TypeUpdateVerifiers = "node.update_verifiers"
 	TypeProvisionUser   = "allocation.provision_user"
 	TypeDeprovisionUser = "allocation.deprovision_user"
-	TypeRevokeUser      = "allocation.revoke_user" // the same handler under its older name
+	TypeRevokeUser      = "allocation.revoke_user" // older name of the same task
 	TypeHealthProbe     = "diag.health_probe"
 	TypeTerminalOpen    = "terminal.open"
 	TypeTerminalClose   = "terminal.close"
@@ -31,8 +31,8 @@ type Class string
 
 // The classes.
 const (
-	// ClassExclusive changes the node as a whole: one at a time, and nothing
-	// of ClassUser beside it.
+	// ClassExclusive changes the node as a whole: one at a time, and never
+	// beside a task of ClassUser.
 	ClassExclusive Class = "exclusive"
 	// ClassUser changes accounts: one at a time.
 	ClassUser Class = "user"
@@ -45,7 +45,7 @@ const Lease = time.Minute
 
 // Params are the parameters of one task type.
 type Params interface {
-	// Validate says what is wrong with values that have the right form.
+	// Validate says what is wrong with values of the right form.
 	Validate() error
 }
 
@@ -53,15 +53,15 @@ type Params interface {
 type Spec struct {
 	Type  string
 	Title string
-	// Destroys says what nobody gets back by asking for another task; empty:
-	// nothing. Whoever asks for it is told, and confirms.
+	// Destroys says what no other task can bring back. If it is empty, nothing
+	// is destroyed. Whoever asks for the task is told, and confirms.
 	Destroys string
 	Class    Class
 	// Window is how long one attempt may take, from dispatch to result.
 	Window time.Duration
 	// Patience is how long the task may wait for its node.
 	Patience time.Duration
-	// Attempts is how many times it is handed out when the node falls silent.
+	// Attempts is how often it is handed out if the node falls silent.
 	Attempts  int
 	newParams func() Params
 	newOutput func() any
@@ -139,8 +139,8 @@ func Lookup(name string) (Spec, bool) {
 // Catalog lists all task types.
 func Catalog() []Spec { return slices.Clone(catalog) }
 
-// Decode reads parameters strictly: unknown fields, trailing data and values
-// out of range are refused. Absent parameters are those of an empty object.
+// Decode reads parameters strictly: it refuses unknown fields, trailing data
+// and values out of range. Absent parameters count as an empty object.
 func (s Spec) Decode(raw json.RawMessage) (Params, error) {
 	p := s.newParams()
 	if err := strict(raw, p); err != nil {

@@ -13,11 +13,11 @@ import (
 	"unicode/utf8"
 )
 
-// signingDomain keeps a signature over a task from being taken for one over
-// anything else.
+// signingDomain keeps the signature of a task from being taken for the
+// signature of anything else.
 const signingDomain = "gpuaas-task-v1\n"
 
-// MaxSkew is how far the clocks of node and control plane may be apart.
+// MaxSkew is how far the clocks of node and control plane may differ.
 const MaxSkew = 5 * time.Minute
 
 // Envelope is a task as it is handed to a node.
@@ -36,10 +36,11 @@ type Envelope struct {
 	Signature     []byte          `json:"signature"`
 }
 
-// SignedBytes is what the signature of a task is made over: every field that
-// the agent acts on, the parameters by their digest.
+// SignedBytes returns what the signature of a task covers: every field that the
+// agent acts on, and the digest of the parameters.
 func (e Envelope) SignedBytes() ([]byte, error) {
-	// An encoder would replace what is not text, and two tasks become one.
+	// An encoder would replace what is not text, and two different tasks could
+	// get the same bytes.
 	for _, text := range []string{e.TaskID, e.NodeID, e.Type, e.CorrelationID, e.TraceParent, e.SignerVersion} {
 		if !utf8.ValidString(text) {
 			return nil, errors.New("a field of the task is not valid UTF-8")
@@ -68,19 +69,19 @@ func (e Envelope) SignedBytes() ([]byte, error) {
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// Verifier is the public half of a key that tasks are signed with.
+// Verifier is the public half of a key that signs tasks.
 type Verifier struct {
 	ID        string `json:"id"`
 	PublicKey []byte `json:"public_key"`
 	State     string `json:"state"` // staged, active or grace
 }
 
-// VerifierSet is what a node accepts signatures of.
+// VerifierSet holds the keys whose signatures a node accepts.
 type VerifierSet struct {
 	Version   int64      `json:"version"`
 	Verifiers []Verifier `json:"verifiers"`
-	// Revoked names keys that must not be believed any more, for a refusal
-	// that says so.
+	// Revoked names keys that nobody may believe any more, so that a refusal
+	// can say so.
 	Revoked []string `json:"revoked,omitempty"`
 }
 
@@ -105,11 +106,11 @@ func (s VerifierSet) Validate() error {
 	return nil
 }
 
-// maxRevoked bounds what a node is told about keys of the past.
+// maxRevoked limits what a node is told about old keys.
 const maxRevoked = 64
 
-// Refusal is why an agent will not carry out a task. It is reported to the
-// control plane and audited there.
+// Refusal says why an agent will not carry out a task. The agent reports it,
+// and the control plane audits it.
 type Refusal struct { //nolint:errname // a word of the contract
 	Reason Reason
 	Detail string
@@ -146,9 +147,10 @@ type Verified struct {
 }
 
 // Verify checks everything about a task that can be checked before it is
-// carried out. The signature comes first: nothing else in an envelope is worth
-// a word before it is known who wrote it. generation is the newest that the
-// node has seen, now the time of the control plane as far as the node knows it.
+// carried out. It checks the signature first: nothing else in an envelope means
+// anything before it is known who wrote it. generation is the newest that the
+// node has seen; now is the time of the control plane as far as the node knows
+// it.
 func (s VerifierSet) Verify(e Envelope, node string, generation int64, now time.Time) (Verified, *Refusal) {
 	if r := s.checkSignature(e); r != nil {
 		return Verified{}, r
@@ -196,10 +198,10 @@ func (s VerifierSet) checkSignature(e Envelope) *Refusal {
 	return nil
 }
 
-// packageDomain keeps signatures over packages apart from those over tasks.
+// packageDomain keeps signatures of packages apart from those of tasks.
 const packageDomain = "gpuaas-agent-package-v1\n"
 
-// PackageSignedBytes is what the signature of an agent package is made over.
+// PackageSignedBytes returns what the signature of an agent package covers.
 func PackageSignedBytes(version, digest string) []byte {
 	return []byte(packageDomain + version + "\n" + digest + "\n")
 }

@@ -32,12 +32,12 @@ type HWSyncOutput struct {
 	UnitsRestarted     []string `json:"units_restarted"`
 }
 
-// LoginLockOutput says what was found, and that nothing of it lets anybody in any
+// LoginLockOutput says what was found, and that none of it admits anybody any
 // more.
 type LoginLockOutput struct {
 	Username       string   `json:"username"`
 	Existed        bool     `json:"existed"`
-	Closed         []string `json:"closed"` // what let somebody in until now
+	Closed         []string `json:"closed"` // what admitted somebody until now
 	ProcessesEnded int      `json:"processes_ended"`
 }
 
@@ -49,7 +49,8 @@ type StorageCleanupOutput struct {
 	Unmounted      []string `json:"unmounted"`
 	ConfigRemoved  []string `json:"config_removed"`
 	Residue        []string `json:"residue"`
-	// Folders and Devices are the evidence, one entry for each that was looked at.
+	// Folders and Devices are the evidence, one entry for each that was looked
+	// at.
 	Folders []FolderCleaned   `json:"folders"`
 	Devices []DeviceSanitized `json:"devices"`
 }
@@ -66,10 +67,10 @@ const (
 	OutcomeBlank      = "blank"   // not touched, and all that was read is zero
 )
 
-// What speaks for an erased device.
+// What proves that a device is erased.
 const (
 	VerifiedByZeroes  = "zeroes"  // all that was read was zero
-	VerifiedByAbsence = "absence" // nothing that was read is what was there before
+	VerifiedByAbsence = "absence" // nothing that was read equals what was there before
 	VerifiedByNothing = "nothing"
 )
 
@@ -84,30 +85,32 @@ type FolderCleaned struct {
 
 // DeviceSanitized is the evidence for one block device.
 type DeviceSanitized struct {
-	Device     string `json:"device"`      // empty when there is none behind the mount point
-	MountPoint string `json:"mount_point"` // empty for a disk that is mounted nowhere as a data disk
+	Device     string `json:"device"`      // empty if there is none behind the mount point
+	MountPoint string `json:"mount_point"` // empty for a disk that is not mounted as a data disk
 	Serial     string `json:"serial"`
 	Model      string `json:"model"`
 	Transport  string `json:"transport"`
 	SizeBytes  int64  `json:"size_bytes"`
-	// WholeBytes is the size of the disk that the device is a part of; zero when
-	// it is the disk.
+	// WholeBytes is the size of the disk that the device is a part of. It is
+	// zero if the device is the disk itself.
 	WholeBytes int64 `json:"whole_bytes,omitempty"`
-	// Method is what was done last, and Level what it counts for: clear or purge.
+	// Method is what was done last, and Level its level: clear or purge.
 	Method  string `json:"method"`
 	Level   string `json:"level"`
 	Outcome string `json:"outcome"` // sanitized, failed, refused, blank
 	// Reason says why it was not sanitized, and which better methods the device
 	// did not carry out.
 	Reason string `json:"reason,omitempty"`
-	// BytesCovered is how much of the device the method was applied to.
+	// BytesCovered is to how much of the device the method was applied.
 	BytesCovered int64 `json:"bytes_covered"`
-	// Canaries are blocks of random bytes that were written and read back before,
-	// and looked for after. Found means that any sector of one came back.
+	// Canaries are blocks of random bytes that were written and read back
+	// before, and looked for afterwards. Found means that any sector of one
+	// came back.
 	CanariesPlanted int `json:"canaries_planted"`
 	CanariesFound   int `json:"canaries_found"`
-	// Samples are what was read after. Where the method leaves zeroes, anything
-	// else is unclean; where it leaves anything, what was there before is.
+	// Samples are what was read afterwards. If the method leaves zeroes,
+	// anything else is unclean; if it leaves anything, only the former content
+	// is.
 	SamplesRead    int    `json:"samples_read"`
 	SampleBytes    int64  `json:"sample_bytes"`
 	SamplesUnclean int    `json:"samples_unclean"`
@@ -118,21 +121,21 @@ type DeviceSanitized struct {
 	StartedAt time.Time `json:"started_at"`
 	EndedAt   time.Time `json:"ended_at"`
 	// FilesystemRestored says that an empty file system of the same kind, name
-	// and id is mounted where the former was.
+	// and id is mounted where the former one was.
 	FilesystemRestored bool `json:"filesystem_restored"`
 }
 
 // GPUScrubOutput is the evidence of a scrub.
 type GPUScrubOutput struct {
-	// Outcome is scrubbed, incomplete, or not_applicable when there is no GPU.
+	// Outcome is scrubbed, incomplete, or not_applicable if there is no GPU.
 	Outcome string        `json:"outcome"`
 	Reason  string        `json:"reason,omitempty"`
 	Vendor  string        `json:"vendor"`
 	GPUs    []GPUScrubbed `json:"gpus"`
 }
 
-// ScrubByReset is the method of GPUs whose memory cannot be overwritten: they are
-// reset, and nothing is read back.
+// ScrubByReset is the method for GPUs whose memory cannot be overwritten: they
+// are reset, and nothing is read back.
 const ScrubByReset = "reset"
 
 // GPUScrubbed is the evidence for one GPU.
@@ -153,11 +156,11 @@ type ValidateCleanOutput struct {
 	Clean    bool           `json:"clean"`
 	Findings []CleanFinding `json:"findings"`
 	Checked  []CheckedKind  `json:"checked"`
-	// Inventory is what the installation is like now, for the control plane to
-	// compare with its baseline; nil: the agent does not say.
+	// Inventory is the present inventory of the installation. The control plane
+	// compares it with the baseline. It is nil if the agent does not report it.
 	Inventory *Inventory `json:"inventory,omitempty"`
-	// Baseline is what the control plane compared the inventory with: present or
-	// missing. No agent sets it.
+	// Baseline says with what the control plane compared the inventory: present
+	// or missing. Agents do not set it.
 	Baseline string `json:"baseline,omitempty"`
 }
 
@@ -184,7 +187,7 @@ type SelfUpdateOutput struct {
 	Reason     string `json:"reason,omitempty"`
 }
 
-// UpdateVerifiersOutput is the version in use now.
+// UpdateVerifiersOutput holds the version that is in use now.
 type UpdateVerifiersOutput struct {
 	Version int64 `json:"version"`
 }
@@ -195,7 +198,7 @@ type ProvisionUserOutput struct {
 	UID      int    `json:"uid"`
 	GID      int    `json:"gid"`
 	Home     string `json:"home"`
-	Created  bool   `json:"created"` // false: it was there, as wanted
+	Created  bool   `json:"created"` // false: it existed as wanted
 }
 
 // DeprovisionUserOutput says what was removed.

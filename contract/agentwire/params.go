@@ -32,7 +32,7 @@ func (HeartbeatParams) Validate() error { return nil }
 type DrainParams struct {
 	Reason      string `json:"reason"`
 	RevokeUsers bool   `json:"revoke_users"`
-	// Resume lifts the drain instead: new users are accepted again.
+	// Resume ends the drain instead: new users are accepted again.
 	Resume bool `json:"resume,omitempty"`
 }
 
@@ -58,10 +58,11 @@ type HWSyncParams struct {
 	MAASURL  string `json:"maas_url"`
 	SystemID string `json:"system_id"`
 	Interval string `json:"interval"`
-	// RunScripts is the SHA-256 of the program that the machine fetches over plain
-	// HTTP and runs as root. It is signed with the task, because whoever answers
-	// for the control plane must not choose that program. Empty: what the machine
-	// goes by stays. Agents of before refuse the field.
+	// RunScripts is the SHA-256 of the program that the machine fetches over
+	// plain HTTP and runs as root. It is signed with the task, because whoever
+	// answers for the control plane must not choose that program. If it is
+	// empty, the machine keeps its present digest. Older agents refuse the
+	// field.
 	RunScripts string `json:"run_scripts_sha256,omitempty"`
 }
 
@@ -83,8 +84,8 @@ func (p HWSyncParams) Validate() error {
 	return nil
 }
 
-// LoginLockParams names the account that the first boot made to set the machine
-// up by.
+// LoginLockParams names the account with which the first boot set up the
+// machine.
 type LoginLockParams struct {
 	Username string `json:"username"`
 }
@@ -103,11 +104,11 @@ type StorageCleanupParams struct {
 	Scope string `json:"scope"`
 	// Scratch adds folders that tenants may write to; their content is removed.
 	Scratch []string `json:"scratch,omitempty"`
-	// Disks is empty, or sanitize: everything on the data disks mounted at
-	// /share<N> is erased, and their file systems are made anew.
+	// Disks is empty or sanitize. sanitize erases everything on the data disks
+	// mounted at /share<N> and creates their file systems again.
 	Disks string `json:"disks,omitempty"`
 	// MinimumLevel is the lowest level that counts, clear or purge. A disk that
-	// cannot be brought to it is left alone. Empty means clear.
+	// cannot reach it is left alone. Empty means clear.
 	MinimumLevel string `json:"minimum_level,omitempty"`
 }
 
@@ -166,7 +167,7 @@ func within(p, root string) bool {
 	return rest == "" || strings.HasPrefix(rest, "/")
 }
 
-// GPUScrubParams says which GPUs; none means all.
+// GPUScrubParams says which GPUs. None means all.
 type GPUScrubParams struct {
 	GPUs  []string `json:"gpus,omitempty"`
 	Reset bool     `json:"reset"`
@@ -185,7 +186,7 @@ func (p GPUScrubParams) Validate() error {
 	return nil
 }
 
-// ValidateCleanParams names accounts that are meant to be there.
+// ValidateCleanParams names accounts that should be there.
 type ValidateCleanParams struct {
 	AllowedUsers []string `json:"allowed_users,omitempty"`
 }
@@ -214,7 +215,7 @@ type SelfUpdateParams struct {
 	Signature     []byte `json:"signature,omitempty"`
 }
 
-// maxPackage bounds what an agent downloads.
+// maxPackage limits what an agent downloads.
 const maxPackage = 256 << 20
 
 // Validate implements Params.
@@ -256,8 +257,8 @@ type ProvisionUserParams struct {
 	Sudo           bool     `json:"sudo"`
 }
 
-// MinUID is the lowest id that an allocation user can have: system accounts
-// and the accounts of the site are below it.
+// MinUID is the lowest id of an allocation user: system accounts and the
+// accounts of the site are below it.
 const MinUID = 20000
 
 // Validate implements Params.

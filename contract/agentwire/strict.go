@@ -40,9 +40,9 @@ func strict(raw json.RawMessage, into any) error {
 
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 
-// exact refuses names that are not spelled as the type spells them. The
-// standard decoder takes "Scope" for "scope", so that a document with both
-// would mean one thing to it and another to everybody else.
+// exact refuses names that differ in spelling from those of the type. The
+// standard decoder takes "Scope" for "scope", so a document with both would
+// mean one thing to it and another to everybody else.
 func exact(value any, t reflect.Type) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -60,7 +60,7 @@ func exact(value any, t reflect.Type) error {
 				return err
 			}
 		}
-	default: // what has no names inside
+	default: // has no names inside
 	}
 	return nil
 }

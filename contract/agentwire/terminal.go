@@ -11,7 +11,7 @@ import (
 // TerminalFrame each.
 const TerminalProtocol = "gpuaas.terminal.v1"
 
-// TerminalBearer starts the second subprotocol that a browser offers, which is
+// TerminalBearer begins the second subprotocol that a browser offers, which is
 // the only place where it can put a token. The token follows.
 const TerminalBearer = "bearer."
 
@@ -28,8 +28,8 @@ const (
 	maxTerminalFrame   = 4 << 10
 )
 
-// Types of control frames. The first three come from the node and are passed
-// on to the user; the others come from the user.
+// Types of control frames. The node sends the first three, and they are passed
+// on to the user; the user sends the others.
 const (
 	FrameReady  = "session_ready"
 	FrameError  = "session_error"
@@ -47,7 +47,7 @@ type TerminalFrame struct {
 	Remedy    string `json:"remedy,omitempty"`
 	Retryable bool   `json:"retryable,omitempty"`   // session_error: a new token may succeed
 	Reason    string `json:"reason,omitempty"`      // session_closed
-	Exit      *int   `json:"exit_status,omitempty"` // session_closed: of the shell; absent when it was ended
+	Exit      *int   `json:"exit_status,omitempty"` // session_closed: of the shell; absent if the shell was ended
 	Columns   int    `json:"cols,omitempty"`        // resize
 	Rows      int    `json:"rows,omitempty"`
 }
@@ -78,8 +78,8 @@ func (f TerminalFrame) Encode() []byte {
 	return raw
 }
 
-// DecodeTerminalFrame reads a frame strictly: unknown fields and types, sizes
-// out of range and anything after the frame are refused.
+// DecodeTerminalFrame reads a frame strictly: it refuses unknown fields and
+// types, sizes out of range and anything after the frame.
 func DecodeTerminalFrame(raw []byte) (TerminalFrame, error) {
 	var f TerminalFrame
 	if len(raw) > maxTerminalFrame {

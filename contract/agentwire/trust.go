@@ -14,8 +14,8 @@ import (
 	"unicode/utf8"
 )
 
-// trustSigning keeps signatures over what nodes trust apart from those over
-// tasks and packages, which are made with the same keys.
+// trustSigning keeps signatures of what nodes trust apart from those of tasks
+// and packages, which use the same keys.
 const trustSigning = "gpuaas-node-trust-v1\n"
 
 // What a statement is about.
@@ -25,27 +25,29 @@ const (
 	AboutBundle    = "listener_bundle" // the CAs of the control plane's listener
 )
 
-// Bounds of what a node takes over by itself. A node that is further behind
-// was away too long, and comes back with a recovery token.
+// Limits of what a node takes over by itself. A node that is further behind was
+// away too long, and comes back with a recovery token.
 const (
-	// MaxTrustJump is how much newer than its own the version of a statement may be.
+	// MaxTrustJump is how much newer than the node's own the version of a
+	// statement may be.
 	MaxTrustJump = 64
-	// MaxGenerationJump is how much newer than its own the generation of a task may be.
+	// MaxGenerationJump is how much newer than the node's own the generation of
+	// a task may be.
 	MaxGenerationJump = 16
 	// MaxSignatures is how many keys may sign one statement.
 	MaxSignatures = 8
 	maxAuthority  = 64 << 10
 )
 
-// Statement tells nodes what to trust from now on. A node believes it when a
-// key has signed it that the node trusts already, and only then: who ends TLS
-// cannot make one. Enrolment is the exception, where a token and the pinned CA
-// stand for the beginning of all trust.
+// Statement tells nodes what to trust from now on. A node believes it only if a
+// key that it trusts already has signed it: whoever ends TLS cannot make one.
+// Enrolment is the exception; there a token and the pinned CA are the beginning
+// of all trust.
 type Statement struct {
 	About   string `json:"about"`
 	Domain  string `json:"trust_domain"`
 	Version int64  `json:"version"`
-	// Verifiers is set when it is about them, PEM otherwise.
+	// Verifiers is set if the statement is about them, PEM otherwise.
 	Verifiers  *VerifierSet         `json:"verifiers,omitempty"`
 	PEM        string               `json:"pem,omitempty"`
 	Signatures []StatementSignature `json:"signatures"`
@@ -58,7 +60,7 @@ type StatementSignature struct {
 	Signature []byte `json:"signature"`
 }
 
-// TrustAnswer is everything that a node is to trust, as statements.
+// TrustAnswer is everything that a node shall trust, as statements.
 type TrustAnswer struct {
 	Statements []Statement `json:"statements"`
 }
@@ -73,10 +75,10 @@ const (
 	CodeGenerationJump   = "generation_jump"
 )
 
-// AboutGeneration is what a refused jump of the generation is about.
+// AboutGeneration is the subject of a refused jump of the generation.
 const AboutGeneration = "generation"
 
-// KnownRefusal tells whether a node of this version can refuse something with
+// KnownRefusal says whether a node of this version can refuse something with
 // this code and subject.
 func KnownRefusal(code, about string) bool {
 	switch code {
@@ -88,7 +90,7 @@ func KnownRefusal(code, about string) bool {
 	return false
 }
 
-// TrustRefusal is why a node does not take something over.
+// TrustRefusal says why a node does not take something over.
 type TrustRefusal struct { //nolint:errname // a word of the contract
 	Code   string `json:"code"`
 	About  string `json:"about"`
@@ -102,7 +104,7 @@ func Distrust(code, about, format string, args ...any) *TrustRefusal {
 	return &TrustRefusal{Code: code, About: about, Detail: fmt.Sprintf(format, args...)}
 }
 
-// SignedBytes is what the signatures are made over: everything but themselves,
+// SignedBytes returns what the signatures cover: everything but themselves, and
 // the content by its digest.
 func (s Statement) SignedBytes() ([]byte, error) {
 	if !utf8.ValidString(s.About) || !utf8.ValidString(s.Domain) {
@@ -132,7 +134,7 @@ func (s Statement) SignedBytes() ([]byte, error) {
 	return append([]byte(trustSigning), canonical...), nil
 }
 
-// Validate says what is wrong with a statement that may be signed or not.
+// Validate says what is wrong with a statement, signed or not.
 func (s Statement) Validate() error {
 	switch {
 	case s.Version < 1:
@@ -175,15 +177,15 @@ func BundleFingerprint(bundle string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Believe decides whether a node that uses this set takes a statement over.
-// present is the version that the node has of the same thing; 0 when it does
-// not know. A statement that is not newer is neither believed nor refused.
+// Believe decides whether a node that uses this set takes over a statement.
+// present is the node's version of the same thing, or 0 if it does not know. A
+// statement that is not newer is neither believed nor refused.
 func (s VerifierSet) Believe(st Statement, domain string, present int64) (newer bool, refusal *TrustRefusal) {
 	if err := st.Validate(); err != nil {
 		return false, Distrust(CodeTrustMalformed, st.About, "the statement cannot be used: %v", err)
 	}
 	if st.Version <= present {
-		return false, nil // late, or played back: it changes nothing
+		return false, nil // late or replayed: it changes nothing
 	}
 	if st.Domain != domain {
 		return false, Distrust(CodeTrustOtherDomain, st.About, "the statement is for trust domain %q, this node belongs to %q", st.Domain, domain)
@@ -204,8 +206,8 @@ func (s VerifierSet) Believe(st Statement, domain string, present int64) (newer 
 	return true, nil
 }
 
-// signedBy looks for one good signature of a key that is in this set. A key
-// that either set calls revoked has no say, least of all in its own succession.
+// signedBy looks for one good signature of a key in this set. A key that either
+// set calls revoked does not count, least of all for its own succession.
 func (s VerifierSet) signedBy(st Statement, signed []byte) bool {
 	for _, sig := range st.Signatures {
 		if slices.Contains(s.Revoked, sig.Signer) || st.Verifiers != nil && slices.Contains(st.Verifiers.Revoked, sig.Signer) {

@@ -31,11 +31,11 @@ func wait(ctx context.Context, d time.Duration) error {
 
 const (
 	firstPause   = 250 * time.Millisecond
-	longestPause = 30 * time.Second // a control plane that wants more time is told to the caller
+	longestPause = 30 * time.Second // if the control plane wants more time, the caller is told
 )
 
-// caller carries out requests: it signs them, repeats them where that is safe, and turns
-// every failure into a Problem or a CallError.
+// caller carries out requests: it signs them, repeats them where that is safe,
+// and turns every failure into a Problem or a CallError.
 type caller struct {
 	cfg  Config
 	http *http.Client
@@ -80,7 +80,7 @@ func (c *caller) sign(req *http.Request) string {
 	set("Accept", "application/json, application/problem+json")
 	set(headerCorrelation, randomID())
 	if req.Method == http.MethodGet || req.Method == http.MethodHead || req.Header.Get("Authorization") == "" {
-		return "" // the control plane keeps no keys of callers it does not know
+		return "" // the control plane keeps no keys of anonymous callers
 	}
 	set(headerKey, c.cfg.IdempotencyKey)
 	set(headerKey, randomID())
@@ -89,7 +89,7 @@ func (c *caller) sign(req *http.Request) string {
 
 const codeInProgress = "idempotency_in_progress"
 
-// again says whether a failure may be gone next time, and when to find out.
+// again says whether a failure may be gone next time, and when to try.
 func again(req *http.Request, err error, attempt int) (time.Duration, bool) {
 	if req.Context().Err() != nil || req.Body != nil && req.GetBody == nil {
 		return 0, false
@@ -103,7 +103,7 @@ func again(req *http.Request, err error, attempt int) (time.Duration, bool) {
 		switch refusal.problem.Status {
 		case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable:
 		default:
-			// An earlier try of ours may still be at work under the same key.
+			// An earlier try of ours may still be running under the same key.
 			if refusal.problem.Code != codeInProgress {
 				return 0, false
 			}
@@ -113,7 +113,7 @@ func again(req *http.Request, err error, attempt int) (time.Duration, bool) {
 		}
 		pause = max(pause, refusal.after)
 	}
-	// Callers who failed together must not come back together.
+	// Callers that failed together must not come back together.
 	return pause + rand.N(pause/2+1), true //nolint:gosec // chance, not secrecy
 }
 
@@ -124,7 +124,7 @@ func hopeless(err error) bool {
 	return errors.As(err, &certificate) || errors.As(err, &name) && name.IsNotFound
 }
 
-// refusedError is a problem together with when to try again.
+// refusedError is a problem, with the time of the next try.
 type refusedError struct {
 	problem *Problem
 	after   time.Duration
@@ -134,8 +134,8 @@ func (r *refusedError) Error() string { return r.problem.Error() }
 
 func (r *refusedError) Unwrap() error { return r.problem }
 
-// attempt sends a request once. Answers are read whole, so that one that breaks off counts
-// as none; those of streams are not.
+// attempt sends a request once. It reads answers completely, so that one that
+// breaks off counts as none, except for streams.
 func (c *caller) attempt(req *http.Request) (*http.Response, error) {
 	if isStream(req) {
 		resp, err := c.send(req)
@@ -171,7 +171,7 @@ func (c *caller) send(req *http.Request) (*http.Response, error) {
 	resp, err := c.http.Do(req)
 	if err != nil {
 		var wrapped *url.Error
-		if errors.As(err, &wrapped) { // CallError says again which call it was
+		if errors.As(err, &wrapped) { // CallError names the call again
 			err = wrapped.Err
 		}
 		return nil, err

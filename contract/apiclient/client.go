@@ -18,7 +18,7 @@ const (
 	headerCorrelation = "X-Correlation-Id"
 	headerKey         = "Idempotency-Key"
 
-	defaultTimeout  = 40 * time.Second // the control plane gives up a request before
+	defaultTimeout  = 40 * time.Second // longer than the control plane's own limit
 	defaultAttempts = 4
 	largestAnswer   = 64 << 20
 )
@@ -26,20 +26,24 @@ const (
 // Config is what a client needs to know. Only URL is required.
 type Config struct {
 	URL string
-	// Token proves who is calling; without one only public operations work.
+	// Token proves who is calling. Without one only public operations work.
 	Token string
-	// CAFile holds certificates (PEM) that are trusted beside those of the system.
+	// CAFile holds certificates (PEM) that are trusted in addition to those of
+	// the system.
 	CAFile    string
 	UserAgent string
-	// IdempotencyKey goes with every change; one at random per change when empty.
+	// IdempotencyKey is sent with every change. If it is empty, each change
+	// gets a random one.
 	IdempotencyKey string
-	// Timeout ends an attempt, except of a stream.
+	// Timeout ends an attempt, except for streams.
 	Timeout time.Duration
-	// Attempts is how often a call is tried when repeating it is safe; 4 by default.
+	// Attempts is how often a call is tried if repeating it is safe; 4 by
+	// default.
 	Attempts int
-	// Retrying, when set, is told why a call is repeated and after which pause.
+	// Retrying, if set, is told why a call is repeated and after which pause.
 	Retrying func(why error, pause time.Duration)
-	// Wait lets tests not wait. It returns early with the error of a context that ended.
+	// Wait lets tests not wait. It returns early with the error of a context
+	// that ended.
 	Wait WaitFunc
 	// Transport replaces the one that CAFile describes.
 	Transport http.RoundTripper
@@ -67,13 +71,14 @@ func New(cfg Config) (*Client, error) {
 	}
 	return &Client{base: base, http: &caller{cfg: cfg, http: &http.Client{
 		Transport: cfg.Transport,
-		// Following could carry the token to where it does not belong.
+		// Following a redirect could carry the token to where it does not
+		// belong.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}}, nil
 }
 
-// checkURL refuses what would send the token somewhere unexpected. What it returns ends with a
-// slash: paths of the API lie below it.
+// checkURL refuses what would send the token somewhere unexpected. The returned
+// URL ends with a slash, because paths of the API lie below it.
 func checkURL(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	if err != nil {

@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// CodeNotTheAPI is the code of a Problem made here because the answer held none: something
-// between the caller and the control plane answered, or the URL is of something else.
+// CodeNotTheAPI is the code of a Problem made here because the answer held
+// none: something between the caller and the control plane answered, or the URL
+// belongs to something else.
 const CodeNotTheAPI = "not_the_api"
 
 // Error makes a Problem the error of every call that was answered with a failure.
@@ -20,10 +21,12 @@ func (p *Problem) Error() string {
 	return p.Code + ": " + *p.Detail
 }
 
-// CallError is a call that got no answer. Whether it took effect is not known.
+// CallError says that a call got no answer. Nobody knows whether it took
+// effect.
 type CallError struct {
 	Method, URL string
-	// IdempotencyKey makes repeating the call safe; empty when it changes nothing.
+	// IdempotencyKey makes repeating the call safe. It is empty if the call
+	// changes nothing.
 	IdempotencyKey string
 	Attempts       int
 	Err            error
@@ -50,7 +53,7 @@ func problemOf(resp *http.Response, body []byte) *Problem {
 	return foreignAnswer(resp.StatusCode, resp.Header, "this is not how the API answers")
 }
 
-// foreignAnswer is the problem of an answer that the API would not have given.
+// foreignAnswer is the problem for an answer that the API would not give.
 func foreignAnswer(status int, header http.Header, why string) *Problem {
 	kind := strings.TrimSpace(header.Get("Content-Type"))
 	if kind == "" {
@@ -79,7 +82,8 @@ type Answer interface {
 	GetBody() []byte
 }
 
-// Read is the JSON of an answer, as it came; nil when the answer has no content.
+// Read returns the JSON of an answer, unchanged. It is nil if the answer has no
+// content.
 func Read(a Answer, err error) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err

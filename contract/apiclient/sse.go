@@ -18,7 +18,7 @@ var errMessageTooLarge = fmt.Errorf("a message of the event stream is larger tha
 
 // message is one server-sent event.
 type message struct {
-	id   string // the last id seen, also on messages that carry none
+	id   string // the last id seen, even if this message carries none
 	name string
 	data []byte
 }
@@ -27,7 +27,7 @@ type message struct {
 type messages struct {
 	lines   *bufio.Scanner
 	last    string
-	retry   time.Duration // what the sender asked for; zero when it did not
+	retry   time.Duration // what the sender asked for; zero: nothing
 	started bool
 }
 
@@ -38,8 +38,8 @@ func newMessages(r io.Reader) *messages {
 	return m
 }
 
-// splitLine ends a line at \n, \r\n or \r. What follows the last line end is half a line and
-// is left out.
+// splitLine ends a line at \n, \r\n or \r. It leaves out an incomplete last
+// line.
 func splitLine(data []byte, atEOF bool) (int, []byte, error) {
 	i := bytes.IndexAny(data, "\r\n")
 	switch {
@@ -58,7 +58,7 @@ func splitLine(data []byte, atEOF bool) (int, []byte, error) {
 	}
 }
 
-// next is the next message that has data; io.EOF at the end.
+// next returns the next message that has data, or io.EOF at the end.
 func (m *messages) next() (message, error) {
 	var out message
 	var data []byte

@@ -13,7 +13,7 @@ import (
 
 const (
 	streamType = "text/event-stream"
-	// The control plane shows every 15 s that it is there.
+	// The control plane sends a sign of life every 15 s.
 	silence           = 60 * time.Second
 	streamFirstPause  = 500 * time.Millisecond
 	streamLongest     = 30 * time.Second
@@ -24,16 +24,17 @@ const (
 	retryAfterTooLong = 10 * time.Minute
 )
 
-// StreamRequest is what to follow.
+// StreamRequest says what to follow.
 type StreamRequest struct {
-	// Type is the beginning of the event types wanted; empty for all.
+	// Type is the prefix of the wanted event types. Empty means all.
 	Type string
-	// After is the position to continue after; empty for only what is new.
+	// After is the position to continue after. Empty means only new events.
 	After string
-	// Open, when set, opens another stream of the same form than that of all events; after is
-	// nil at its beginning.
+	// Open, if set, opens another stream of the same form instead of that of
+	// all events. after is nil at its beginning.
 	Open func(ctx context.Context, after *string, edit RequestEditorFn) (*http.Response, error)
-	// Interrupted, when set, is told why the stream is opened again and after which pause.
+	// Interrupted, if set, is told why the stream is opened again and after
+	// which pause.
 	Interrupted func(why error, pause time.Duration)
 	// Silence is how long nothing may arrive before the connection counts as dead.
 	Silence time.Duration
@@ -41,7 +42,8 @@ type StreamRequest struct {
 	Wait WaitFunc
 }
 
-// StreamItem is one thing that a stream tells: exactly one of Event, Gap and Mark is set.
+// StreamItem is one message of a stream: exactly one of Event, Gap and Mark is
+// set.
 type StreamItem struct {
 	// Position is what to continue after.
 	Position string
@@ -53,9 +55,10 @@ type StreamItem struct {
 	Mark *OutboxMark
 }
 
-// Stream tells everything that happens until the context ends, which is no error, or tell
-// fails. A stream that breaks is opened again where it broke. It fails when it cannot be
-// opened the first time, and when the control plane refuses to go on: with a *Problem.
+// Stream tells everything that happens until the context ends, which is no
+// error, or tell fails. If a stream breaks, it is opened again where it broke.
+// Stream fails if it cannot be opened the first time, and with a *Problem if
+// the control plane refuses to go on.
 func Stream(ctx context.Context, client *Client, r StreamRequest, tell func(StreamItem) error) error {
 	if r.Wait == nil {
 		r.Wait = wait
@@ -209,7 +212,7 @@ func (s *follower) take(m message) error {
 		}
 		return p
 	default:
-		return nil // a later control plane may tell more
+		return nil // a later control plane may send more
 	}
 	if err := json.Unmarshal(m.data, into); err != nil {
 		return &tellError{err: fmt.Errorf("decode %s at position %s: %w", m.name, m.id, err)}
@@ -222,7 +225,7 @@ func (s *follower) take(m message) error {
 	return nil
 }
 
-// pulse notices that something arrives, comments too.
+// pulse notices that something arrives, even comments.
 type pulse struct {
 	from io.Reader
 	felt func()

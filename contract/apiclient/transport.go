@@ -2,6 +2,6 @@ package apiclient
 
 import "net/http"
 
-// Transport is what a client trusts and how it connects, for what lies beside
-// the contract, such as a websocket.
+// Transport says what a client trusts and how it connects, for what is not part
+// of the contract, such as a websocket.
 func Transport(caFile string) (*http.Transport, error) { return newTransport(caFile) }

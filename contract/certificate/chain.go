@@ -6,20 +6,19 @@ import (
 	"slices"
 )
 
-// Chain is the documents of one node, in their order.
+// Chain holds the documents of one node, in their order.
 type Chain struct {
 	Node  string
 	Files []*Signed
 }
 
-// Complete reports whether it begins with the first document of the node. That
-// it ends with the newest one cannot be told from the files.
+// Complete reports whether the chain begins with the first document of the
+// node. Whether it ends with the newest one cannot be told from the files.
 func (c Chain) Complete() bool { return len(c.Files) > 0 && c.Files[0].Document.Seq == 1 }
 
-// Chains puts files that were verified into the chains of their nodes, in
-// whatever order they come, and checks that each names the one before it. A
-// chain may begin later than with the first document; within it nothing may be
-// missing or exchanged.
+// Chains puts verified files, in any order, into the chains of their nodes, and
+// checks that each names the one before it. A chain may begin later than with
+// the first document; within it nothing may be missing or exchanged.
 func Chains(files []*Signed) ([]Chain, error) {
 	byNode := map[string]int{}
 	var chains []Chain

@@ -5,7 +5,7 @@ import "time"
 // Format is the version of the form that this package reads and writes.
 const Format = "gpuaas.certificate/1"
 
-// Kind is what sort of document it is.
+// Kind is the kind of document.
 type Kind string
 
 // The kinds of documents.
@@ -14,7 +14,7 @@ const (
 	HandoverReceipt Kind = "handover_receipt" // after a soft reset
 )
 
-// Level is how thorough a sanitization was, in the words of NIST SP 800-88.
+// Level says how thorough a sanitization was, in the words of NIST SP 800-88.
 type Level string
 
 // The levels. None makes no claim.
@@ -24,13 +24,13 @@ const (
 	Purge Level = "purge"
 )
 
-// Outcome is what became of a subject.
+// Outcome says what became of a subject.
 type Outcome string
 
 // The outcomes.
 const (
 	Sanitized Outcome = "sanitized" // a level is claimed
-	Done      Outcome = "done"      // what was meant to happen was seen to have happened; no level is claimed
+	Done      Outcome = "done"      // the intended effect was observed; no level is claimed
 	Failed    Outcome = "failed"
 	Refused   Outcome = "refused" // it was not touched, for the reason in detail
 )
@@ -78,17 +78,17 @@ type Document struct {
 	Installation *Installation `json:"installation,omitempty" doc:"The installation that the node ran on when this was issued; absent: it was not recorded yet."`
 }
 
-// Had is what somebody can have had on a node.
+// Had is the access that somebody may have had on a node.
 type Had string
 
-// What somebody can have had.
+// The kinds of access.
 const (
 	NoAccess   Had = "none" // nobody is known to have had access
 	UserAccess Had = "user"
 	RootAccess Had = "root"
 )
 
-// Access is the most that somebody had on the node.
+// Access is the most access that somebody had on the node.
 type Access struct {
 	Had   Had        `json:"had" enum:"none,user,root" doc:"root: only an installation made after it speaks for the node independently."`
 	Cause string     `json:"cause,omitempty" doc:"How they had root." example:"sudo"`
@@ -109,7 +109,7 @@ type Previous struct {
 	Digest string `json:"digest" doc:"SHA-256 of its file in canonical form; empty: this is the first one."`
 }
 
-// Node is what the document is about, as the inventory had it.
+// Node is the node that the document is about, as the inventory had it.
 type Node struct {
 	ID       string `json:"id" format:"uuid"`
 	Hostname string `json:"hostname"`
@@ -131,7 +131,7 @@ type Serial struct {
 	Source string `json:"source" doc:"Who said so."`
 }
 
-// Operation is what was asked for, by whom, and when it happened.
+// Operation says what was asked for, by whom, and when it happened.
 type Operation struct {
 	DecommissionID string    `json:"decommission_id" format:"uuid"`
 	Mode           string    `json:"mode" enum:"soft_reset,reimage,full_decommission,retire"`
@@ -143,7 +143,7 @@ type Operation struct {
 	Actors         []Actor   `json:"actors" nullable:"false" doc:"Everybody who had a hand in it."`
 }
 
-// Actor is somebody who had a hand in the operation.
+// Actor is somebody who took part in the operation.
 type Actor struct {
 	Name string    `json:"name"`
 	Did  string    `json:"did"`
@@ -180,7 +180,7 @@ type Subject struct {
 	NotIndependent string `json:"not_independent,omitempty" doc:"Why what is said here is not independent: somebody had root on the installation that says it. It claims nothing then. Absent: it is independent."`
 }
 
-// Verification is the look at a subject after it was sanitized.
+// Verification is the check of a subject after it was sanitized.
 type Verification struct {
 	How             string `json:"how" doc:"What was done to find out."`
 	Samples         int64  `json:"samples" doc:"Places that were read back."`
@@ -191,7 +191,7 @@ type Verification struct {
 	Result          Result `json:"result" enum:"passed,failed,none"`
 }
 
-// Validation is the look for what tenants left behind.
+// Validation is the search for what tenants left behind.
 type Validation struct {
 	At         time.Time  `json:"at"`
 	ObservedBy Observer   `json:"observed_by" enum:"agent,control_plane"`
@@ -226,14 +226,14 @@ type Report struct {
 	Evidence  []Evidence `json:"evidence" nullable:"false" doc:"The record of its having been said."`
 }
 
-// Gap is something that the document says nothing about.
+// Gap is something that the document does not cover.
 type Gap struct {
 	Subject string `json:"subject" doc:"Identifier of the subject it belongs to; empty: it is not one of them."`
 	What    string `json:"what"`
 	Why     string `json:"why"`
 }
 
-// Downgrade is less than was asked for, and who let it pass.
+// Downgrade says that less was done than was asked for, and who allowed it.
 type Downgrade struct {
 	Subject      string    `json:"subject"`
 	Requested    string    `json:"requested"`

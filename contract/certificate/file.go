@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// Algorithm is the only one that signs.
+	// Algorithm is the only signature algorithm.
 	Algorithm = "ed25519"
 
 	// domain keeps signatures of documents apart from those of anything else
@@ -41,13 +41,13 @@ type Signature struct {
 	Value     string `json:"value" doc:"Base64."`
 }
 
-// Bytes is the file as it is handed out.
+// Bytes returns the file as it is handed out.
 func (s *Signed) Bytes() []byte { return slices.Clone(s.raw) }
 
-// Digest is what the next document of the node names.
+// Digest returns what the next document of the node names.
 func (s *Signed) Digest() string { return digest(s.raw) }
 
-// DigestOf is the digest of a JSON document, however it is spelled.
+// DigestOf returns the digest of a JSON document, however it is spelled.
 func DigestOf(document []byte) (string, error) {
 	canonical, err := agentwire.Canonical(document)
 	if err != nil {
@@ -69,8 +69,8 @@ type Unsigned struct {
 	message  []byte
 }
 
-// Prepare makes a document ready to be signed with a key. It refuses one that
-// is not valid.
+// Prepare makes a document ready to be signed with a key. It refuses an invalid
+// one.
 func Prepare(d Document, keyID string) (*Unsigned, error) {
 	fillLists(reflect.ValueOf(&d).Elem())
 	if err := d.Validate(); err != nil {
@@ -91,8 +91,8 @@ func Prepare(d Document, keyID string) (*Unsigned, error) {
 	return u, nil
 }
 
-// fillLists makes lists that were left out empty ones, in a copy: an empty list
-// says that there is nothing, and readers need not know two ways to say so.
+// fillLists turns missing lists into empty ones, in a copy. An empty list says
+// that there is nothing, and readers need not know two ways to say so.
 func fillLists(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -119,10 +119,10 @@ func fillLists(v reflect.Value) {
 	}
 }
 
-// Message is what is to be signed.
+// Message returns what must be signed.
 func (u *Unsigned) Message() []byte { return slices.Clone(u.message) }
 
-// Seal makes the file of a document and the signature of its message.
+// Seal makes the file from a document and the signature of its message.
 func (u *Unsigned) Seal(signature []byte) (*Signed, error) {
 	s := &Signed{Document: u.document, Fields: u.fields, Signature: Signature{
 		KeyID: u.keyID, Algorithm: Algorithm, Value: base64.StdEncoding.EncodeToString(signature),
@@ -132,8 +132,8 @@ func (u *Unsigned) Seal(signature []byte) (*Signed, error) {
 	return s, err
 }
 
-// message is the digests and who signs them, after words that no other signed
-// thing begins with.
+// message returns the digests and who signs them, after words with which no
+// other signed thing begins.
 func message(fields map[string]string, keyID string) ([]byte, error) {
 	body, err := canonicalOf(map[string]any{"algorithm": Algorithm, "fields": fields, "format": Format, "key_id": keyID})
 	if err != nil {
@@ -150,7 +150,7 @@ func canonicalOf(v any) ([]byte, error) {
 	return agentwire.Canonical(raw)
 }
 
-// leaves is a document taken apart.
+// leaves is a document in its parts.
 type leaves struct {
 	digests map[string]string // of each leaf, by JSON pointer
 	lists   map[string]int    // length of each list, by JSON pointer
@@ -169,8 +169,8 @@ func leavesOf(document []byte) (leaves, error) {
 
 var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
 
-// add notes a value and all below it. What is empty is a leaf too: that a list
-// is empty is a statement.
+// add records a value and all below it. Something empty is a leaf too: that a
+// list is empty is a statement.
 func (l leaves) add(at string, value any) error {
 	switch v := value.(type) {
 	case map[string]any:
@@ -201,7 +201,7 @@ func (l leaves) add(at string, value any) error {
 	return nil
 }
 
-// Key is a public key that documents are checked with.
+// Key is a public key with which documents are checked.
 type Key struct {
 	KeyID     string `json:"key_id" example:"gpuaas-certificates-1"`
 	Algorithm string `json:"algorithm" enum:"ed25519"`

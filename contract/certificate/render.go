@@ -56,8 +56,9 @@ func (s *Signed) page() page {
 	return p
 }
 
-// harmless replaces, in a copy, what could move a cursor or turn text around:
-// the words come from people and machines that a reader need not trust.
+// harmless replaces, in a copy, characters that could move a cursor or turn
+// text around: the words come from people and machines that a reader need not
+// trust.
 func harmless(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:
@@ -163,7 +164,7 @@ func moment(t *time.Time) string {
 	return when(*t)
 }
 
-// coverage never rounds up: what is not all is less than 100 %.
+// coverage never rounds up: less than everything is less than 100 %.
 func coverage(s Subject) string {
 	switch {
 	case s.TotalBytes == 0:

@@ -13,7 +13,7 @@ const (
 	// ValidateStage is the stage that looks for what tenants left. Without it a
 	// node that stays in the inventory gets a document only by an override.
 	ValidateStage = "validate_clean_node"
-	// RootTaint stands for a stage in the decision to take over an installation
+	// RootTaint stands for a stage in the decision to accept an installation
 	// that somebody had root on.
 	RootTaint = "root_taint"
 
@@ -32,7 +32,7 @@ var (
 
 // FieldError says what is wrong with one field of a document or a file.
 type FieldError struct {
-	Path    string // JSON pointer; empty: the whole
+	Path    string // JSON pointer; empty: the whole document
 	Problem string
 }
 
@@ -43,7 +43,7 @@ func (e *FieldError) Error() string {
 	return e.Path + ": " + e.Problem
 }
 
-// FieldErrors is everything that is wrong.
+// FieldErrors holds everything that is wrong.
 type FieldErrors []*FieldError
 
 func (e FieldErrors) Error() string {
@@ -54,7 +54,7 @@ func (e FieldErrors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Unwrap gives the single errors.
+// Unwrap returns the single errors.
 func (e FieldErrors) Unwrap() []error {
 	out := make([]error, len(e))
 	for i, one := range e {
@@ -80,7 +80,7 @@ func (c check) unless(ok bool, format string, args ...any) {
 	}
 }
 
-// text wants each of the named values to be there.
+// text demands each of the named values.
 func (c check) text(values map[string]string) {
 	for _, name := range sortedNames(values) {
 		c.in(name).must(strings.TrimSpace(values[name]) != "", "must not be empty")
@@ -102,7 +102,7 @@ func (c check) word(word string, allowed ...string) {
 	c.unless(slices.Contains(allowed, word), "%q is none of: %s", word, strings.Join(allowed, ", "))
 }
 
-// Validate refuses a document that claims what it has no evidence for, or that
+// Validate refuses a document that claims something without evidence, or that
 // contradicts itself. The error is of type FieldErrors.
 func (d *Document) Validate() error {
 	var bad FieldErrors
@@ -128,7 +128,7 @@ func (d *Document) Validate() error {
 	return bad
 }
 
-// checkPlace is about the place in the chain of the node.
+// checkPlace checks the place in the chain of the node.
 func (d *Document) checkPlace(c check) {
 	c.in("seq").must(d.Seq > 0, "must be 1 or more")
 	p := c.in("previous")
@@ -174,7 +174,7 @@ func (d *Document) checkSubject(c check, s *Subject) {
 	}
 }
 
-// checkClaim is about a subject that is said to be sanitized.
+// checkClaim checks a subject that is claimed to be sanitized.
 func (d *Document) checkClaim(c check, s *Subject) {
 	c.text(map[string]string{"method": s.Method, "tool": s.Tool})
 	c.in("started_at").time(s.StartedAt)
@@ -219,8 +219,8 @@ func (d *Document) checkValidation(c check) {
 	checkEvidence(c.in("evidence"), v.Evidence)
 }
 
-// checkTestimony is about who speaks for the node: a look by an installation that
-// somebody had root on is enough only for an operator who says so.
+// checkTestimony checks who speaks for the node: a validation by an
+// installation that somebody had root on is enough only if an operator says so.
 func (d *Document) checkTestimony(c check) {
 	if a := d.Access; a != nil {
 		at := c.in("access")
@@ -239,7 +239,7 @@ func (d *Document) checkTestimony(c check) {
 	}
 }
 
-// checkConcessions is about everything that was not done, or only said.
+// checkConcessions checks everything that was not done, or only reported.
 func (d *Document) checkConcessions(c check) {
 	for i, r := range d.Reported {
 		at := c.in("reported").nth(i)
@@ -260,7 +260,7 @@ func (d *Document) checkConcessions(c check) {
 }
 
 // NoteShortfalls names in not_covered what a subject with a level did not
-// cover, where nobody has said why yet.
+// cover, if nobody has said why yet.
 func (d *Document) NoteShortfalls() {
 	for _, s := range d.Subjects {
 		named := slices.ContainsFunc(d.NotCovered, func(g Gap) bool { return g.Subject == s.Identifier })

@@ -24,14 +24,14 @@ const (
 )
 
 // Verify checks a file against public keys that the caller trusts. An error is
-// of type FieldErrors and names the fields that were changed, added or removed;
-// a problem without a path is about the file as a whole.
+// of type FieldErrors and names the fields that were changed, added or removed.
+// A problem without a path is about the file as a whole.
 func Verify(raw []byte, keys []Key) (*Signed, error) {
 	return read(raw, func(s *Signed) *FieldError { return s.checkSignature(keys) })
 }
 
-// Read understands a file without asking who signed it, to show it. It is as
-// strict as Verify in everything else.
+// Read reads a file without checking who signed it, to show it. In everything
+// else it is as strict as Verify.
 func Read(raw []byte) (*Signed, error) {
 	return read(raw, func(*Signed) *FieldError { return nil })
 }
@@ -71,8 +71,8 @@ func whole(format string, args ...any) FieldErrors {
 	return FieldErrors{{Problem: fmt.Sprintf(format, args...)}}
 }
 
-// differsAt is the first byte that is not as it was issued; -1: there is none.
-// A line may end the file.
+// differsAt returns the first byte that is not as it was issued, or -1. The
+// file may end with a line break.
 func differsAt(raw, canonical []byte) int {
 	if bytes.Equal(raw, canonical) || bytes.Equal(raw, append(slices.Clone(canonical), '\n')) {
 		return -1
@@ -85,8 +85,8 @@ func differsAt(raw, canonical []byte) int {
 	return min(len(raw), len(canonical))
 }
 
-// open takes a file apart without believing any of it. The document is left as
-// it is: what it says is looked at once its digests are right.
+// open takes a file apart without believing any of it. It does not decode the
+// document: its content is read only after its digests are right.
 func open(canonical []byte) (*Signed, json.RawMessage, error) {
 	var parts map[string]json.RawMessage
 	if err := json.Unmarshal(canonical, &parts); err != nil {
@@ -121,8 +121,8 @@ func open(canonical []byte) (*Signed, json.RawMessage, error) {
 	return s, parts["document"], nil
 }
 
-// exactly decodes canonical JSON into a value that encodes to the very same:
-// nothing is unknown, left out or spelled in another way.
+// exactly decodes canonical JSON into a value that encodes to the very same
+// bytes: nothing is unknown, left out or spelled in another way.
 func exactly(canonical json.RawMessage, into any) error {
 	if err := json.Unmarshal(canonical, into); err != nil {
 		return fmt.Errorf("cannot be read: %w", err)
@@ -137,7 +137,7 @@ func exactly(canonical json.RawMessage, into any) error {
 	return nil
 }
 
-// compare finds where a document is not what its digests say.
+// compare finds where a document differs from its digests.
 func compare(document json.RawMessage, signed map[string]string) (FieldErrors, error) {
 	have, err := leavesOf(document)
 	if err != nil {
@@ -145,7 +145,7 @@ func compare(document json.RawMessage, signed map[string]string) (FieldErrors, e
 	}
 	var found FieldErrors
 	lengths := listLengths(signed)
-	explained := map[string]bool{} // lists of another length; what is below them has moved
+	explained := map[string]bool{} // lists of another length; everything below them has moved
 	for at, n := range have.lists {
 		if n != lengths[at] {
 			explained[at] = true
@@ -179,7 +179,7 @@ func compare(document json.RawMessage, signed map[string]string) (FieldErrors, e
 
 func documentPath(at string) string { return "/document" + at }
 
-// parent is the pointer above another; that of the whole has none.
+// parent returns the pointer above another. The whole document has none.
 func parent(at string) string {
 	return at[:max(strings.LastIndexByte(at, '/'), 0)]
 }
@@ -194,8 +194,9 @@ func under(at string, lists map[string]bool) bool {
 	return lists[""]
 }
 
-// listLengths is how many entries each list had when it was signed. What looks
-// like a list and is none does no harm: only lists are asked for.
+// listLengths returns how many entries each list had when it was signed. If
+// something only looks like a list, that does no harm: only lists are asked
+// for.
 func listLengths(signed map[string]string) map[string]int {
 	out := map[string]int{}
 	for at := range signed {

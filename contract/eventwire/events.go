@@ -140,8 +140,8 @@ type Site struct {
 	Version    int64  `json:"version" doc:"grows with every change of the site itself"`
 }
 
-// SiteCredentials is the payload of the event about new credentials. It never
-// holds one of them.
+// SiteCredentials is the payload of the event about new credentials. It holds
+// none of them.
 type SiteCredentials struct {
 	SiteID          string    `json:"site_id" format:"uuid"`
 	Credentials     []string  `json:"credentials" doc:"which were written: api_token, power, deploy_password or power_override"`
@@ -180,8 +180,7 @@ type NodeTask struct {
 	Attempt   int    `json:"attempt"`
 }
 
-// Onboarding is the payload of events about machines on their way to becoming
-// nodes.
+// Onboarding is the payload of events about machines that are becoming nodes.
 type Onboarding struct {
 	OnboardingID      string `json:"onboarding_id" format:"uuid"`
 	BatchID           string `json:"batch_id,omitempty" format:"uuid" doc:"the batch it was asked for with; absent: it is on its own"`
@@ -259,7 +258,7 @@ type SiteReconciliation struct {
 	Remedy   string    `json:"remedy,omitempty" doc:"the command that an operator does best now; absent when there is nothing to do"`
 }
 
-// Signer is the payload of events about the keys that tasks are signed with.
+// Signer is the payload of events about the keys that sign tasks.
 type Signer struct {
 	SignerVersionID string `json:"signer_version_id"`
 	Status          string `json:"status" enum:"staged,active,grace,retired,revoked"`
@@ -282,8 +281,8 @@ type Definition struct {
 	Payload     any // a zero value of the payload's struct
 }
 
-// Events lists every event of the contract. The AsyncAPI document is made from
-// it, and the outbox refuses to append what is not in it.
+// Events lists every event of the contract. The AsyncAPI document is generated
+// from it, and the outbox refuses to append what is not in it.
 func Events() []Definition {
 	return []Definition{
 		{TenantCreated, "A tenant was created.", Tenant{}},

@@ -1,10 +1,10 @@
 // Package eventwire is what the control plane and the readers of its events
 // agree on: the envelope, the event types with their payloads, and the NATS
-// subjects. It depends on nothing but the standard library, so that any
-// program can import it.
+// subjects. It depends only on the standard library, so that any program can
+// import it.
 //
-// Payloads carry identifiers and names, never secrets. Fields are added, never
-// renamed or removed, within one major version of the envelope: readers must
+// Payloads carry identifiers and names, never secrets. Within one major version
+// of the envelope, fields are added, never renamed or removed: readers must
 // ignore fields that they do not know.
 package eventwire
 
@@ -17,7 +17,7 @@ import (
 // Version is the version of the envelope and of the payloads within it.
 const Version = "1.0"
 
-// DefaultPrefix stands before every subject unless an operator configures
+// DefaultPrefix comes before every subject unless an operator configures
 // another one.
 const DefaultPrefix = "gpuaas"
 
@@ -42,7 +42,8 @@ type Envelope struct {
 	Payload       json.RawMessage `json:"payload" doc:"facts of the event"`
 }
 
-// Subject is where an event is published: gpuaas.tenant.created.
+// Subject returns where an event is published, for example
+// gpuaas.tenant.created.
 func Subject(prefix string, t Type) string {
 	if prefix == "" {
 		prefix = DefaultPrefix
@@ -50,11 +51,11 @@ func Subject(prefix string, t Type) string {
 	return prefix + "." + string(t)
 }
 
-// Subjects is the pattern that matches the subjects of all events.
+// Subjects returns the pattern that matches the subjects of all events.
 func Subjects(prefix string) string { return Subject(prefix, ">") }
 
-// TypeOf is the event type of a subject; false when the subject is not one of
-// this prefix.
+// TypeOf returns the event type of a subject. It returns false if the subject
+// does not have this prefix.
 func TypeOf(prefix, subject string) (Type, bool) {
 	t, ok := strings.CutPrefix(subject, Subject(prefix, ""))
 	return Type(t), ok && t != ""
