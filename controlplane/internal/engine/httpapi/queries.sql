@@ -1,5 +1,5 @@
 -- name: ClaimKey :one
--- Takes a key that is new, or whose holder died without having done anything.
+-- Claims a key that is new, or whose holder died without an effect.
 INSERT INTO idempotency_keys (caller, key, request_hash, locked_until)
 VALUES (@caller, @key, @request_hash, clock_timestamp() + make_interval(secs => @lease_seconds::double precision))
 ON CONFLICT (caller, key) DO UPDATE
@@ -15,7 +15,7 @@ SELECT request_hash, (locked_until >= clock_timestamp())::boolean AS locked, eff
 FROM idempotency_keys WHERE caller = @caller AND key = @key;
 
 -- name: MarkEffect :execrows
--- Part of the transaction that has the effect.
+-- Runs in the transaction that has the effect.
 UPDATE idempotency_keys SET effect_committed = true
 WHERE caller = @caller AND key = @key AND attempt = @attempt AND status IS NULL;
 
@@ -37,9 +37,9 @@ WHERE caller = @caller AND key = @key AND attempt = @attempt;
 DELETE FROM idempotency_keys WHERE created_at < clock_timestamp() - make_interval(secs => @older_than_seconds::double precision);
 
 -- name: LeaseAllowance :one
--- Takes up to a number of requests from what a caller may ask. The clock is that
--- of the database, so that replicas need not agree on theirs. Parameters: caller,
--- burst, requests wanted, rate (sqlc cannot name them here).
+-- Takes up to a number of requests from the allowance of a caller. It uses the
+-- clock of the database, so that replicas need not agree on theirs. Parameters:
+-- caller, burst, requests wanted, rate (sqlc cannot name them here).
 INSERT INTO rate_allowances AS a (caller, tokens, leased, at)
 VALUES ($1, $2::float8 - $3::int, $3, clock_timestamp())
 ON CONFLICT (caller) DO UPDATE SET
@@ -50,7 +50,7 @@ ON CONFLICT (caller) DO UPDATE SET
 RETURNING leased, tokens;
 
 -- name: ReturnAllowance :exec
--- Gives back what a replica took and did not use.
+-- Returns what a replica took and did not use.
 UPDATE rate_allowances SET tokens = least(@burst::float8, tokens + @unused::int) WHERE caller = @caller;
 
 -- name: SweepAllowances :execrows

@@ -25,8 +25,8 @@ LIMIT 1
 FOR UPDATE OF p SKIP LOCKED;
 
 -- name: DueEvents :many
--- One moment must decide for all rows, or an event could come due between the
--- look at it and the look at its successor: hence statement_timestamp().
+-- statement_timestamp() gives all rows the same moment. Otherwise an event
+-- could come due after it was read and before its successor is read.
 SELECT e.* FROM outbox_events e
 WHERE e.destination = sqlc.arg(destination) AND e.partition = sqlc.arg(partition) AND e.status = 'pending'
   AND e.next_attempt_at <= statement_timestamp()

@@ -1,6 +1,7 @@
 -- name: Target :one
--- Whether a node can be given a task of a type at all: its agent is not listened
--- to when it is out of the fleet, and while it is being removed it may only go.
+-- Says whether a node can be given a task of a type at all. Agents of nodes
+-- outside the fleet are refused; while a node is being removed, it may only be
+-- uninstalled.
 SELECT generation,
        (status IN ('retired', 'deleted') OR (status = 'removing' AND sqlc.arg(type)::text <> 'node.uninstall'))::boolean AS fenced,
        status::text AS status
@@ -23,8 +24,8 @@ FROM nodes n WHERE n.status IN ('enrolling', 'active', 'offline', 'quarantined',
 ON CONFLICT (node_id, idempotency_key) WHERE idempotency_key <> '' DO NOTHING;
 
 -- name: OpenLogins :many
--- Nodes whose agent has not locked the account that their machine was set up by,
--- and was not asked lately.
+-- Nodes whose agent has not locked the account with which their machine was set
+-- up, and was not asked recently.
 SELECT n.id, s.deploy_user
 FROM nodes n JOIN node_maas_state b ON b.node_id = n.id JOIN maas_sites s ON s.id = b.site_id
 WHERE n.status = 'active' AND n.held_by = '' AND (sqlc.narg(after)::uuid IS NULL OR n.id > sqlc.narg(after)) AND NOT EXISTS (
@@ -42,15 +43,15 @@ UPDATE node_tasks SET await_workflow_id = $2 WHERE id = $1;
 SELECT * FROM node_tasks WHERE id = $1;
 
 -- name: Held :one
--- A task, with whether the node has been taken over since it was given it.
+-- A task, and whether the node has been taken over since it got the task.
 SELECT sqlc.embed(t), (t.generation < n.generation)::boolean AS superseded
 FROM node_tasks t JOIN nodes n ON n.id = t.node_id
 WHERE t.id = $1 FOR UPDATE OF t;
 
 -- name: Claim :one
--- The oldest task that the node may work on now. Only the node's own tasks of
--- its present generation; beside a task that changes the node, only tasks that
--- may run beside anything.
+-- The oldest task that the node may work on now. It must belong to the node and
+-- to its present generation. Beside a task that changes the node, only tasks
+-- are claimed that may run beside anything.
 WITH next AS (
     SELECT t.id FROM node_tasks t JOIN nodes n ON n.id = t.node_id AND n.generation = t.generation
     WHERE t.node_id = sqlc.arg(node_id) AND t.generation = sqlc.arg(generation) AND t.status = 'queued'
@@ -74,7 +75,7 @@ UPDATE node_tasks SET signer_version = sqlc.arg(signer_version)
 WHERE id = sqlc.arg(id) AND attempt = sqlc.arg(attempt) AND status = 'dispatched';
 
 -- name: PutBack :one
--- Undoes a claim that did not reach the node: it was no attempt.
+-- Undoes a claim that did not reach the node. It does not count as an attempt.
 UPDATE node_tasks SET status = 'queued', attempt = attempt - 1, lease_expires_at = NULL
 WHERE id = sqlc.arg(id) AND attempt = sqlc.arg(attempt) AND status = 'dispatched'
 RETURNING *;
@@ -106,8 +107,8 @@ ON CONFLICT DO NOTHING;
 SELECT * FROM node_task_steps WHERE task_id = $1 ORDER BY attempt, seq;
 
 -- name: Overdue :many
--- What nobody works on any more, or must not: leases that ran out, tasks that
--- waited too long, tasks of a node that was taken over or is gone.
+-- Tasks that nobody works on any more, or that nobody may work on: their lease
+-- ran out, they waited too long, or their node was taken over or is gone.
 SELECT t.id FROM node_tasks t WHERE t.status = 'dispatched' AND t.lease_expires_at <= sqlc.arg(now)::timestamptz
 UNION
 SELECT t.id FROM node_tasks t WHERE t.status = 'queued' AND t.deadline_at <= sqlc.arg(now)::timestamptz
@@ -136,8 +137,8 @@ SELECT status, count(*) AS tasks, EXTRACT(epoch FROM clock_timestamp() - min(cre
 FROM node_tasks WHERE status IN ('queued', 'dispatched') GROUP BY status;
 
 -- name: LiveOfJob :many
--- The tasks that a job gave a node, by the beginning of their keys, and that
--- have not ended; newest first.
+-- The tasks that a job gave a node and that have not ended, newest first. Their
+-- keys begin with the id of the job.
 SELECT * FROM node_tasks
 WHERE node_id = sqlc.arg(node_id) AND starts_with(idempotency_key, sqlc.arg(key_prefix)::text) AND status IN ('queued', 'dispatched')
 ORDER BY created_at DESC, id DESC;

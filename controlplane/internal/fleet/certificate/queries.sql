@@ -1,5 +1,5 @@
 -- name: LockChain :exec
--- Documents of one node are added one after the other.
+-- Makes additions to the chain of one node wait for each other.
 SELECT pg_advisory_xact_lock(hashtextextended('decommission_certificates ' || sqlc.arg(node)::text, 0));
 
 -- name: Insert :exec

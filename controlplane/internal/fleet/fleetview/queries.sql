@@ -1,6 +1,7 @@
 -- name: Nodes :many
--- All nodes that are not deleted, with what can be seen of them from afar. A node
--- is of the site that it has a machine of, or is being onboarded at.
+-- All nodes that are not deleted, with the few facts that the map shows. A node
+-- belongs to the site of its machine, or to the one at which it is being
+-- onboarded.
 SELECT n.id, n.hostname, n.status, n.schedulable, n.region_code, n.reported_agent_version, n.reported_agent_commit, n.desired_agent_version, n.certificate_not_after, n.verifier_version,
     COALESCE((SELECT version FROM verifier_sets), 0)::bigint AS verifiers_wanted, m.site_id, o.site_id AS arriving_at
 FROM nodes n
@@ -12,10 +13,10 @@ WHERE n.status <> 'deleted'
 ORDER BY n.region_code COLLATE "C", n.hostname COLLATE "C" LIMIT sqlc.arg(most)::integer;
 
 -- name: Alike :many
--- The same nodes to be counted: how many are alike in all that a summary tells of
--- them, so that a large fleet is few rows. Where it matters which nodes they are,
--- those that a finding or a job is about come one by one, with their ids. What is
--- held and tainted is as ListNodes has it.
+-- The same nodes for counting: nodes that a summary does not tell apart share
+-- one row, so that a large fleet is few rows. If it matters which nodes they
+-- are, nodes with a finding or a job come one by one, with their ids. held and
+-- tainted follow the rules of ListNodes.
 SELECT b.node_id, n.status, n.schedulable, k.held, k.tainted, n.gpus_total, n.sku_id, n.region_code, n.reported_agent_version,
     n.reported_agent_commit, n.desired_agent_version, COALESCE(min(n.certificate_not_after), 'epoch')::timestamptz AS certificate_not_after,
     n.verifier_version, COALESCE((SELECT version FROM verifier_sets), 0)::bigint AS verifiers_wanted, m.site_id, o.site_id AS arriving_at,
@@ -39,10 +40,10 @@ GROUP BY b.node_id, n.status, n.schedulable, k.held, k.tainted, n.gpus_total, n.
     n.reported_agent_commit, n.desired_agent_version, k.certified, n.verifier_version, m.site_id, o.site_id;
 
 -- name: Findings :many
--- Findings that are not over, of sites and nodes that there are: nobody looks at
--- a deleted site again, and with a node its findings end in the next cycle. They
--- are of the region of their node, those about none of that of
--- their site; the two can differ, as the region of a site may be changed.
+-- Findings that are not over, of sites and nodes that exist: nobody looks at a
+-- deleted site again, and the findings of a deleted node end in the next cycle.
+-- A finding belongs to the region of its node, or of its site if it is about no
+-- node. The two can differ, because the region of a site may change.
 SELECT f.node_id, f.severity, count(*) AS findings
 FROM reconciliation_findings f JOIN maas_sites s ON s.id = f.site_id LEFT JOIN nodes n ON n.id = f.node_id
 WHERE f.status <> 'closed' AND s.deleted_at IS NULL AND n.status IS DISTINCT FROM 'deleted'
@@ -51,8 +52,8 @@ WHERE f.status <> 'closed' AND s.deleted_at IS NULL AND n.status IS DISTINCT FRO
 GROUP BY f.node_id, f.severity;
 
 -- name: Jobs :many
--- Jobs that are not over, of regions as findings are. The node of an onboarding
--- may not be there yet.
+-- Jobs that are not over. Their region is found as for findings. The node of an
+-- onboarding may not exist yet.
 SELECT 'onboarding'::text AS kind, o.id::text AS job_id, o.node_id, o.status::text AS status
 FROM node_onboardings o JOIN maas_sites s ON s.id = o.site_id LEFT JOIN nodes n ON n.id = o.node_id
 WHERE o.completed_at IS NULL

@@ -13,8 +13,8 @@ FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id LEFT JOIN verifier_se
 WHERE n.id = ANY(sqlc.arg(nodes)::uuid[]) ORDER BY n.id;
 
 -- name: Former :many
--- The nodes that the machine of a node last was, as far as that can be told: by
--- its name, and by what its onboarding knows of it.
+-- The nodes that the machine of this node was before, as far as its name and
+-- the knowledge of its onboarding tell.
 (SELECT n.id, n.tainted_at, n.clean_at, n.root_at, n.root_ended_at, n.root_cause, n.root_risk FROM nodes n JOIN nodes m ON m.region_code = n.region_code AND m.hostname = n.hostname
  WHERE m.id = sqlc.arg(node_id) AND n.id <> m.id AND n.status = 'deleted' ORDER BY n.status_changed_at DESC LIMIT 1)
 UNION ALL
@@ -32,10 +32,10 @@ SELECT * FROM nodes WHERE id = $1 FOR SHARE;
 SELECT * FROM nodes WHERE id = $1 FOR NO KEY UPDATE;
 
 -- name: ListNodes :many
--- What is sorted by is either words or a moment; the other is then the same for
--- all, and ids decide among equals. In the order of ids alone, floor lets the
--- index skip the pages before. Contacts are joined only to sort by them: for those
--- of one page they are looked up.
+-- The sort column is either a text or a time; the other one is then the same
+-- for all rows, and ids decide among equals. If the order is that of ids alone,
+-- floor lets the index skip the earlier pages. Contacts are joined only to sort
+-- by them; for the nodes of one page they are looked up.
 SELECT sqlc.embed(n), COALESCE((SELECT l.last_contact_at FROM node_contacts l WHERE l.node_id = n.id), 'epoch')::timestamptz AS last_contact_at,
     COALESCE((SELECT version FROM verifier_sets), 0)::bigint AS verifiers_wanted
 FROM nodes n LEFT JOIN node_contacts c ON c.node_id = n.id AND sqlc.arg(sort)::text = 'last_agent_contact_at'
@@ -99,7 +99,7 @@ UPDATE nodes SET tainted_at = clock_timestamp(), version = version + 1, updated_
 WHERE id = $1 RETURNING *;
 
 -- name: SetRoot :one
--- Root is had no later than the access that it came with.
+-- The time of root access is never later than that of the access it came with.
 UPDATE nodes SET root_at = GREATEST(root_at, LEAST(COALESCE(sqlc.narg(at)::timestamptz, tainted_at), tainted_at)), root_cause = sqlc.arg(cause)
 WHERE id = $1 RETURNING *;
 
@@ -111,7 +111,8 @@ UPDATE nodes SET installed_at = status_changed_at, installed_by = sqlc.arg(insta
 WHERE id = $1 RETURNING *;
 
 -- name: SetClean :one
--- Nobody can have looked later than now, and an older look takes nothing back.
+-- A validation cannot have looked later than now, and an older one changes
+-- nothing.
 UPDATE nodes SET clean_at = GREATEST(clean_at, LEAST(sqlc.arg(at)::timestamptz, clock_timestamp())),
     version = version + 1, updated_at = clock_timestamp()
 WHERE id = $1 RETURNING *;

@@ -1,5 +1,5 @@
 -- name: Lock :exec
--- Changes of signers come one after the other, whoever makes them.
+-- Makes all changes of signers wait for each other.
 SELECT pg_advisory_xact_lock(hashtext('gpuaas signers'));
 
 -- name: Insert :one
@@ -30,8 +30,8 @@ ON CONFLICT (singleton) DO UPDATE SET version = verifier_sets.version + 1, chang
 RETURNING version;
 
 -- name: Verifiers :many
--- One statement, so that the version and the keys belong together. Of the
--- revoked ones the newest are enough: older ones are unknown to nodes anyway.
+-- One statement, so that the version and the keys belong together. The newest
+-- revoked keys are enough: nodes do not know older ones anyway.
 SELECT v.version AS set_version, s.id, s.public_key, s.status
 FROM verifier_sets v, signer_versions s
 WHERE s.status IN ('staged', 'active', 'grace')
@@ -46,8 +46,8 @@ ORDER BY published_at DESC, id DESC
 LIMIT sqlc.arg(page_size);
 
 -- name: Vouching :many
--- Keys that sign what nodes are to trust: those in use, and those that were
--- retired not long ago, for nodes that know no newer one.
+-- Keys that sign what nodes shall trust: those in use, and those that were
+-- retired recently, for nodes that know no newer one.
 SELECT id, key_name, public_key, status FROM signer_versions
 WHERE status IN ('staged', 'active', 'grace') OR status = 'retired' AND finished_at > sqlc.arg(retired_after)
 ORDER BY published_at DESC, id DESC

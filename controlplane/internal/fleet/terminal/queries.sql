@@ -1,5 +1,5 @@
 -- name: LockMinter :exec
--- One token at a time per caller, so that they cannot be made faster than
+-- One token at a time per caller, so that tokens cannot be made faster than
 -- they are counted.
 SELECT pg_advisory_xact_lock(hashtextextended('terminal_sessions ' || sqlc.arg(requested_by)::text, 0));
 
@@ -19,13 +19,13 @@ SELECT * FROM terminal_sessions WHERE id = $1;
 SELECT * FROM terminal_sessions WHERE id = $1 FOR UPDATE;
 
 -- name: Presented :one
--- The session that a token opens, if it still does.
+-- The session that a token opens, if the token still works.
 SELECT * FROM terminal_sessions
 WHERE id = sqlc.arg(id) AND token_hash = sqlc.arg(token_hash) AND token_used_at IS NULL
   AND token_expires_at > sqlc.arg(now)::timestamptz AND status = 'issued';
 
 -- name: Use :one
--- Spends a token: whoever comes second finds nothing.
+-- Consumes a token: a second caller finds nothing.
 UPDATE terminal_sessions
 SET token_used_at = sqlc.arg(now)::timestamptz, status = sqlc.arg(status), gateway = sqlc.arg(gateway), seen_at = sqlc.arg(now)::timestamptz
 WHERE id = sqlc.arg(id) AND token_hash = sqlc.arg(token_hash) AND token_used_at IS NULL
@@ -45,15 +45,15 @@ WHERE id = sqlc.arg(id)
 RETURNING *;
 
 -- name: Beat :many
--- What a replica says about all sessions that it holds. Those that are not in
--- the answer have been ended by somebody else.
+-- A replica reports all sessions that it holds. Somebody else has ended those
+-- that are not in the answer.
 UPDATE terminal_sessions t SET seen_at = sqlc.arg(now)::timestamptz, bytes_in = h.bytes_in, bytes_out = h.bytes_out
 FROM (SELECT unnest(sqlc.arg(ids)::uuid[]) AS id, unnest(sqlc.arg(bytes_in)::bigint[]) AS bytes_in, unnest(sqlc.arg(bytes_out)::bigint[]) AS bytes_out) h
 WHERE t.id = h.id AND t.status IN ('opening', 'open')
 RETURNING t.id;
 
 -- name: Abandoned :many
--- Tokens that nobody used, and sessions of replicas that are gone.
+-- Sessions whose token nobody used, and sessions of replicas that are gone.
 SELECT * FROM terminal_sessions
 WHERE status IN ('issued', 'opening', 'open')
   AND ((status = 'issued' AND token_expires_at <= sqlc.arg(now)::timestamptz)

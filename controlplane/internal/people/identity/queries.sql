@@ -97,7 +97,8 @@ SELECT * FROM users WHERE oidc_issuer = $1 AND oidc_subject = $2 FOR NO KEY UPDA
 SELECT * FROM users WHERE lower(email) = lower(sqlc.arg(email)::text) FOR NO KEY UPDATE;
 
 -- name: LockPlatformAdmins :many
--- In one order, so that two administrators who demote each other queue up.
+-- Locks in one order, so that two administrators who demote each other wait for
+-- each other.
 SELECT id FROM users WHERE platform_role = 'platform_admin' AND NOT disabled ORDER BY id FOR NO KEY UPDATE;
 
 -- name: UpdateUser :one
@@ -136,13 +137,13 @@ INSERT INTO api_tokens (id, hash, kind, user_id, service_account_id, name, scope
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) RETURNING *;
 
 -- name: ListUserTokens :many
--- Those that still work.
+-- Lists valid tokens only.
 SELECT * FROM api_tokens
 WHERE user_id = $1 AND revoked_at IS NULL AND expires_at > sqlc.arg(now)::timestamptz AND id > sqlc.arg(after)::uuid
 ORDER BY id LIMIT sqlc.arg(page_size);
 
 -- name: ListServiceAccountTokens :many
--- Those that still work.
+-- Lists valid tokens only.
 SELECT * FROM api_tokens
 WHERE service_account_id = $1 AND revoked_at IS NULL AND expires_at > sqlc.arg(now)::timestamptz AND id > sqlc.arg(after)::uuid
 ORDER BY id LIMIT sqlc.arg(page_size);
@@ -152,8 +153,8 @@ ORDER BY id LIMIT sqlc.arg(page_size);
 SELECT * FROM api_tokens WHERE id = $1 FOR SHARE;
 
 -- name: TokenLine :one
--- What a token was made with, itself included: how many there are, and whether
--- one of them is of a service account.
+-- The token and all tokens it was made from: how many there are, and whether
+-- one of them belongs to a service account.
 WITH RECURSIVE line AS (
     SELECT t.id, t.made_from, coalesce(t.service_account_id = sqlc.arg(service_account_id), false) AS own
     FROM api_tokens t WHERE t.id = sqlc.arg(id)
@@ -168,7 +169,8 @@ SELECT id, user_id FROM api_tokens
 WHERE hash = $1 AND kind = 'session' AND revoked_at IS NULL AND expires_at > sqlc.arg(now)::timestamptz;
 
 -- name: RevokeToken :many
--- With all that was made with it, and with those, whoever they belong to.
+-- Also revokes all tokens that were made with it, directly or not, whoever owns
+-- them.
 WITH RECURSIVE ended AS (
     SELECT t.id FROM api_tokens t
     WHERE t.id = sqlc.arg(id) AND t.revoked_at IS NULL
@@ -181,7 +183,8 @@ WHERE api_tokens.id IN (SELECT ended.id FROM ended) AND revoked_at IS NULL
   AND (api_tokens.id = sqlc.arg(id) OR expires_at > sqlc.arg(now)) RETURNING *;
 
 -- name: RevokeTokensOf :execrows
--- All tokens of a person or a service account, with all that was made with them.
+-- All tokens of a person or a service account, and all tokens that were made
+-- with them.
 WITH RECURSIVE ended AS (
     SELECT t.id FROM api_tokens t
     WHERE t.user_id = sqlc.arg(user_id) OR t.service_account_id = sqlc.arg(service_account_id)
@@ -200,7 +203,8 @@ UNION ALL
 SELECT p.org_id, m.role FROM project_memberships m JOIN projects p ON p.id = m.project_id WHERE m.user_id = $1;
 
 -- name: WaysIn :many
--- Tokens by which somebody can administer the platform, the one that ends last first.
+-- Tokens with which somebody can administer the platform; the one that ends
+-- last comes first.
 SELECT t.* FROM api_tokens t JOIN users u ON u.id = t.user_id
 WHERE u.platform_role = 'platform_admin' AND NOT u.disabled AND t.scopes = '{}'
   AND t.revoked_at IS NULL AND t.expires_at > sqlc.arg(now)::timestamptz
@@ -242,12 +246,12 @@ WHERE id = $1 AND (last_used_at IS NULL OR last_used_at <= sqlc.arg(before)::tim
 INSERT INTO oidc_logins (state_hash, nonce, redirect_uri, code_challenge, expires_at) VALUES ($1, $2, $3, $4, $5);
 
 -- name: TakeLogin :one
--- Whoever deletes the row has used the state: it works once.
+-- Deleting the row uses the state, so it works once.
 DELETE FROM oidc_logins WHERE state_hash = $1 RETURNING *;
 
 -- name: DeleteExpiredLogins :exec
 DELETE FROM oidc_logins WHERE expires_at < sqlc.arg(now)::timestamptz;
 
 -- name: LockBootstrap :exec
--- One replica at a time looks whether the first administrator exists.
+-- Only one replica at a time checks whether the first administrator exists.
 SELECT pg_advisory_xact_lock(hashtext('gpuaas identity bootstrap'));

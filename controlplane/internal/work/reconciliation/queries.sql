@@ -52,7 +52,7 @@ WHERE id = $1;
 DELETE FROM reconciliation_runs WHERE id IN (SELECT r.id FROM reconciliation_runs r WHERE r.requested_at < $1 AND r.ended_at IS NOT NULL LIMIT 5000);
 
 -- name: BoundMachines :many
--- Of nodes that are not deleted, also of other sites of the same MAAS.
+-- Machines of nodes that are not deleted, also at other sites of the same MAAS.
 SELECT b.maas_system_id, b.node_id, b.site_id = here.id AS here FROM maas_sites here
 JOIN maas_sites s ON s.api_base_url = here.api_base_url JOIN node_maas_state b ON b.site_id = s.id JOIN nodes n ON n.id = b.node_id
 WHERE here.id = $1 AND n.status <> 'deleted';
@@ -65,9 +65,9 @@ SELECT * FROM reconciliation_findings WHERE site_id = $1 AND node_id = ANY(sqlc.
 SELECT * FROM reconciliation_findings WHERE site_id = $1 AND node_id IS NULL AND status <> 'closed' ORDER BY opened_at;
 
 -- name: DoubtedMachines :many
--- Machines of nodes about which something is found that a look may change, the
--- longest unread first. What was acted on long ago, and what is absent for long,
--- is left to the sweep.
+-- Machines of nodes with a finding that a look may change, the longest unread
+-- first. The sweep reads those whose finding was acted on long ago, or that
+-- have been absent for long.
 SELECT b.maas_system_id FROM reconciliation_findings f JOIN node_maas_state b ON b.node_id = f.node_id
 WHERE f.site_id = $1 AND f.status <> 'closed' AND f.type <> ALL(sqlc.arg(standing)::text[])
   AND (f.acted_at IS NULL OR f.acted_at > sqlc.arg(since)::timestamptz)
@@ -75,7 +75,7 @@ WHERE f.site_id = $1 AND f.status <> 'closed' AND f.type <> ALL(sqlc.arg(standin
 GROUP BY b.maas_system_id, b.last_reconciled_at ORDER BY b.last_reconciled_at NULLS FIRST, b.maas_system_id LIMIT sqlc.arg(most);
 
 -- name: OpenMachines :many
--- Machines of nodes that one look has shown something about.
+-- Machines of nodes with a finding that only one look has shown.
 SELECT b.maas_system_id FROM reconciliation_findings f JOIN node_maas_state b ON b.node_id = f.node_id JOIN nodes n ON n.id = f.node_id
 WHERE f.site_id = $1 AND f.status = 'open' AND n.held_by = '' AND n.status IN ('active', 'offline', 'quarantined', 'retired') GROUP BY b.maas_system_id ORDER BY min(f.opened_at) LIMIT sqlc.arg(most);
 
@@ -137,7 +137,7 @@ SELECT s.*, b.maas_system_id FROM reconciliation_suspicions s JOIN node_maas_sta
 WHERE s.site_id = $1 ORDER BY s.at LIMIT $2;
 
 -- name: DropIdleSuspicions :exec
--- Of nodes that left the inventory or the site.
+-- Suspicions about nodes that left the inventory or the site.
 DELETE FROM reconciliation_suspicions s WHERE s.site_id = $1 AND NOT EXISTS (SELECT FROM node_maas_state b JOIN nodes n ON n.id = b.node_id
     WHERE b.node_id = s.node_id AND b.site_id = s.site_id AND n.status <> 'deleted');
 
@@ -145,8 +145,8 @@ DELETE FROM reconciliation_suspicions s WHERE s.site_id = $1 AND NOT EXISTS (SEL
 DELETE FROM reconciliation_suspicions WHERE node_id = ANY(sqlc.arg(nodes)::uuid[]) AND at <= sqlc.arg(until);
 
 -- name: SuspectedSites :many
--- Sites with suspicions, and no run of that kind under way or just ended; one
--- that MAAS did not answer is not repeated before the next cycle.
+-- Sites with suspicions that have no run for them under way or just ended. If
+-- MAAS did not answer such a run, it is not repeated before the next cycle.
 SELECT DISTINCT s.site_id FROM reconciliation_suspicions s JOIN maas_sites m ON m.id = s.site_id
 WHERE m.status = 'active' AND m.deleted_at IS NULL
   AND NOT EXISTS (SELECT FROM reconciliation_runs r WHERE r.site_id = s.site_id AND r.trigger = 'suspicion'
@@ -157,7 +157,7 @@ WHERE m.status = 'active' AND m.deleted_at IS NULL
 SELECT pg_try_advisory_xact_lock(hashtext('reconciliation-tend'));
 
 -- name: UnusedOverrides :many
--- BMC credentials that no node and no job has a use for.
+-- BMC credentials that no node and no job uses.
 SELECT o.id, o.selector_type, o.selector_value, o.created_at FROM maas_power_credential_overrides o
 WHERE o.site_id = $1 AND o.status = 'active' AND o.created_at < sqlc.arg(made_before)
   AND NOT EXISTS (SELECT FROM node_maas_state b JOIN nodes n ON n.id = b.node_id WHERE b.site_id = o.site_id AND n.status <> 'deleted'
@@ -167,8 +167,8 @@ WHERE o.site_id = $1 AND o.status = 'active' AND o.created_at < sqlc.arg(made_be
 ORDER BY o.id;
 
 -- name: QuarantineWanted :many
--- Nodes about which something asks for quarantine, as far as one look has shown
--- it, and on which nothing works.
+-- Nodes that a finding wants quarantined, even if only one look has shown it,
+-- and on which no operation works.
 SELECT DISTINCT f.node_id FROM reconciliation_findings f JOIN nodes n ON n.id = f.node_id
 WHERE f.site_id = $1 AND f.status IN ('open', 'confirmed') AND f.action = 'quarantine' AND n.status IN ('active', 'offline') AND n.held_by = ''
 ORDER BY f.node_id;
@@ -177,7 +177,8 @@ ORDER BY f.node_id;
 SELECT maas_system_id FROM node_maas_state WHERE site_id = $1 AND node_id = ANY(sqlc.arg(nodes)::uuid[]);
 
 -- name: SaveRun :exec
--- What the first look of a run brought, until the second has ended it.
+-- Stores the result of the first look of a run, until the second look ends the
+-- run.
 UPDATE reconciliation_runs SET outcome = $2, error_code = $3, error_message = $4, error_remedy = $5, report = $6 WHERE id = $1;
 
 -- name: ActionsDue :many

@@ -1,5 +1,5 @@
 -- name: ShowSites :many
--- The sites that there are, with how far reconciliation of them has come.
+-- The sites that exist, with the state of their reconciliation.
 SELECT s.id AS site_id, s.name, s.status, s.created_at, r.last_cycle_at, r.last_informed_at, COALESCE(r.last_outcome, '') AS last_outcome,
     COALESCE(r.last_error_code, '') AS last_error_code, COALESCE(r.last_error_message, '') AS last_error_message, r.sweep_ended_at,
     r.tripped_at, COALESCE(r.tripped_nodes, '{}')::uuid[] AS tripped_nodes, r.confirmed_at
@@ -8,8 +8,8 @@ WHERE s.deleted_at IS NULL AND (sqlc.narg(one_site)::uuid IS NULL OR s.id = sqlc
 ORDER BY s.name, s.id;
 
 -- name: ShowNodes :many
--- How many nodes each site has, and how they are. One that drifts is not counted
--- as unread too.
+-- How many nodes each site has, by state. A node that drifts does not count as
+-- unread.
 SELECT m.site_id, count(*) AS nodes, count(*) FILTER (WHERE m.drift_detected) AS drifted,
     count(*) FILTER (WHERE NOT m.drift_detected AND (m.last_reconciled_at IS NULL OR m.last_reconciled_at < sqlc.arg(read_since)::timestamptz)) AS unreconciled
 FROM node_maas_state m JOIN nodes n ON n.id = m.node_id
@@ -17,8 +17,8 @@ WHERE n.status <> 'deleted' AND (sqlc.narg(one_site)::uuid IS NULL OR m.site_id 
 GROUP BY m.site_id;
 
 -- name: ShowPresent :many
--- Of sites that there are: nobody looks at a deleted one again, so nothing of it
--- would ever be over.
+-- Only of sites that exist: nobody looks at a deleted site again, so its
+-- findings would never end.
 SELECT f.site_id, f.type, f.severity, count(*) AS findings FROM reconciliation_findings f JOIN maas_sites s ON s.id = f.site_id
 WHERE f.status <> 'closed' AND s.deleted_at IS NULL AND (sqlc.narg(one_site)::uuid IS NULL OR f.site_id = sqlc.narg(one_site)::uuid)
 GROUP BY f.site_id, f.type, f.severity;
@@ -47,7 +47,7 @@ WHERE m.drift_detected AND n.status <> 'deleted'
 ORDER BY w.worst DESC, n.hostname, m.node_id LIMIT sqlc.arg(page_size);
 
 -- name: ShowBound :one
--- A node that has a machine of MAAS, whether it drifts or not.
+-- A node that is bound to a machine of MAAS, whether it drifts or not.
 SELECT m.node_id, m.site_id, s.name AS site_name, n.hostname, n.status, n.schedulable, n.hold_reason, n.held_by, m.maas_system_id, m.last_maas_status,
     m.last_maas_power_state, m.last_reconciled_at, m.drift_detected, 0::integer AS worst
 FROM node_maas_state m JOIN nodes n ON n.id = m.node_id JOIN maas_sites s ON s.id = m.site_id
@@ -96,8 +96,8 @@ FROM reconciliation_runs r JOIN maas_sites s ON s.id = r.site_id LEFT JOIN nodes
 WHERE r.id = $1;
 
 -- name: ServerOfAnother :many
--- Nodes of any site that have a machine of this id with the same interface or
--- BMC: sites that reach one MAAS by two names do not know of each other.
+-- Nodes of any site whose machine has this id and the same interface or BMC:
+-- sites that reach one MAAS by two names do not know of each other.
 SELECT n.hostname, s.name AS site_name
 FROM node_maas_state b JOIN nodes n ON n.id = b.node_id JOIN maas_sites s ON s.id = b.site_id
 WHERE b.maas_system_id = sqlc.arg(maas_system_id) AND b.node_id <> sqlc.arg(node_id) AND n.status <> 'deleted'

@@ -14,7 +14,8 @@ SET status = sqlc.arg(status), waiting_for = sqlc.arg(waiting_for), steps = sqlc
 WHERE id = sqlc.arg(id);
 
 -- name: SetWaitingFor :execrows
--- No row: the check does not run. A step that is repeated is no new version.
+-- Returns no row if the check does not run. A repeated step makes no new
+-- version.
 UPDATE self_checks SET waiting_for = $2, version = version + CASE WHEN waiting_for = $2 THEN 0 ELSE 1 END
 WHERE id = $1 AND status = 'running';
 

@@ -28,7 +28,7 @@ type ClaimKeyParams struct {
 	LeaseSeconds float64
 }
 
-// Takes a key that is new, or whose holder died without having done anything.
+// Claims a key that is new, or whose holder died without an effect.
 func (q *Queries) ClaimKey(ctx context.Context, arg ClaimKeyParams) (int32, error) {
 	row := q.db.QueryRow(ctx, claimKey,
 		arg.Caller,
@@ -99,9 +99,9 @@ type LeaseAllowanceRow struct {
 	Tokens float64
 }
 
-// Takes up to a number of requests from what a caller may ask. The clock is that
-// of the database, so that replicas need not agree on theirs. Parameters: caller,
-// burst, requests wanted, rate (sqlc cannot name them here).
+// Takes up to a number of requests from the allowance of a caller. It uses the
+// clock of the database, so that replicas need not agree on theirs. Parameters:
+// caller, burst, requests wanted, rate (sqlc cannot name them here).
 func (q *Queries) LeaseAllowance(ctx context.Context, arg LeaseAllowanceParams) (LeaseAllowanceRow, error) {
 	row := q.db.QueryRow(ctx, leaseAllowance,
 		arg.Caller,
@@ -125,7 +125,7 @@ type MarkEffectParams struct {
 	Attempt int32
 }
 
-// Part of the transaction that has the effect.
+// Runs in the transaction that has the effect.
 func (q *Queries) MarkEffect(ctx context.Context, arg MarkEffectParams) (int64, error) {
 	result, err := q.db.Exec(ctx, markEffect, arg.Caller, arg.Key, arg.Attempt)
 	if err != nil {
@@ -164,7 +164,7 @@ type ReturnAllowanceParams struct {
 	Caller string
 }
 
-// Gives back what a replica took and did not use.
+// Returns what a replica took and did not use.
 func (q *Queries) ReturnAllowance(ctx context.Context, arg ReturnAllowanceParams) error {
 	_, err := q.db.Exec(ctx, returnAllowance, arg.Burst, arg.Unused, arg.Caller)
 	return err

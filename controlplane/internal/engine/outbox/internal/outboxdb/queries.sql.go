@@ -116,8 +116,8 @@ type DueEventsParams struct {
 	BatchSize   int32
 }
 
-// One moment must decide for all rows, or an event could come due between the
-// look at it and the look at its successor: hence statement_timestamp().
+// statement_timestamp() gives all rows the same moment. Otherwise an event
+// could come due after it was read and before its successor is read.
 func (q *Queries) DueEvents(ctx context.Context, arg DueEventsParams) ([]OutboxEvent, error) {
 	rows, err := q.db.Query(ctx, dueEvents, arg.Destination, arg.Partition, arg.BatchSize)
 	if err != nil {

@@ -54,9 +54,9 @@ type ClaimParams struct {
 	Generation     int64
 }
 
-// The oldest task that the node may work on now. Only the node's own tasks of
-// its present generation; beside a task that changes the node, only tasks that
-// may run beside anything.
+// The oldest task that the node may work on now. It must belong to the node and
+// to its present generation. Beside a task that changes the node, only tasks
+// are claimed that may run beside anything.
 func (q *Queries) Claim(ctx context.Context, arg ClaimParams) (NodeTask, error) {
 	row := q.db.QueryRow(ctx, claim,
 		arg.Now,
@@ -216,7 +216,7 @@ type HeldRow struct {
 	Superseded bool
 }
 
-// A task, with whether the node has been taken over since it was given it.
+// A task, and whether the node has been taken over since it got the task.
 func (q *Queries) Held(ctx context.Context, argID id.NodeTask) (HeldRow, error) {
 	row := q.db.QueryRow(ctx, held, argID)
 	var i HeldRow
@@ -477,8 +477,8 @@ type LiveOfJobParams struct {
 	KeyPrefix string
 }
 
-// The tasks that a job gave a node, by the beginning of their keys, and that
-// have not ended; newest first.
+// The tasks that a job gave a node and that have not ended, newest first. Their
+// keys begin with the id of the job.
 func (q *Queries) LiveOfJob(ctx context.Context, arg LiveOfJobParams) ([]NodeTask, error) {
 	rows, err := q.db.Query(ctx, liveOfJob, arg.NodeID, arg.KeyPrefix)
 	if err != nil {
@@ -658,8 +658,8 @@ type OpenLoginsRow struct {
 	DeployUser string
 }
 
-// Nodes whose agent has not locked the account that their machine was set up by,
-// and was not asked lately.
+// Nodes whose agent has not locked the account with which their machine was set
+// up, and was not asked recently.
 func (q *Queries) OpenLogins(ctx context.Context, arg OpenLoginsParams) ([]OpenLoginsRow, error) {
 	rows, err := q.db.Query(ctx, openLogins,
 		arg.After,
@@ -700,8 +700,8 @@ type OverdueParams struct {
 	Now       time.Time
 }
 
-// What nobody works on any more, or must not: leases that ran out, tasks that
-// waited too long, tasks of a node that was taken over or is gone.
+// Tasks that nobody works on any more, or that nobody may work on: their lease
+// ran out, they waited too long, or their node was taken over or is gone.
 func (q *Queries) Overdue(ctx context.Context, arg OverdueParams) ([]id.NodeTask, error) {
 	rows, err := q.db.Query(ctx, overdue, arg.BatchSize, arg.Now)
 	if err != nil {
@@ -733,7 +733,7 @@ type PutBackParams struct {
 	Attempt int32
 }
 
-// Undoes a claim that did not reach the node: it was no attempt.
+// Undoes a claim that did not reach the node. It does not count as an attempt.
 func (q *Queries) PutBack(ctx context.Context, arg PutBackParams) (NodeTask, error) {
 	row := q.db.QueryRow(ctx, putBack, arg.ID, arg.Attempt)
 	var i NodeTask
@@ -884,8 +884,9 @@ type TargetRow struct {
 	Status     string
 }
 
-// Whether a node can be given a task of a type at all: its agent is not listened
-// to when it is out of the fleet, and while it is being removed it may only go.
+// Says whether a node can be given a task of a type at all. Agents of nodes
+// outside the fleet are refused; while a node is being removed, it may only be
+// uninstalled.
 func (q *Queries) Target(ctx context.Context, arg TargetParams) (TargetRow, error) {
 	row := q.db.QueryRow(ctx, target, arg.Type, arg.NodeID)
 	var i TargetRow

@@ -177,7 +177,7 @@ const lockChain = `-- name: LockChain :exec
 SELECT pg_advisory_xact_lock(hashtextextended('decommission_certificates ' || $1::text, 0))
 `
 
-// Documents of one node are added one after the other.
+// Makes additions to the chain of one node wait for each other.
 func (q *Queries) LockChain(ctx context.Context, node string) error {
 	_, err := q.db.Exec(ctx, lockChain, node)
 	return err

@@ -65,10 +65,10 @@ type AlikeRow struct {
 	Nodes                int64
 }
 
-// The same nodes to be counted: how many are alike in all that a summary tells of
-// them, so that a large fleet is few rows. Where it matters which nodes they are,
-// those that a finding or a job is about come one by one, with their ids. What is
-// held and tainted is as ListNodes has it.
+// The same nodes for counting: nodes that a summary does not tell apart share
+// one row, so that a large fleet is few rows. If it matters which nodes they
+// are, nodes with a finding or a job come one by one, with their ids. held and
+// tainted follow the rules of ListNodes.
 func (q *Queries) Alike(ctx context.Context, arg AlikeParams) ([]AlikeRow, error) {
 	rows, err := q.db.Query(ctx, alike,
 		arg.ByNode,
@@ -134,10 +134,10 @@ type FindingsRow struct {
 	Findings int64
 }
 
-// Findings that are not over, of sites and nodes that there are: nobody looks at
-// a deleted site again, and with a node its findings end in the next cycle. They
-// are of the region of their node, those about none of that of
-// their site; the two can differ, as the region of a site may be changed.
+// Findings that are not over, of sites and nodes that exist: nobody looks at a
+// deleted site again, and the findings of a deleted node end in the next cycle.
+// A finding belongs to the region of its node, or of its site if it is about no
+// node. The two can differ, because the region of a site may change.
 func (q *Queries) Findings(ctx context.Context, arg FindingsParams) ([]FindingsRow, error) {
 	rows, err := q.db.Query(ctx, findings, arg.RegionCode, arg.SiteID)
 	if err != nil {
@@ -191,8 +191,8 @@ type JobsRow struct {
 	Status string
 }
 
-// Jobs that are not over, of regions as findings are. The node of an onboarding
-// may not be there yet.
+// Jobs that are not over. Their region is found as for findings. The node of an
+// onboarding may not exist yet.
 func (q *Queries) Jobs(ctx context.Context, arg JobsParams) ([]JobsRow, error) {
 	rows, err := q.db.Query(ctx, jobs,
 		arg.SkuID,
@@ -257,8 +257,9 @@ type NodesRow struct {
 	ArrivingAt           id.Site
 }
 
-// All nodes that are not deleted, with what can be seen of them from afar. A node
-// is of the site that it has a machine of, or is being onboarded at.
+// All nodes that are not deleted, with the few facts that the map shows. A node
+// belongs to the site of its machine, or to the one at which it is being
+// onboarded.
 func (q *Queries) Nodes(ctx context.Context, arg NodesParams) ([]NodesRow, error) {
 	rows, err := q.db.Query(ctx, nodes, arg.RegionCode, arg.SiteID, arg.Most)
 	if err != nil {

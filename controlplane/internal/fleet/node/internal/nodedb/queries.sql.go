@@ -557,8 +557,8 @@ type FormerRow struct {
 	RootRisk    string
 }
 
-// The nodes that the machine of a node last was, as far as that can be told: by
-// its name, and by what its onboarding knows of it.
+// The nodes that the machine of this node was before, as far as its name and
+// the knowledge of its onboarding tell.
 func (q *Queries) Former(ctx context.Context, nodeID id.Node) ([]FormerRow, error) {
 	rows, err := q.db.Query(ctx, former, nodeID)
 	if err != nil {
@@ -966,10 +966,10 @@ type ListNodesRow struct {
 	VerifiersWanted int64
 }
 
-// What is sorted by is either words or a moment; the other is then the same for
-// all, and ids decide among equals. In the order of ids alone, floor lets the
-// index skip the pages before. Contacts are joined only to sort by them: for those
-// of one page they are looked up.
+// The sort column is either a text or a time; the other one is then the same
+// for all rows, and ids decide among equals. If the order is that of ids alone,
+// floor lets the index skip the earlier pages. Contacts are joined only to sort
+// by them; for the nodes of one page they are looked up.
 func (q *Queries) ListNodes(ctx context.Context, arg ListNodesParams) ([]ListNodesRow, error) {
 	rows, err := q.db.Query(ctx, listNodes,
 		arg.Sort,
@@ -1793,7 +1793,8 @@ type SetCleanParams struct {
 	At time.Time
 }
 
-// Nobody can have looked later than now, and an older look takes nothing back.
+// A validation cannot have looked later than now, and an older one changes
+// nothing.
 func (q *Queries) SetClean(ctx context.Context, arg SetCleanParams) (Node, error) {
 	row := q.db.QueryRow(ctx, setClean, arg.ID, arg.At)
 	var i Node
@@ -2384,7 +2385,7 @@ type SetRootParams struct {
 	Cause string
 }
 
-// Root is had no later than the access that it came with.
+// The time of root access is never later than that of the access it came with.
 func (q *Queries) SetRoot(ctx context.Context, arg SetRootParams) (Node, error) {
 	row := q.db.QueryRow(ctx, setRoot, arg.ID, arg.At, arg.Cause)
 	var i Node

@@ -176,7 +176,7 @@ const lock = `-- name: Lock :exec
 SELECT pg_advisory_xact_lock(hashtext('gpuaas signers'))
 `
 
-// Changes of signers come one after the other, whoever makes them.
+// Makes all changes of signers wait for each other.
 func (q *Queries) Lock(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, lock)
 	return err
@@ -289,8 +289,8 @@ type VerifiersRow struct {
 	Status     string
 }
 
-// One statement, so that the version and the keys belong together. Of the
-// revoked ones the newest are enough: older ones are unknown to nodes anyway.
+// One statement, so that the version and the keys belong together. The newest
+// revoked keys are enough: nodes do not know older ones anyway.
 func (q *Queries) Verifiers(ctx context.Context) ([]VerifiersRow, error) {
 	rows, err := q.db.Query(ctx, verifiers)
 	if err != nil {
@@ -335,8 +335,8 @@ type VouchingRow struct {
 	Status    string
 }
 
-// Keys that sign what nodes are to trust: those in use, and those that were
-// retired not long ago, for nodes that know no newer one.
+// Keys that sign what nodes shall trust: those in use, and those that were
+// retired recently, for nodes that know no newer one.
 func (q *Queries) Vouching(ctx context.Context, arg VouchingParams) ([]VouchingRow, error) {
 	rows, err := q.db.Query(ctx, vouching, arg.RetiredAfter, arg.Most)
 	if err != nil {

@@ -27,7 +27,7 @@ type AbandonedParams struct {
 	BatchSize   int32
 }
 
-// Tokens that nobody used, and sessions of replicas that are gone.
+// Sessions whose token nobody used, and sessions of replicas that are gone.
 func (q *Queries) Abandoned(ctx context.Context, arg AbandonedParams) ([]TerminalSession, error) {
 	rows, err := q.db.Query(ctx, abandoned, arg.Now, arg.UnseenSince, arg.BatchSize)
 	if err != nil {
@@ -85,8 +85,8 @@ type BeatParams struct {
 	BytesOut []int64
 }
 
-// What a replica says about all sessions that it holds. Those that are not in
-// the answer have been ended by somebody else.
+// A replica reports all sessions that it holds. Somebody else has ended those
+// that are not in the answer.
 func (q *Queries) Beat(ctx context.Context, arg BeatParams) ([]id.TerminalSession, error) {
 	rows, err := q.db.Query(ctx, beat,
 		arg.Now,
@@ -388,7 +388,7 @@ const lockMinter = `-- name: LockMinter :exec
 SELECT pg_advisory_xact_lock(hashtextextended('terminal_sessions ' || $1::text, 0))
 `
 
-// One token at a time per caller, so that they cannot be made faster than
+// One token at a time per caller, so that tokens cannot be made faster than
 // they are counted.
 func (q *Queries) LockMinter(ctx context.Context, requestedBy string) error {
 	_, err := q.db.Exec(ctx, lockMinter, requestedBy)
@@ -449,7 +449,7 @@ type PresentedParams struct {
 	Now       time.Time
 }
 
-// The session that a token opens, if it still does.
+// The session that a token opens, if the token still works.
 func (q *Queries) Presented(ctx context.Context, arg PresentedParams) (TerminalSession, error) {
 	row := q.db.QueryRow(ctx, presented, arg.ID, arg.TokenHash, arg.Now)
 	var i TerminalSession
@@ -496,7 +496,7 @@ type UseParams struct {
 	TokenHash []byte
 }
 
-// Spends a token: whoever comes second finds nothing.
+// Consumes a token: a second caller finds nothing.
 func (q *Queries) Use(ctx context.Context, arg UseParams) (TerminalSession, error) {
 	row := q.db.QueryRow(ctx, use,
 		arg.Now,

@@ -487,7 +487,7 @@ type ListServiceAccountTokensParams struct {
 	PageSize         int32
 }
 
-// Those that still work.
+// Lists valid tokens only.
 func (q *Queries) ListServiceAccountTokens(ctx context.Context, arg ListServiceAccountTokensParams) ([]ApiToken, error) {
 	rows, err := q.db.Query(ctx, listServiceAccountTokens,
 		arg.ServiceAccountID,
@@ -673,7 +673,7 @@ type ListUserTokensParams struct {
 	PageSize int32
 }
 
-// Those that still work.
+// Lists valid tokens only.
 func (q *Queries) ListUserTokens(ctx context.Context, arg ListUserTokensParams) ([]ApiToken, error) {
 	rows, err := q.db.Query(ctx, listUserTokens,
 		arg.UserID,
@@ -760,7 +760,7 @@ const lockBootstrap = `-- name: LockBootstrap :exec
 SELECT pg_advisory_xact_lock(hashtext('gpuaas identity bootstrap'))
 `
 
-// One replica at a time looks whether the first administrator exists.
+// Only one replica at a time checks whether the first administrator exists.
 func (q *Queries) LockBootstrap(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, lockBootstrap)
 	return err
@@ -770,7 +770,8 @@ const lockPlatformAdmins = `-- name: LockPlatformAdmins :many
 SELECT id FROM users WHERE platform_role = 'platform_admin' AND NOT disabled ORDER BY id FOR NO KEY UPDATE
 `
 
-// In one order, so that two administrators who demote each other queue up.
+// Locks in one order, so that two administrators who demote each other wait for
+// each other.
 func (q *Queries) LockPlatformAdmins(ctx context.Context) ([]id.User, error) {
 	rows, err := q.db.Query(ctx, lockPlatformAdmins)
 	if err != nil {
@@ -1057,7 +1058,8 @@ type RevokeTokenParams struct {
 	ServiceAccountID id.ServiceAccount
 }
 
-// With all that was made with it, and with those, whoever they belong to.
+// Also revokes all tokens that were made with it, directly or not, whoever owns
+// them.
 func (q *Queries) RevokeToken(ctx context.Context, arg RevokeTokenParams) ([]ApiToken, error) {
 	rows, err := q.db.Query(ctx, revokeToken,
 		arg.Now,
@@ -1114,7 +1116,8 @@ type RevokeTokensOfParams struct {
 	ServiceAccountID id.ServiceAccount
 }
 
-// All tokens of a person or a service account, with all that was made with them.
+// All tokens of a person or a service account, and all tokens that were made
+// with them.
 func (q *Queries) RevokeTokensOf(ctx context.Context, arg RevokeTokensOfParams) (int64, error) {
 	result, err := q.db.Exec(ctx, revokeTokensOf, arg.Now, arg.UserID, arg.ServiceAccountID)
 	if err != nil {
@@ -1152,7 +1155,7 @@ const takeLogin = `-- name: TakeLogin :one
 DELETE FROM oidc_logins WHERE state_hash = $1 RETURNING state_hash, nonce, redirect_uri, code_challenge, expires_at
 `
 
-// Whoever deletes the row has used the state: it works once.
+// Deleting the row uses the state, so it works once.
 func (q *Queries) TakeLogin(ctx context.Context, stateHash []byte) (OidcLogin, error) {
 	row := q.db.QueryRow(ctx, takeLogin, stateHash)
 	var i OidcLogin
@@ -1248,8 +1251,8 @@ type TokenLineRow struct {
 	OfAccount bool
 }
 
-// What a token was made with, itself included: how many there are, and whether
-// one of them is of a service account.
+// The token and all tokens it was made from: how many there are, and whether
+// one of them belongs to a service account.
 func (q *Queries) TokenLine(ctx context.Context, arg TokenLineParams) (TokenLineRow, error) {
 	row := q.db.QueryRow(ctx, tokenLine, arg.ServiceAccountID, arg.ID)
 	var i TokenLineRow
@@ -1516,7 +1519,8 @@ WHERE u.platform_role = 'platform_admin' AND NOT u.disabled AND t.scopes = '{}'
 ORDER BY t.expires_at DESC, t.id
 `
 
-// Tokens by which somebody can administer the platform, the one that ends last first.
+// Tokens with which somebody can administer the platform; the one that ends
+// last comes first.
 func (q *Queries) WaysIn(ctx context.Context, now time.Time) ([]ApiToken, error) {
 	rows, err := q.db.Query(ctx, waysIn, now)
 	if err != nil {

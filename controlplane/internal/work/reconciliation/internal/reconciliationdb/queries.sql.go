@@ -328,7 +328,7 @@ type BoundMachinesRow struct {
 	Here         bool
 }
 
-// Of nodes that are not deleted, also of other sites of the same MAAS.
+// Machines of nodes that are not deleted, also at other sites of the same MAAS.
 func (q *Queries) BoundMachines(ctx context.Context, argID id.Site) ([]BoundMachinesRow, error) {
 	rows, err := q.db.Query(ctx, boundMachines, argID)
 	if err != nil {
@@ -445,9 +445,9 @@ type DoubtedMachinesParams struct {
 	Most     int32
 }
 
-// Machines of nodes about which something is found that a look may change, the
-// longest unread first. What was acted on long ago, and what is absent for long,
-// is left to the sweep.
+// Machines of nodes with a finding that a look may change, the longest unread
+// first. The sweep reads those whose finding was acted on long ago, or that
+// have been absent for long.
 func (q *Queries) DoubtedMachines(ctx context.Context, arg DoubtedMachinesParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, doubtedMachines,
 		arg.SiteID,
@@ -478,7 +478,7 @@ DELETE FROM reconciliation_suspicions s WHERE s.site_id = $1 AND NOT EXISTS (SEL
     WHERE b.node_id = s.node_id AND b.site_id = s.site_id AND n.status <> 'deleted')
 `
 
-// Of nodes that left the inventory or the site.
+// Suspicions about nodes that left the inventory or the site.
 func (q *Queries) DropIdleSuspicions(ctx context.Context, siteID id.Site) error {
 	_, err := q.db.Exec(ctx, dropIdleSuspicions, siteID)
 	return err
@@ -848,7 +848,7 @@ type OpenMachinesParams struct {
 	Most   int32
 }
 
-// Machines of nodes that one look has shown something about.
+// Machines of nodes with a finding that only one look has shown.
 func (q *Queries) OpenMachines(ctx context.Context, arg OpenMachinesParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, openMachines, arg.SiteID, arg.Most)
 	if err != nil {
@@ -1104,8 +1104,8 @@ WHERE f.site_id = $1 AND f.status IN ('open', 'confirmed') AND f.action = 'quara
 ORDER BY f.node_id
 `
 
-// Nodes about which something asks for quarantine, as far as one look has shown
-// it, and on which nothing works.
+// Nodes that a finding wants quarantined, even if only one look has shown it,
+// and on which no operation works.
 func (q *Queries) QuarantineWanted(ctx context.Context, siteID id.Site) ([]id.Node, error) {
 	rows, err := q.db.Query(ctx, quarantineWanted, siteID)
 	if err != nil {
@@ -1169,7 +1169,8 @@ type SaveRunParams struct {
 	Report       json.RawMessage
 }
 
-// What the first look of a run brought, until the second has ended it.
+// Stores the result of the first look of a run, until the second look ends the
+// run.
 func (q *Queries) SaveRun(ctx context.Context, arg SaveRunParams) error {
 	_, err := q.db.Exec(ctx, saveRun,
 		arg.ID,
@@ -1237,8 +1238,8 @@ WHERE m.status = 'active' AND m.deleted_at IS NULL
       ELSE $1::float8 * interval '1 second' END)
 `
 
-// Sites with suspicions, and no run of that kind under way or just ended; one
-// that MAAS did not answer is not repeated before the next cycle.
+// Sites with suspicions that have no run for them under way or just ended. If
+// MAAS did not answer such a run, it is not repeated before the next cycle.
 func (q *Queries) SuspectedSites(ctx context.Context, patience float64) ([]id.Site, error) {
 	rows, err := q.db.Query(ctx, suspectedSites, patience)
 	if err != nil {
@@ -1380,7 +1381,7 @@ type UnusedOverridesRow struct {
 	CreatedAt     time.Time
 }
 
-// BMC credentials that no node and no job has a use for.
+// BMC credentials that no node and no job uses.
 func (q *Queries) UnusedOverrides(ctx context.Context, arg UnusedOverridesParams) ([]UnusedOverridesRow, error) {
 	rows, err := q.db.Query(ctx, unusedOverrides, arg.SiteID, arg.MadeBefore)
 	if err != nil {

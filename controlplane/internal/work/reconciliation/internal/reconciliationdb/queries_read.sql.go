@@ -32,8 +32,8 @@ type ServerOfAnotherRow struct {
 	SiteName string
 }
 
-// Nodes of any site that have a machine of this id with the same interface or
-// BMC: sites that reach one MAAS by two names do not know of each other.
+// Nodes of any site whose machine has this id and the same interface or BMC:
+// sites that reach one MAAS by two names do not know of each other.
 func (q *Queries) ServerOfAnother(ctx context.Context, arg ServerOfAnotherParams) ([]ServerOfAnotherRow, error) {
 	rows, err := q.db.Query(ctx, serverOfAnother,
 		arg.MaasSystemID,
@@ -83,7 +83,7 @@ type ShowBoundRow struct {
 	Worst              int32
 }
 
-// A node that has a machine of MAAS, whether it drifts or not.
+// A node that is bound to a machine of MAAS, whether it drifts or not.
 func (q *Queries) ShowBound(ctx context.Context, nodeID id.Node) (ShowBoundRow, error) {
 	row := q.db.QueryRow(ctx, showBound, nodeID)
 	var i ShowBoundRow
@@ -388,8 +388,8 @@ type ShowNodesRow struct {
 	Unreconciled int64
 }
 
-// How many nodes each site has, and how they are. One that drifts is not counted
-// as unread too.
+// How many nodes each site has, by state. A node that drifts does not count as
+// unread.
 func (q *Queries) ShowNodes(ctx context.Context, arg ShowNodesParams) ([]ShowNodesRow, error) {
 	rows, err := q.db.Query(ctx, showNodes, arg.ReadSince, arg.OneSite)
 	if err != nil {
@@ -496,8 +496,8 @@ type ShowPresentRow struct {
 	Findings int64
 }
 
-// Of sites that there are: nobody looks at a deleted one again, so nothing of it
-// would ever be over.
+// Only of sites that exist: nobody looks at a deleted site again, so its
+// findings would never end.
 func (q *Queries) ShowPresent(ctx context.Context, oneSite *string) ([]ShowPresentRow, error) {
 	rows, err := q.db.Query(ctx, showPresent, oneSite)
 	if err != nil {
@@ -721,7 +721,7 @@ type ShowSitesRow struct {
 	ConfirmedAt      *time.Time
 }
 
-// The sites that there are, with how far reconciliation of them has come.
+// The sites that exist, with the state of their reconciliation.
 func (q *Queries) ShowSites(ctx context.Context, oneSite *string) ([]ShowSitesRow, error) {
 	rows, err := q.db.Query(ctx, showSites, oneSite)
 	if err != nil {

@@ -169,7 +169,8 @@ type SetWaitingForParams struct {
 	WaitingFor string
 }
 
-// No row: the check does not run. A step that is repeated is no new version.
+// Returns no row if the check does not run. A repeated step makes no new
+// version.
 func (q *Queries) SetWaitingFor(ctx context.Context, arg SetWaitingForParams) (int64, error) {
 	result, err := q.db.Exec(ctx, setWaitingFor, arg.ID, arg.WaitingFor)
 	if err != nil {
