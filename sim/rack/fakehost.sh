@@ -16,24 +16,24 @@ fail() { # status, words
 }
 
 # One change of the accounts at a time, as with the lock of the real programs.
+# The lock of a program that is killed ends with it.
 lock() {
-  tries=0
-  until mkdir "$root/etc/.pwd.lock.d" 2>/dev/null; do
-    tries=$((tries + 1))
-    [ "$tries" -lt 200 ] || fail 10 "cannot lock /etc/passwd"
-    sleep 0.05
-  done
-  trap 'rmdir "$root/etc/.pwd.lock.d"' EXIT
+  exec 9>"$root/etc/.pwd.lock"
+  flock -w 10 9 || fail 10 "cannot lock /etc/passwd"
 }
 
 known() { grep -q "^$2:" "$root/etc/$1"; } # file, name
 
-drop() { # file, name
-  grep -v "^$2:" "$root/etc/$1" >"$root/etc/$1.new" || true
+# put makes a line the only one of a name, at once, so that a program that is
+# killed leaves either the old file or the new one.
+put() { # file, name, line or nothing
+  { grep -v "^$2:" "$root/etc/$1" || true; [ -z "$3" ] || echo "$3"; } >"$root/etc/$1.new"
   chmod 600 "$root/etc/$1.new"
   [ "$1" = shadow ] || chmod 644 "$root/etc/$1.new"
   mv "$root/etc/$1.new" "$root/etc/$1"
 }
+
+drop() { put "$1" "$2" ''; } # file, name
 
 # Options of the account programs, in the long and the short form.
 uid='' gid='' home='' shell=/bin/sh comment='' create='' remove='' password='!' expire='' locked='' last=''
@@ -69,18 +69,16 @@ add_user() {
   ! known passwd "$last" || fail 9 "user '$last' already exists"
   ! grep -q "^[^:]*:[^:]*:$uid:" "$root/etc/passwd" || fail 4 "UID $uid is not unique"
   home=${home:-/home/$last}
-  echo "$last:x:$uid:$gid:$comment:$home:$shell" >>"$root/etc/passwd"
-  echo "$last:$password:20000:0:99999:7:::" >>"$root/etc/shadow"
+  put shadow "$last" "$last:$password:20000:0:99999:7:::"
+  put passwd "$last" "$last:x:$uid:$gid:$comment:$home:$shell"
   [ -z "$create" ] || mkdir -p "$root$home"
 }
 
 change_user() {
   line=$(grep "^$last:" "$root/etc/passwd") || fail 6 "user '$last' does not exist"
   secret=$(grep "^$last:" "$root/etc/shadow" | cut -d: -f2)
-  drop passwd "$last"
-  drop shadow "$last"
-  echo "${line%:*}:$shell" >>"$root/etc/passwd"
-  echo "$last:$locked${secret:-*}:20000:0:99999:7::$expire:" >>"$root/etc/shadow"
+  put shadow "$last" "$last:$locked${secret:-*}:20000:0:99999:7::$expire:"
+  put passwd "$last" "${line%:*}:$shell"
 }
 
 delete_user() {

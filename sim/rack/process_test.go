@@ -243,6 +243,27 @@ func TestProgramsOfAProcessMachine(t *testing.T) {
 	}
 }
 
+// A program that is killed with its agent leaves no lock and no half a file.
+func TestProgramsOfAProcessMachineAreKilled(t *testing.T) {
+	ctx := soon(t)
+	m, err := openProcesses(t, t.TempDir()).Machine(ctx, Spec{Name: "m1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Exec(ctx, nil, "useradd", "--uid", "20001", "--gid", "20001", "ada"); err != nil {
+		t.Fatal(err)
+	}
+	lock := []string{"usermod", "--lock", "ada"}
+	for patience := range 40 {
+		brief, cancel := context.WithTimeout(ctx, time.Duration(patience)*time.Millisecond)
+		_, _ = m.Exec(brief, nil, lock...) // whether it was killed is luck
+		cancel()
+	}
+	if _, err := m.Exec(ctx, nil, lock...); err != nil {
+		t.Errorf("after others were killed: %v", err)
+	}
+}
+
 func TestFilesStayOnTheMachine(t *testing.T) {
 	ctx, outside := soon(t), t.TempDir()
 	m, err := openProcesses(t, t.TempDir()).Machine(ctx, Spec{Name: "m1"})
