@@ -20,6 +20,7 @@ import (
 // TestBadInput sends every operation of the contract what it must not accept:
 // each is refused with a reason, and nothing changes.
 func TestBadInput(t *testing.T) {
+	t.Parallel()
 	engines := stacktest.Start(t, stack.Options{})
 	p := startPlane(t, engines.Endpoints(), planeOptions{env: []string{
 		"GPUAAS_LIMITS_REQUESTS_PER_SECOND=100000", "GPUAAS_LIMITS_BURST=100000",

@@ -25,6 +25,7 @@ import (
 // and then looks for it everywhere: in all databases, in every file of the
 // engines, in logs, events, and on command lines.
 func TestSecretsStayWhereTheyBelong(t *testing.T) {
+	t.Parallel()
 	state := stack.ThrowawayFolder("-canary")
 	t.Cleanup(func() {
 		if err := os.RemoveAll(state); err != nil {

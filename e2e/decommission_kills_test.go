@@ -32,7 +32,7 @@ func (w *killable) decommissions(t *testing.T) {
 	}
 	look := w.counted(t, paths...)
 	w.kills(t, look)
-	w.awaitAll(t, look, func() string { return succeed(t, w.api.cli(t), "decommission", "list", "--status", "failed") })
+	w.awaitAll(t, look, func() string { return w.explained(t, "decommission", "decommission_id") })
 	w.checkDecommissioned(t, before, modes)
 	w.deployedEach(t, func(hostname string) int {
 		if modes[hostname] == "reimage" {

@@ -11,6 +11,7 @@ import (
 // TestFaultCatalogue lets one case of each stage of each family go wrong, on
 // engines and with a control plane of its own; the command tries them all.
 func TestFaultCatalogue(t *testing.T) {
+	t.Parallel()
 	out, said, code := command(t, nil, "sim", "faults", "--sample", "--seed", "7")
 	if code != 0 {
 		t.Fatalf("exit code %d\n%s\n%s", code, out, said)

@@ -12,6 +12,7 @@ import (
 // TestFleet lets simulated agents enrol and answer: every task reaches its node,
 // woken across two replicas of the API that know nothing of each other.
 func TestFleet(t *testing.T) {
+	t.Parallel()
 	engines := stacktest.Start(t, stack.Options{}).Endpoints()
 	node := freeAddress(t)
 	listening := []string{"GPUAAS_NODES_LISTEN=" + node, "GPUAAS_NODES_URL=https://" + node}

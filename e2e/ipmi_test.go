@@ -17,6 +17,7 @@ import (
 // TestBMC switches a simulated machine from both ends: through the MAAS API, and
 // by ipmitool over the network like any administrator.
 func TestBMC(t *testing.T) {
+	t.Parallel()
 	sim := startSimulator(t, "--machines", "2", "--bmc", "ipmi")
 	machine := sim.machines(t)[0]
 	power := func(word string) string {

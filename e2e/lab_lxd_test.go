@@ -48,6 +48,7 @@ func startPlaneForLab(t *testing.T, r rack.Rack, l *lab.Lab) *plane {
 // and carries out the first boot, sshd lets the deploy user in, a timer of
 // systemd reports to MAAS, and the agent enrols.
 func TestLXDMachineIsOnboarded(t *testing.T) {
+	t.Parallel()
 	r := openRack(t, rack.LXD)
 	l, err := lab.Open(lab.Options{Rack: r, Region: maas.Options{
 		Control: "127.0.0.1:0", Fleet: fleet.Options{Machines: 1, Stage: "new"},

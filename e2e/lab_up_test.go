@@ -18,6 +18,7 @@ import (
 // commands that gpuaas up suggests make nodes of all machines of its lab, and
 // everything is there again with the next start.
 func TestUpOnboardsMachines(t *testing.T) {
+	t.Parallel()
 	state := stack.ThrowawayFolder("-lab")
 	t.Cleanup(func() {
 		if err := os.RemoveAll(state); err != nil {

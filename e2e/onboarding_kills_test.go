@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -23,15 +24,38 @@ import (
 // middle of fifty jobs, every process that takes part in them: first while
 // machines are onboarded, then while their nodes are cleaned, installed anew and
 // decommissioned. All reach their goal without an operator, and nothing is done
-// twice.
+// twice. make soak asks for several rounds, with as many more machines, and with
+// seeds for other orders than the one below.
 func TestJobsOutliveEverythingThatIsKilled(t *testing.T) {
-	w := openKillable(t, 50)
+	t.Parallel()
+	rounds, seed := soak(t, "GPUAAS_SOAK_ROUNDS", 1), soak(t, "GPUAAS_SOAK_SEED", 0)
+	w := openKillable(t, 50*int(rounds)) //nolint:gosec // a few
+	w.rounds = int(rounds)               //nolint:gosec // a few
+	if seed != 0 {
+		w.order = rand.New(rand.NewPCG(seed, 0))
+	}
 	w.onboards(t)
 	w.decommissions(t)
 }
 
+// soak is a setting of make soak.
+func soak(t *testing.T, variable string, otherwise uint64) uint64 {
+	t.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		t.Fatalf("%s: %v", variable, err)
+	}
+	return n
+}
+
 // killable is a deployment of which every process can be killed.
 type killable struct {
+	rounds   int        // how often everything is killed while jobs of a family run
+	order    *rand.Rand // of the kills; nil: that of victims
 	machines int
 	state    string
 	site     *labProcess
@@ -64,13 +88,35 @@ func openKillable(t *testing.T, machines int) *killable {
 // progress is how many jobs reached their goal, and how many are parked.
 type progress func() (done, parked int, err error)
 
-// kills ends every process once, each when some more jobs are done.
+// kills ends every process once a round, each when some more jobs are done.
 func (w *killable) kills(t *testing.T, look progress) {
 	t.Helper()
-	for i, victim := range []struct {
-		name string
-		kill func()
-	}{
+	victims := w.victims(t)
+	for i := range w.rounds * len(victims) {
+		if i%len(victims) == 0 && w.order != nil {
+			w.order.Shuffle(len(victims), func(a, b int) { victims[a], victims[b] = victims[b], victims[a] })
+		}
+		victim, enough := victims[i%len(victims)], 3+i*5
+		eventually(t, fmt.Sprintf("%d jobs before %s is killed", enough, victim.name), 4*time.Minute, func() error {
+			done, _, err := look()
+			if err == nil && done < enough {
+				err = fmt.Errorf("%d are done", done)
+			}
+			return err
+		})
+		t.Logf("killing %s", victim.name)
+		victim.kill()
+	}
+}
+
+// victim is something that takes part in jobs, and how it is killed and comes back.
+type victim struct {
+	name string
+	kill func()
+}
+
+func (w *killable) victims(t *testing.T) []victim {
+	return []victim{
 		{"worker", func() {
 			w.worker.signal(syscall.SIGKILL)
 			<-w.worker.exited
@@ -87,17 +133,6 @@ func (w *killable) kills(t *testing.T, look progress) {
 			<-w.api.exited
 			w.api = startPlane(t, w.engines.Endpoints(), planeOptions{env: w.env, roles: "api,relay", token: w.api.token})
 		}},
-	} {
-		enough := 3 + i*5
-		eventually(t, fmt.Sprintf("%d jobs before %s is killed", enough, victim.name), 4*time.Minute, func() error {
-			done, _, err := look()
-			if err == nil && done < enough {
-				err = fmt.Errorf("%d are done", done)
-			}
-			return err
-		})
-		t.Logf("killing %s", victim.name)
-		victim.kill()
 	}
 }
 
@@ -136,7 +171,7 @@ func (w *killable) onboards(t *testing.T) {
 	look := w.counted(t, "/api/v1/admin/onboarding-batches/"+batch.BatchID)
 	w.kills(t, look)
 	w.awaitAll(t, look, func() string {
-		return succeed(t, w.api.cli(t), "onboarding", "list", "--batch", batch.BatchID, "--status", "failed")
+		return w.explained(t, "onboarding", "onboarding_id", "--batch", batch.BatchID)
 	})
 	active := 0
 	for _, n := range all[apiclient.NodeView](t, w.api, "/api/v1/admin/nodes") {
@@ -148,6 +183,21 @@ func (w *killable) onboards(t *testing.T) {
 		t.Errorf("%d nodes for %d machines", active, w.machines)
 	}
 	w.deployedEach(t, func(string) int { return 1 })
+}
+
+// explained says of every parked job why it is.
+func (w *killable) explained(t *testing.T, family, id string, filter ...string) string {
+	t.Helper()
+	list := append([]string{family, "list", "--status", "failed", "-o", "json"}, filter...)
+	var parked []map[string]any
+	if err := json.Unmarshal([]byte(succeed(t, w.api.cli(t), list...)), &parked); err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, job := range parked {
+		all.WriteString(succeed(t, w.api.cli(t), family, "explain", fmt.Sprint(job[id])))
+	}
+	return all.String()
 }
 
 // counted reads how the jobs of a batch are getting on.

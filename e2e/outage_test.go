@@ -14,6 +14,7 @@ import (
 // TestOutages takes each engine away under load and gives it back. One control
 // plane lives through all of it.
 func TestOutages(t *testing.T) {
+	t.Parallel()
 	engines := stacktest.Start(t, stack.Options{})
 	p := startPlane(t, engines.Endpoints(), planeOptions{env: []string{
 		"GPUAAS_LIMITS_REQUEST_TIMEOUT=5s", // a request whose database died holds its key for longer than that

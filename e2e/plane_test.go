@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -111,12 +112,20 @@ func privateFile(t *testing.T, dir, name, content string) string {
 	return path
 }
 
+// givenAway are the ports that a test got already.
+var givenAway sync.Map
+
 // freeAddress picks a port below those that the kernel and the engines use, so
-// that nobody takes it before the program does.
+// that nobody takes it before the program does, and never the same one twice: a
+// program that is being restarted gets its port back.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	for range 200 {
-		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(10_000+rand.IntN(6_000)))
+		port := 10_000 + rand.IntN(6_000)
+		if _, taken := givenAway.LoadOrStore(port, true); taken {
+			continue
+		}
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 		if l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address); err == nil {
 			_ = l.Close()
 			return address

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,22 +27,33 @@ const (
 	secondAgent = "1.0.1-e2e"
 )
 
-// buildAgents makes both versions, static as they are shipped.
+// buildAgents gives the folder with both versions; the first test that asks has
+// them built.
 func buildAgents(t *testing.T) string {
 	t.Helper()
-	folder := t.TempDir()
-	for _, version := range []string{firstAgent, secondAgent} {
-		for _, name := range []string{"gpuaas-agent", "gpuaas-gpu"} {
-			to := filepath.Join(folder, version, name)
-			cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w -X main.version="+version+" -X main.commit=e2e", "-o", to, "../cmd/"+name)
-			cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-			if out, err := cmd.CombinedOutput(); err != nil {
-				t.Fatalf("build %s: %v\n%s", name, err, out)
-			}
-		}
+	folder, err := agents()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return folder
 }
+
+// agents are built as they are shipped: static, without the race detector.
+var agents = sync.OnceValues(func() (folder string, err error) {
+	folder = filepath.Join(filepath.Dir(program), "agents")
+	for _, version := range []string{firstAgent, secondAgent} {
+		for _, name := range []string{"gpuaas-agent", "gpuaas-gpu"} {
+			to := filepath.Join(folder, version, name)
+			flags := "-s -w -X main.version=" + version + " -X main.commit=e2e"
+			cmd := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-ldflags", flags, "-o", to, "../cmd/"+name)
+			cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+			if out, err := cmd.CombinedOutput(); err != nil {
+				return "", fmt.Errorf("build %s: %w\n%s", name, err, out)
+			}
+		}
+	}
+	return folder, nil
+})
 
 func openRack(t *testing.T, kind rack.Kind) rack.Rack {
 	t.Helper()
@@ -170,6 +182,7 @@ func (n *rackNode) run(t *testing.T, argv ...string) string {
 // operator pastes the printed command into a fresh machine, and another machine
 // gets the same bootstrap from cloud-init.
 func TestLXDMachinesAsNodes(t *testing.T) {
+	t.Parallel()
 	r := openRack(t, rack.LXD)
 	p := startPlaneFor(t, r)
 
@@ -301,6 +314,7 @@ func (n *rackNode) isUninstalled(t *testing.T) {
 // TestProcessMachinesAsNodes is the same without privileges: machines that are
 // folders.
 func TestProcessMachinesAsNodes(t *testing.T) {
+	t.Parallel()
 	r := openRack(t, rack.Process)
 	p := startPlaneFor(t, r)
 	began := time.Now()

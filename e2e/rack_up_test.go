@@ -14,6 +14,7 @@ import (
 // does: the machines of gpuaas up become nodes from their first boot, and come
 // back with the next start.
 func TestUpWithMachines(t *testing.T) {
+	t.Parallel()
 	state := stack.ThrowawayFolder("-rack")
 	t.Cleanup(func() {
 		if err := os.RemoveAll(state); err != nil {

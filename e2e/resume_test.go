@@ -25,6 +25,7 @@ const (
 // TestResume has a reader whose connection breaks all the time, while others
 // write: it sees every event once, those of a tenant in order.
 func TestResume(t *testing.T) {
+	t.Parallel()
 	engines := stacktest.Start(t, stack.Options{})
 	p := startPlane(t, engines.Endpoints(), planeOptions{})
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)

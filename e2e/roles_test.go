@@ -21,6 +21,7 @@ import (
 // TestRoles runs two processes of each role on one set of engines and loses one
 // of each.
 func TestRoles(t *testing.T) {
+	t.Parallel()
 	engines := stacktest.Start(t, stack.Options{})
 	start := func(role string) *plane {
 		return startPlane(t, engines.Endpoints(), planeOptions{roles: role, waiting: true})

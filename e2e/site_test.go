@@ -67,6 +67,7 @@ func (s *simulator) tell(t *testing.T, method, path, body string) {
 // TestSite is the day an operator connects a MAAS region: wrong credentials are
 // refused, right ones make every check green, and what breaks is named.
 func TestSite(t *testing.T) {
+	t.Parallel()
 	engines := stacktest.Start(t, stack.Options{})
 	sim := startSimulator(t, "--machines", "20")
 	p := startPlane(t, engines.Endpoints(), planeOptions{env: []string{onLoopback(t, sim.url)}})

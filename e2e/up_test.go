@@ -23,6 +23,7 @@ import (
 // TestUp is the first day of a newcomer: bring everything up, look around, stop
 // it, lose power, and find everything again.
 func TestUp(t *testing.T) {
+	t.Parallel()
 	state := stack.ThrowawayFolder("-up")
 	t.Cleanup(func() {
 		if err := os.RemoveAll(state); err != nil {

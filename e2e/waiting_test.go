@@ -15,6 +15,7 @@ import (
 
 // TestStartBeforeEngines starts a control plane before anything it needs.
 func TestStartBeforeEngines(t *testing.T) {
+	t.Parallel()
 	engines := stacktest.Start(t, stack.Options{})
 	every := []stack.Engine{stack.Temporal, stack.OpenBao, stack.NATS, stack.Postgres}
 	for _, e := range every {
@@ -56,6 +57,7 @@ func TestStartBeforeEngines(t *testing.T) {
 
 // TestWaitForMigration has an operator migrate, not the control plane.
 func TestWaitForMigration(t *testing.T) {
+	t.Parallel()
 	engines := stacktest.Start(t, stack.Options{Only: []stack.Engine{stack.Postgres}})
 	e := engines.Endpoints()
 	// The API alone needs the database; the others are never asked.
