@@ -2,6 +2,9 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 export CGO_ENABLED ?= 0
+# With one set of flags everything is compiled once: clones share the cache, and
+# tests and linters take what `make build` has compiled.
+export GOFLAGS ?= -trimpath
 
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo dev)
 COMMIT  := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
@@ -9,10 +12,10 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 TOOL     = go tool -modfile=tools/$(1)/go.mod
 STATE   ?= .gpuaas
 
-.PHONY: help up build agent console console-test deps test-deps servers test unit e2e race attack lint gen gen-check contract-diff bench screenshots fuzz rack-down clean
+.PHONY: help up build agent console console-test deps test-deps servers test check soak unit e2e race-e2e attack lint gen gen-check contract-diff bench screenshots fuzz rack-down clean
 
 help: ## list what make can do
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 up: deps build servers ## bring the whole control plane up on this machine (ARGS="--listen ...")
 	@exec bin/gpuaas up --state "$(STATE)" $(ARGS)
@@ -40,22 +43,46 @@ agent: ## build what nodes run: bin/agent/VERSION/{gpuaas-agent,gpuaas-gpu}
 servers: ## build the embedded servers once (several minutes), then take them from the cache
 	@tools/build-servers.sh >/dev/null
 
-test: test-deps build servers lint gen-check contract-diff ## the whole suite: lint, contracts, architecture, unit, store, workflow, API, end to end
-	@$(MAKE) --no-print-directory unit console-test
+test: test-deps build servers bin/withstack bin/testreport ## the whole suite, at most half an hour on two cores: what must pass before a merge
+	@rm -rf bin/test && mkdir -p bin/test
+	@$(MAKE) --no-print-directory -k -j3 $(addprefix step-,e2e unit lint gen-check contract-diff console-test) || failed=1; \
+		tools/step.sh summary || failed=1; exit $${failed:-0}
 
-unit: ## all Go tests with the race detector, on one private stack
-	@go build -o bin/withstack ./stack/cmd/withstack
-	@set -o pipefail; bin/withstack -- env CGO_ENABLED=1 go test -race -count=1 -timeout 45m ./... 2>&1 | tee bin/unit.log || \
-		{ echo; echo "what failed (all of it is in bin/unit.log):"; grep -E '^FAIL|^panic:|^ *--- FAIL|^ *[a-zA-Z0-9_]+_test\.go:[0-9]+:' bin/unit.log | cut -c1-600 | head -60; exit 1; }
+# Steps that need the processor run beside those that wait for machines and engines.
+step-%:
+	+@tools/step.sh run $*
 
-attack: test-deps build servers ## only the tests that carry out an attack; docs/security.md lists them
-	@go build -o bin/withstack ./stack/cmd/withstack
+check: test-deps servers bin/withstack bin/testreport ## in minutes: lint, generated files, architecture, tests of what you changed (BASE=<commit>)
+	@tools/check.sh
+
+soak: test-deps build servers bin/withstack bin/testreport ## for hours: kill everything over and over, try every fault (HOURS=4, SEED=1)
+	@tools/soak.sh
+
+# A Go test run: its events are kept in bin/test, told as they happen and, unless
+# it is a step of a larger run, summed up.
+go-test = mkdir -p bin/test; set -o pipefail; \
+	bin/withstack -- env $(2) go test -json -vet=off -count=1 $(3) | tee bin/test/$(1).json | bin/testreport || failed=1; \
+	$(if $(STEP),,bin/testreport bin/test/$(1).json || failed=1;) exit $${failed:-0}
+needs = $(if $(STEP),,$(1) bin/withstack bin/testreport)
+
+unit: $(call needs) ## all Go tests but the end-to-end ones, with the race detector, on one private stack
+	@$(call go-test,unit,CGO_ENABLED=1,-race -timeout 20m $$(go list ./... | grep -v '/e2e$$'))
+
+e2e: $(call needs,deps build servers) ## only the end-to-end tests, four side by side
+	@$(call go-test,e2e,,-parallel 4 -timeout 30m ./e2e)
+
+race-e2e: $(call needs,test-deps build servers) ## the end-to-end tests with the race detector in the programs that they start
+	@$(call go-test,race-e2e,CGO_ENABLED=1,-race -parallel 2 -timeout 60m ./e2e)
+
+.PHONY: bin/withstack bin/testreport
+bin/withstack:
+	@go build -o $@ ./stack/cmd/withstack
+bin/testreport:
+	@go build -o $@ ./tools/testreport
+
+attack: test-deps build servers bin/withstack ## only the tests that carry out an attack; docs/security.md lists them
 	@bin/withstack -- go test -count=1 -timeout 30m -run '^TestAttack' \
 		$$(grep -rl --include='*_test.go' '^func TestAttack' . | xargs -n1 dirname | sort -u)
-
-e2e: deps build servers ## only the end-to-end tests
-	@go build -o bin/withstack ./stack/cmd/withstack
-	bin/withstack -- go test -count=1 -timeout 45m -v ./e2e/...
 
 console-test: ## only the console's tests: its logic, and all of it in Chromium
 	@cd console && npm run --silent test
@@ -82,8 +109,7 @@ gen-check: ## fail when something generated is stale
 contract-diff: ## report changes of the API contract that would break clients
 	@tools/contract-diff.sh
 
-bench: deps build servers ## measure what docs/benchmarks.md reports
-	@go build -o bin/withstack ./stack/cmd/withstack
+bench: deps build servers bin/withstack ## measure what docs/benchmarks.md reports
 	@tools/bench.sh
 
 fuzz: ## run each fuzz target for a while (FUZZTIME=30s)

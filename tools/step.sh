@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Runs one step of `make test`, and in the end says how long each took and what
+# failed:
+#   tools/step.sh run STEP    make STEP; what it prints is kept in bin/test
+#   tools/step.sh summary
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+run() { # step
+    local rc=0 began=$SECONDS
+    make --no-print-directory STEP=1 "$1" 2>&1 | tee "bin/test/$1.log" || rc=1
+    printf '%7d s  %-14s %s\n' $((SECONDS - began)) "$1" "$( ((rc)) && echo FAILED || echo ok)" | tee "bin/test/$1.step"
+    return $rc
+}
+
+summary() {
+    local rc=0 step name
+    echo
+    echo "the steps, some side by side:"
+    cat bin/test/*.step
+    bin/testreport bin/test/*.json || rc=1
+    for step in $(grep -l FAILED bin/test/*.step); do
+        name=$(basename "$step" .step)
+        [[ -e bin/test/$name.json ]] && continue # told already
+        rc=1
+        printf '\nmake %s failed; the end of bin/test/%s.log:\n' "$name" "$name"
+        tail -40 "bin/test/$name.log"
+    done
+    return $rc
+}
+
+"$@"
