@@ -112,19 +112,19 @@ func (s *Service) store(ctx context.Context, site Site, given Credentials) (site
 		if err := put("api_token", tokenPath(site.ID), values); err != nil {
 			return noted, nil, err
 		}
-		noted.ApiTokenFingerprint, noted.ApiTokenRotatedAt = fingerprint(site.salt, given.APIToken.Reveal()), &now
+		noted.ApiTokenFingerprint, noted.ApiTokenRotatedAt = s.fingerprint(site.salt, given.APIToken.Reveal()), &now
 	}
 	if given.Power != nil {
 		if err := put("power", powerPath(site.ID), given.Power.fields()); err != nil {
 			return noted, nil, err
 		}
-		noted.PowerFingerprint, noted.PowerRotatedAt = fingerprint(site.salt, given.Power.User, given.Power.Pass.Reveal()), &now
+		noted.PowerFingerprint, noted.PowerRotatedAt = s.fingerprint(site.salt, given.Power.User, given.Power.Pass.Reveal()), &now
 	}
 	if !given.DeployPassword.IsZero() {
 		if err := put("deploy_password", deployPasswordPath(site.ID), map[string]redact.Secret{fieldPass: given.DeployPassword}); err != nil {
 			return noted, nil, err
 		}
-		noted.DeployPasswordFingerprint, noted.DeployPasswordRotatedAt = fingerprint(site.salt, given.DeployPassword.Reveal()), &now
+		noted.DeployPasswordFingerprint, noted.DeployPasswordRotatedAt = s.fingerprint(site.salt, given.DeployPassword.Reveal()), &now
 	}
 	return noted, written, nil
 }

@@ -56,11 +56,14 @@ func overridePath(site id.Site, override id.PowerOverride) string {
 	return SecretsPrefix + site.String() + "/power/overrides/" + override.String()
 }
 
+// fingerprintRounds is how often a secret is hashed for its fingerprint.
+const fingerprintRounds = 200_000
+
 // fingerprint tells secrets of one site apart and says nothing else of them. It
 // is slow on purpose: BMC passwords are short, and whoever reads the database
 // must not be able to try them all.
-func fingerprint(salt []byte, parts ...string) string {
-	sum, err := pbkdf2.Key(sha256.New, strings.Join(parts, "\x00"), salt, 200_000, 6)
+func (s *Service) fingerprint(salt []byte, parts ...string) string {
+	sum, err := pbkdf2.Key(sha256.New, strings.Join(parts, "\x00"), salt, s.rounds, 6)
 	if err != nil {
 		panic("site: make fingerprint: " + err.Error()) // only for lengths that are never asked for
 	}

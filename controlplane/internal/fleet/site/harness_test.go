@@ -56,7 +56,7 @@ func newWorld(tb testing.TB) *world {
 	w.db, w.owner = postgrestest.NewWithOwner(tb)
 	w.vault = &vault{SecretStore: openBao(tb)}
 	logger := slog.New(slog.NewTextHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	w.service = site.New(site.Config{DB: w.db, Secrets: w.vault, Regions: &site.MAAS{Loopback: w.onLoopback}})
+	w.service = site.New(site.Config{DB: w.db, Secrets: w.vault, FingerprintRounds: 1, Regions: &site.MAAS{Loopback: w.onLoopback}})
 	w.api = httpapi.New(httpapi.Config{
 		Title: "test", Version: "1", Logger: logger, DB: w.db, Auth: doorman{}, Projects: nobody{}, Denials: nobody{},
 		Limits: httpapi.Limits{RequestsPerSecond: 1e6, Burst: 1e6},

@@ -1,6 +1,7 @@
 package site
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,6 +45,8 @@ type Config struct {
 	Secrets SecretStore
 	Regions Regions
 	Clock   func() time.Time // nil: the clock of the machine
+	// FingerprintRounds is for tests, which have no secret that is worth the time.
+	FingerprintRounds int
 }
 
 // Service holds the commands and queries of the package. It is safe for
@@ -54,11 +57,12 @@ type Service struct {
 	secrets SecretStore
 	regions Regions
 	now     func() time.Time
+	rounds  int // of fingerprints
 }
 
 // New makes the service. It connects to nothing.
 func New(cfg Config) *Service {
-	s := &Service{db: cfg.DB, reads: sitedb.New(cfg.DB), secrets: cfg.Secrets, regions: cfg.Regions, now: cfg.Clock}
+	s := &Service{db: cfg.DB, reads: sitedb.New(cfg.DB), secrets: cfg.Secrets, regions: cfg.Regions, now: cfg.Clock, rounds: cmp.Or(cfg.FingerprintRounds, fingerprintRounds)}
 	if s.now == nil {
 		s.now = time.Now
 	}

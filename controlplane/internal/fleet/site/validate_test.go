@@ -118,13 +118,17 @@ func TestEveryTimeoutSaysWhatItMeans(t *testing.T) {
 }
 
 func TestFingerprintsTellSecretsOfOneSiteApart(t *testing.T) {
-	a := fingerprint([]byte("salt"), "user", "pass")
-	for _, b := range []string{fingerprint([]byte("tlas"), "user", "pass"), fingerprint([]byte("salt"), "userp", "ass"), fingerprint([]byte("salt"), "user", "past")} {
+	s := New(Config{})
+	if s.rounds != 200_000 {
+		t.Errorf("the product hashes %d times", s.rounds)
+	}
+	a := s.fingerprint([]byte("salt"), "user", "pass")
+	for _, b := range []string{s.fingerprint([]byte("tlas"), "user", "pass"), s.fingerprint([]byte("salt"), "userp", "ass"), s.fingerprint([]byte("salt"), "user", "past")} {
 		if a == b {
 			t.Error("two secrets have one fingerprint")
 		}
 	}
-	if len(a) != 12 || a != fingerprint([]byte("salt"), "user", "pass") {
+	if len(a) != 12 || a != s.fingerprint([]byte("salt"), "user", "pass") {
 		t.Error(a)
 	}
 }

@@ -82,7 +82,7 @@ func newWorld(tb testing.TB, adjust ...func(*plan)) *world {
 	}
 	w.db, w.owner = postgrestest.NewWithOwner(tb)
 	w.sim = simulated.StartTest(tb, p.sim)
-	w.sites = site.New(site.Config{DB: w.db, Secrets: w.vault, Regions: &site.MAAS{Loopback: func(netip.AddrPort) bool { return true }}})
+	w.sites = site.New(site.Config{DB: w.db, Secrets: w.vault, FingerprintRounds: 1, Regions: &site.MAAS{Loopback: func(netip.AddrPort) bool { return true }}})
 	w.nodes = node.New(node.Config{DB: w.db, PKI: pkiPlay{}, Bootstrap: bootstrapPlay{}})
 	w.settle(tb, p.policy)
 	cfg := p.config

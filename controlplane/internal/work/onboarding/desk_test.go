@@ -50,7 +50,7 @@ type desk struct {
 func newDesk(tb testing.TB) *desk {
 	tb.Helper()
 	d := &desk{db: postgrestest.New(tb), vault: &cupboard{kept: map[string]map[string]redact.Secret{}}, region: &region{admin: true}, feed: &feed{}}
-	d.sites = site.New(site.Config{DB: d.db, Secrets: d.vault, Regions: d.region})
+	d.sites = site.New(site.Config{DB: d.db, Secrets: d.vault, FingerprintRounds: 1, Regions: d.region})
 	d.service = onboarding.New(onboarding.Config{DB: d.db, Sites: d.sites})
 	d.api = httpapi.New(httpapi.Config{
 		Title: "test", Version: "1", Logger: slog.New(slog.DiscardHandler), DB: d.db, Auth: porter{}, Projects: porter{}, Denials: porter{},

@@ -151,7 +151,7 @@ func (e *estate) open(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	e.db, e.sites = db, site.New(site.Config{DB: db, Secrets: e.vault, Regions: &site.MAAS{Loopback: anyPort}})
+	e.db, e.sites = db, site.New(site.Config{DB: db, Secrets: e.vault, FingerprintRounds: 1, Regions: &site.MAAS{Loopback: anyPort}})
 	opened := &reconciliation.RegionsOf{Sites: e.sites, Clients: &site.MAAS{DB: db, Loopback: anyPort}}
 	b.Cleanup(opened.Close)
 	e.service = reconciliation.New(reconciliation.Config{
