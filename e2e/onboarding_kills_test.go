@@ -29,8 +29,8 @@ import (
 func TestJobsOutliveEverythingThatIsKilled(t *testing.T) {
 	t.Parallel()
 	rounds, seed := soak(t, "GPUAAS_SOAK_ROUNDS", 1), soak(t, "GPUAAS_SOAK_SEED", 0)
-	w := openKillable(t, 50*int(rounds)) //nolint:gosec // a few
-	w.rounds = int(rounds)               //nolint:gosec // a few
+	w := openKillable(t, 50*int(rounds))
+	w.rounds = int(rounds)
 	if seed != 0 {
 		w.order = rand.New(rand.NewPCG(seed, 0))
 	}
