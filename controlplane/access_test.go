@@ -30,7 +30,7 @@ type house struct {
 	project id.Project
 }
 
-func newHouse(t *testing.T) *house {
+func newHouse(t *testing.T, tune ...func(*Config)) *house {
 	t.Helper()
 	url := postgrestest.URL(t)
 	cfg := Defaults()
@@ -38,6 +38,9 @@ func newHouse(t *testing.T) *house {
 	cfg.Limits.RequestsPerSecond, cfg.Limits.Burst = 1e6, 1e6
 	// Nothing answers there: what needs these services is unavailable.
 	cfg.Temporal.Address, cfg.NATS.URL, cfg.Secrets.Address = "127.0.0.1:1", "nats://127.0.0.1:1", "http://127.0.0.1:1"
+	for _, change := range tune {
+		change(&cfg)
+	}
 	tel, err := telemetry.Start(t.Context(), telemetry.Config{}, io.Discard)
 	if err != nil {
 		t.Fatal(err)

@@ -45,8 +45,16 @@ type Options struct {
 	// AdminToken reads the admin token that the operator keeps, once everything
 	// has answered. Ready is told whether it works. It may be nil.
 	AdminToken func() (Secret, error)
-	// Ready is called once everything that the process needs has answered.
-	Ready func(address string, admin AdminAccess)
+	// Ready is called once every service that the process needs has answered.
+	Ready func(Announcement)
+}
+
+// Announcement is what a process says of itself once it is of use.
+type Announcement struct {
+	Address string
+	Admin   AdminAccess
+	// Listener says why no node can verify the node listener. Nil: nodes can.
+	Listener error
 }
 
 // AdminAccess says whether the admin token that the operator keeps works.
@@ -194,12 +202,13 @@ func (p *parts) prepare(ctx context.Context) error {
 	})
 }
 
-// announce says that the process is ready, once all its dependencies have
-// answered.
+// announce says that the process is of use, once every service that it depends
+// on has answered. A node listener that no node can verify does not hold it
+// back: nobody but an operator, who reads the announcement, can change that.
 func (p *parts) announce(ctx context.Context, address string) {
 	err := p.insist(ctx, "reach all dependencies", func() error {
 		for _, s := range p.monitor.States(ctx) {
-			if !s.Up {
+			if !s.Up && s.Name != listenerDependency {
 				return fmt.Errorf("%s: %s", s.Code, s.Message)
 			}
 		}
@@ -209,9 +218,14 @@ func (p *parts) announce(ctx context.Context, address string) {
 		return
 	}
 	p.logger.InfoContext(ctx, "ready", "address", address, "roles", p.cfg.Roles)
-	if p.opts.Ready != nil {
-		p.opts.Ready(address, p.adminAccess(ctx))
+	if p.opts.Ready == nil {
+		return
 	}
+	said := Announcement{Address: address, Admin: p.adminAccess(ctx)}
+	if p.has(RoleAPI) && p.fleet.hasListener(p.opts.NodeListener) {
+		said.Listener = p.fleet.trust.CheckNow(ctx)
+	}
+	p.opts.Ready(said)
 }
 
 // adminAccess says whether the admin token that the operator keeps works.

@@ -32,6 +32,7 @@ type fleet struct {
 	signers   *signer.Service
 	tasks     agenttask.Commands
 	queue     *agenttask.Queue
+	trust     *agentgateway.Trust
 	gateway   *agentgateway.Gateway
 	terminals *terminal.Service
 	renderer  *agentgateway.Renderer
@@ -53,6 +54,7 @@ func newFleet(
 		},
 		CertFile: cfg.Nodes.TLS.CertFile, KeyFile: cfg.Nodes.TLS.KeyFile, CAFile: cfg.Nodes.TLS.CAFile, FormerCAFile: cfg.Nodes.FormerCAFile,
 	})
+	f.trust = trust
 	f.renderer = agentgateway.NewRenderer(cfg.Nodes.URL, trust)
 	f.nodes = node.New(node.Config{
 		DB: db, PKI: engine, Bootstrap: f.renderer, Logger: logger, Settings: node.Settings{OfflineAfter: cfg.Nodes.OfflineAfter},
@@ -109,12 +111,15 @@ func (f *fleet) revoked(ctx context.Context, tx pgx.Tx, n id.Node) error {
 	return f.terminals.EndAll(ctx, tx, n)
 }
 
-// serve answers nodes and stores what they report.
+// hasListener reports whether a process with role api answers nodes.
+func (f *fleet) hasListener(given net.Listener) bool { return given != nil || f.cfg.Listen != "" }
+
+// serve answers nodes, and keeps what they say of themselves.
 func (f *fleet) serve(ctx context.Context, listener net.Listener) error {
+	if !f.hasListener(listener) {
+		return nil
+	}
 	if listener == nil {
-		if f.cfg.Listen == "" {
-			return nil
-		}
 		var err error
 		if listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", f.cfg.Listen); err != nil {
 			return fmt.Errorf("listen for nodes on %s: %w", f.cfg.Listen, err)

@@ -121,8 +121,13 @@ func fileSecret(file string) (Secret, error) {
 	return NewSecret(strings.TrimSpace(string(b))), nil
 }
 
+// listenerDependency is the certificate of the node listener: not a service, and
+// yet without it no node comes in.
+const listenerDependency = "node_listener"
+
 // dependencies are what the roles of this process cannot do without. The API
-// alone needs only the database: it records whatever it is asked to do.
+// alone needs only the database: whatever it is asked to do, it records. And
+// nodes must be able to verify the listener that comes with it.
 func (p *parts) dependencies() []health.Dependency {
 	out := []health.Dependency{{Name: "postgres", Probe: func(ctx context.Context) error {
 		if err := p.db.CheckSchema(ctx); err != nil {
@@ -138,6 +143,9 @@ func (p *parts) dependencies() []health.Dependency {
 	}
 	if p.has(RoleWorker) {
 		out = append(out, health.Dependency{Name: "secrets", Probe: p.secrets.Check})
+	}
+	if p.has(RoleAPI) && p.fleet.hasListener(p.opts.NodeListener) {
+		out = append(out, health.Dependency{Name: listenerDependency, Probe: p.fleet.trust.Check})
 	}
 	return out
 }

@@ -188,7 +188,7 @@ func (f *faultRun) startPlane(ctx context.Context, engines *stack.Stack, world *
 		over <- errors.Join(controlplane.Run(ctx, cfg, controlplane.Options{
 			Version: version, Log: log, Listener: api, NodeListener: nodes, Mischief: trapped{world.Trap}, HurryRetries: true,
 			KeepAdminToken: func(token controlplane.Secret) error { f.token = strings.TrimSpace(token.Reveal()); return nil },
-			Ready:          func(address string, _ controlplane.AdminAccess) { ready <- "http://" + address },
+			Ready:          func(a controlplane.Announcement) { ready <- "http://" + a.Address },
 		}), log.Close())
 	}()
 	select {

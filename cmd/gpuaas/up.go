@@ -111,9 +111,7 @@ func (u *up) run(cmd *cobra.Command) error {
 	return controlplane.Run(ctx, cfg, controlplane.Options{
 		Version: version, Log: log, Listener: listener, NodeListener: nodeListener, KeepAdminToken: u.keepToken, Lab: labPages(laboratory),
 		AdminToken: func() (controlplane.Secret, error) { return readToken(u.tokenFile()) },
-		Ready: func(address string, admin controlplane.AdminAccess) {
-			u.ready(engines, cfg, laboratory, address, admin, time.Since(began))
-		},
+		Ready:      func(a controlplane.Announcement) { u.ready(engines, cfg, laboratory, a, time.Since(began)) },
 	})
 }
 
@@ -128,19 +126,17 @@ func (u *up) tokenFile() string { return filepath.Join(u.state, "admin-token") }
 
 func (u *up) keepToken(token controlplane.Secret) error { return keepToken(u.tokenFile(), token) }
 
-func (u *up) ready(engines *stack.Stack, cfg controlplane.Config, laboratory *lab.Lab, address string,
-	admin controlplane.AdminAccess, took time.Duration,
-) {
+func (u *up) ready(engines *stack.Stack, cfg controlplane.Config, laboratory *lab.Lab, said controlplane.Announcement, took time.Duration) {
 	scheme := "http"
 	if cfg.TLS.CertFile != "" {
 		scheme = "https"
 	}
-	url := scheme + "://" + address
+	url, admin := scheme+"://"+said.Address, said.Admin
 	if err := engines.Announce(url); err != nil {
 		u.say("could not note the address in the state folder: %v", err)
 	}
 	_, _ = fmt.Fprintf(u.out, `
-gpuaas is ready after %.1f s
+gpuaas is ready after %.1f s%s
 
   Open %s in a browser%s
   documentation of the API  %s/docs
@@ -153,7 +149,15 @@ Or use the command line, in another terminal:
   bin/gpuaas self-check run --wait
 %s
 Ctrl-C stops everything and keeps the state.
-`, took.Seconds(), url, u.wayIn(admin), url, cfg.Nodes.URL, filepath.Join(u.state, "logs"), u.beforeLogin(admin), url, u.tokenFile(), u.tryLab(laboratory))
+`, took.Seconds(), forNodes(said.Listener), url, u.wayIn(admin), url, cfg.Nodes.URL, filepath.Join(u.state, "logs"), u.beforeLogin(admin), url, u.tokenFile(), u.tryLab(laboratory))
+}
+
+// forNodes says what keeps nodes away, where something does.
+func forNodes(problem error) string {
+	if problem == nil {
+		return ""
+	}
+	return fmt.Sprintf(", but NOT for nodes: none of them can connect\n\n  %v", problem)
 }
 
 // beforeLogin is what must come before a token file can be signed in with.

@@ -3562,7 +3562,7 @@ type HealthState struct {
 	Code    *string `json:"code,omitempty"`
 	Message *string `json:"message,omitempty"`
 
-	// Name postgres, temporal, nats or secrets
+	// Name postgres, temporal, nats, secrets or node_listener
 	Name   string  `json:"name"`
 	Remedy *string `json:"remedy,omitempty"`
 	TookMs int64   `json:"took_ms"`

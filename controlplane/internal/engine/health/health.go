@@ -23,7 +23,7 @@ type Dependency struct {
 
 // State is the last answer of a dependency.
 type State struct {
-	Name      string        `json:"name" doc:"postgres, temporal, nats or secrets"`
+	Name      string        `json:"name" doc:"postgres, temporal, nats, secrets or node_listener"`
 	Up        bool          `json:"up"`
 	Code      string        `json:"code,omitempty" doc:"stable code of what is wrong"`
 	Message   string        `json:"message,omitempty"`

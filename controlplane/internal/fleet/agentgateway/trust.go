@@ -2,13 +2,16 @@ package agentgateway
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,6 +48,7 @@ type Trust struct {
 	bundle  atomic.Pointer[bundle] // as it was last read
 	issuers atomic.Pointer[issuers]
 
+	renewing   sync.Mutex // the certificate of the listener
 	refreshing sync.Mutex // fetching the issuers
 	triedAt    time.Time
 	outcome    error
@@ -112,16 +116,22 @@ func (t *Trust) keep(ctx context.Context) {
 // refresh renews what is due.
 func (t *Trust) refresh(ctx context.Context) error {
 	_, caErr := t.serverCA(ctx)
-	var serverErr error
-	if s := t.server.Load(); s == nil || !t.cfg.Clock().Before(s.renewAt) {
-		serverErr = t.renewServer(ctx)
-	}
+	serverErr := t.renewDue(ctx)
 	within := refetchCAs
 	if t.issuers.Load() == nil {
 		within = 0
 	}
 	issuersErr := t.refetchIssuers(ctx, within)
 	return errors.Join(caErr, serverErr, issuersErr)
+}
+
+func (t *Trust) renewDue(ctx context.Context) error {
+	t.renewing.Lock()
+	defer t.renewing.Unlock()
+	if s := t.server.Load(); s != nil && t.cfg.Clock().Before(s.renewAt) {
+		return nil
+	}
+	return t.renewServer(ctx)
 }
 
 // renewServer replaces the certificate of the listener. Connections that are
@@ -168,6 +178,55 @@ func (t *Trust) certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 func (t *Trust) Ready() bool {
 	s := t.server.Load()
 	return s != nil && t.cfg.Clock().Before(s.notAfter) && t.issuers.Load() != nil
+}
+
+// Check reports why no node can verify the certificate that this listener shows.
+// A listener without a certificate yet is not reported: agents come again, and
+// refresh says what it waits for.
+func (t *Trust) Check(ctx context.Context) error {
+	s := t.server.Load()
+	if s == nil {
+		return nil
+	}
+	if !t.cfg.Clock().Before(s.notAfter) {
+		return fault.New(fault.Unavailable, "listener_certificate_expired",
+			"the certificate of the node listener ended on %s, and nodes refuse it", s.notAfter.UTC().Format(time.RFC3339)).
+			WithRemedy("renew the files of nodes.tls, or see in the log why the secrets engine issues none")
+	}
+	known, err := t.serverCA(ctx)
+	if err != nil {
+		if known = t.bundle.Load(); known == nil {
+			return nil // nobody knows; refresh says so
+		}
+	}
+	problem := verifies(known.pem, s, t.cfg.Clock())
+	if problem == nil {
+		return nil
+	}
+	return fault.Wrap(problem, fault.Unavailable, "listener_not_in_bundle", "no node can verify the certificate of the node listener").
+		WithRemedy("give the listener a certificate of an authority in the bundle (%s), or start with the files it had",
+			authorityNames(known.pem))
+}
+
+// CheckNow fetches what the listener shows, where nobody has yet, and checks it.
+func (t *Trust) CheckNow(ctx context.Context) error {
+	if err := t.renewDue(ctx); err != nil {
+		return err
+	}
+	return t.Check(ctx)
+}
+
+// authorityNames lists the authorities of a bundle for people.
+func authorityNames(bundle string) string {
+	certificates, err := agentwire.Authorities(bundle)
+	if err != nil {
+		return "see gpuaas trust show"
+	}
+	names := make([]string, len(certificates))
+	for i, c := range certificates {
+		names[i] = fmt.Sprintf("%q, SHA-256 %x", cmp.Or(c.Subject.CommonName, c.Subject.String()), sha256.Sum256(c.Raw))
+	}
+	return strings.Join(names, "; ")
 }
 
 // mayShow keeps a certificate back that nodes cannot verify, for as long as

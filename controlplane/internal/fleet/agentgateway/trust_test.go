@@ -1,6 +1,7 @@
 package agentgateway_test
 
 import (
+	"context"
 	"crypto/tls"
 	"encoding/pem"
 	"net/http"
@@ -199,5 +200,34 @@ func TestTheListenerIsReadyOnlyWhenItCanAnswer(t *testing.T) {
 	ahead = 365 * 24 * time.Hour
 	if trust.Ready() {
 		t.Error("ready with a certificate that has expired")
+	}
+}
+
+// A listener that starts with a certificate that no node can verify says so, and
+// names the authorities that would help.
+func TestAListenerThatNoNodeCanVerifyIsReported(t *testing.T) {
+	e := newEngine(t)
+	known := newAuthority(t, "what nodes know", nil).pem
+	var ahead time.Duration
+	trust := agentgateway.NewTrust(agentgateway.TrustConfig{
+		PKI: e, Names: []string{"127.0.0.1"}, Clock: func() time.Time { return time.Now().Add(ahead) },
+		Bundle: func(context.Context, string) (string, error) { return known, nil },
+	})
+	if err := trust.Check(t.Context()); err != nil {
+		t.Errorf("a listener that has no certificate yet is reported: %v", err)
+	}
+	err := trust.CheckNow(t.Context())
+	f, ok := fault.As(err)
+	if !ok || f.Code != "listener_not_in_bundle" || !strings.Contains(f.Remedy, `"what nodes know"`) ||
+		!strings.Contains(f.Remedy, "or start with the files it had") {
+		t.Errorf("got %v", err)
+	}
+	known += e.other.pem // an operator adds the authority
+	if err := trust.Check(t.Context()); err != nil {
+		t.Errorf("a certificate of an authority in the bundle: %v", err)
+	}
+	ahead = 365 * 24 * time.Hour
+	if err := trust.Check(t.Context()); fault.CodeOf(err) != "listener_certificate_expired" {
+		t.Errorf("a certificate that ended: %v", err)
 	}
 }
