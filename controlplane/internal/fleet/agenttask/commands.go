@@ -79,7 +79,7 @@ func (c Commands) Enqueue(ctx context.Context, tx pgx.Tx, r Request) (Task, erro
 		return Task{}, err
 	}
 	if t.letsIn() {
-		if err := node.LetIn(ctx, tx, t.Node, t.givesRoot(), t.entry()); err != nil {
+		if err := t.announced(ctx, tx); err != nil {
 			return Task{}, err
 		}
 	}
@@ -93,10 +93,33 @@ func (c Commands) Enqueue(ctx context.Context, tx pgx.Tx, r Request) (Task, erro
 }
 
 // letsIn reports whether a task gives somebody access to its node, who may
-// leave something behind. That is recorded when the task is queued, not when it
-// succeeds: a task whose result never arrives may still have let somebody in.
+// leave something behind.
 func (t Task) letsIn() bool {
 	return t.Type == agentwire.TypeProvisionUser || t.Type == agentwire.TypeTerminalOpen
+}
+
+// announced refuses to let anybody in while an operation holds the node. A new
+// account taints the node as soon as it is queued: a task whose result never
+// arrives may still have made it. A terminal taints once it is attached, or once
+// its task ends in any way that is not a proven refusal.
+func (t Task) announced(ctx context.Context, tx pgx.Tx) error {
+	if t.Type == agentwire.TypeTerminalOpen {
+		return node.Free(ctx, tx, t.Node)
+	}
+	return node.LetIn(ctx, tx, t.Node, t.givesRoot(), t.entry())
+}
+
+// keptOut are the codes with which an agent says that it has let nobody in: it
+// looked before it started anything.
+var keptOut = map[string]bool{
+	"user_not_provisioned": true, "user_not_allowed": true, "node_draining": true, "terminal_params_invalid": true,
+	"terminal_too_many_sessions": true, "terminal_gateway_not_allowed": true,
+}
+
+// provenOut reports whether it is proven that a terminal let nobody in. An
+// earlier attempt that nobody heard of again may have.
+func (t Task) provenOut(e ending) bool {
+	return t.Type == agentwire.TypeTerminalOpen && t.Status == Failed && t.Attempt == 1 && (e.refused || keptOut[e.err.Code])
 }
 
 // givesRoot says how a task gives somebody root. It is empty if the task does

@@ -35,20 +35,63 @@ func (w *world) provenClean(tb testing.TB, n id.Node) {
 	}
 }
 
+var terminalParams = agentwire.TerminalOpenParams{
+	SessionID: "00000000-0000-4000-8000-000000000001", Username: "u1", GatewayURL: "wss://gateway.example:8443",
+	Columns: 80, Rows: 24, IdleSeconds: 600, TotalSeconds: 3600,
+}
+
+// A terminal that its node refused let nobody in. Whatever is not proven to be
+// such a refusal taints the node.
+func TestATerminalTaintsUnlessItsNodeRefusedIt(t *testing.T) {
+	failed := func(code string) agentwire.ResultRequest {
+		return agentwire.ResultRequest{Status: "failed", Attempt: 1, Error: &agentwire.TaskError{Code: code, Message: "no"}}
+	}
+	for name, c := range map[string]struct {
+		result agentwire.ResultRequest
+		want   bool
+	}{
+		"opened":               {succeeded(t, 1, agentwire.TerminalOpenOutput{SessionID: terminalParams.SessionID}), true},
+		"no such user":         {failed("user_not_provisioned"), false},
+		"the task was refused": {agentwire.ResultRequest{Status: "refused", Attempt: 1, Error: &agentwire.TaskError{Code: "bad_signature"}}, false},
+		"the shell broke":      {failed("terminal_shell_failed"), true},
+		"an unknown code":      {failed("something_else"), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			n := w.node(t)
+			ask := func() agenttask.Task {
+				task, err := w.enqueue(w.ctx, agenttask.Request{Node: n, Type: agentwire.TypeTerminalOpen, Params: terminalParams, Owner: row{}, Reason: "test"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.fetch(t, task)
+				return task
+			}
+			task := ask()
+			if err := w.queue.Result(t.Context(), n, task.ID, c.result); err != nil || w.tainted(t, n) != c.want {
+				t.Errorf("tainted is not %v: %v", c.want, err)
+			}
+			w.provenClean(t, n)
+			again := ask()
+			w.exec(t, `UPDATE node_tasks SET attempt = 2, max_attempts = 2 WHERE id = $1`, again.ID)
+			c.result.Attempt = 2
+			if err := w.queue.Result(t.Context(), n, again.ID, c.result); err != nil || !w.tainted(t, n) {
+				t.Errorf("nobody knows what became of the first attempt, and the node counts as clean: %v", err)
+			}
+		})
+	}
+}
+
 func TestLettingATenantInTaintsTheNode(t *testing.T) {
 	w := newWorld(t)
 	for typ, want := range map[string]bool{
-		agentwire.TypeProvisionUser: true, agentwire.TypeTerminalOpen: true,
+		agentwire.TypeProvisionUser: true, agentwire.TypeTerminalOpen: false, // see below
 		agentwire.TypeDeprovisionUser: false, agentwire.TypeValidateClean: false, agentwire.TypeDrain: false,
 	} {
 		n := w.node(t)
 		r := agenttask.Request{Node: n, Type: typ, Params: params[typ], IdempotencyKey: "k", Reason: "test"}
 		if typ == agentwire.TypeTerminalOpen {
-			r.Params = agentwire.TerminalOpenParams{
-				SessionID: "00000000-0000-4000-8000-000000000001", Username: "u1", GatewayURL: "wss://gateway.example:8443",
-				Columns: 80, Rows: 24, IdleSeconds: 600, TotalSeconds: 3600,
-			}
-			r.Owner = row{}
+			r.Params, r.Owner = terminalParams, row{}
 		}
 		if _, err := w.enqueue(w.ctx, r); err != nil {
 			t.Fatalf("%s: %v", typ, err)
@@ -127,11 +170,7 @@ func TestNobodyGetsInWhileAnOperationHoldsTheNode(t *testing.T) {
 	for _, typ := range []string{agentwire.TypeProvisionUser, agentwire.TypeTerminalOpen} {
 		r := agenttask.Request{Node: n, Type: typ, Params: params[typ], Reason: "test"}
 		if typ == agentwire.TypeTerminalOpen {
-			r.Params = agentwire.TerminalOpenParams{
-				SessionID: "00000000-0000-4000-8000-000000000001", Username: "u1", GatewayURL: "wss://gateway.example:8443",
-				Columns: 80, Rows: 24, IdleSeconds: 600, TotalSeconds: 3600,
-			}
-			r.Owner = row{}
+			r.Params, r.Owner = terminalParams, row{}
 		}
 		_, err := w.enqueue(w.ctx, r)
 		if fault.CodeOf(err) != "node_held" || !strings.Contains(err.Error(), "decommission 1") {

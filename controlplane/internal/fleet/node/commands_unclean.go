@@ -24,17 +24,22 @@ func KeepOut(ctx context.Context, tx pgx.Tx, node id.Node, cause string) (Node, 
 	return c.rehold(ctx, n.keptOut(), entry{event: "keep_out", cause: cause})
 }
 
+// Free locks a node and refuses one that an operation holds.
+func Free(ctx context.Context, tx pgx.Tx, node id.Node) error {
+	n, err := Lock(ctx, tx, node)
+	if err != nil {
+		return err
+	}
+	return n.Unheld()
+}
+
 // LetIn records that a tenant is about to get access to a node. It refuses
 // while an operation holds the node: otherwise a tenant could get in behind the
 // cleaning, and the proof would be false.
 //
 // by says how they get root. It is empty if they do not get root.
 func LetIn(ctx context.Context, tx pgx.Tx, node id.Node, by RootCause, cause string) error {
-	n, err := Lock(ctx, tx, node)
-	if err != nil {
-		return err
-	}
-	if err := n.Unheld(); err != nil {
+	if err := Free(ctx, tx, node); err != nil {
 		return err
 	}
 	if by != "" {

@@ -292,6 +292,9 @@ func (s *Service) attached(ctx context.Context, session id.TerminalSession) erro
 			return fmt.Errorf("move terminal session %s to %s: %w", session, next, err)
 		}
 		now = fromRow(row)
+		if err := node.Taint(ctx, tx, now.Node, fmt.Sprintf("terminal session %s lets %s in", now.ID, now.Username)); err != nil {
+			return err
+		}
 		if err := record(ctx, tx, "terminal_session.open", now, audit.Success, ""); err != nil {
 			return err
 		}
