@@ -42,6 +42,15 @@ var EntryKinds = []string{
 	EntrySocket, EntrySpool, EntryAgent, EntrySetID, EntryCapability, EntryACL, EntryForeign,
 }
 
+// LaterPlaces are files and folders that came to be part of inventories after the
+// first release that took them. Inventory.Covers says which of them one looked at.
+var LaterPlaces = []string{
+	"/etc/ssh/sshd_config", "/etc/ssh/sshd_config.d", "/etc/pam.conf", "/etc/pam.d", "/etc/security", "/etc/sudo.conf", "/etc/nsswitch.conf",
+	"/etc/environment", "/etc/environment.d", "/etc/profile", "/etc/bash.bashrc", "/etc/update-motd.d", "/etc/polkit-1",
+	"/etc/ld.so.conf", "/etc/modprobe.d", "/etc/sysctl.conf", "/etc/sysctl.d", "/etc/tmpfiles.d", "/etc/binfmt.d",
+	"/etc/logrotate.conf", "/etc/logrotate.d", "/etc/apt/apt.conf.d", "/etc/networkd-dispatcher", "/etc/NetworkManager/dispatcher.d",
+}
+
 // Bounds of an inventory: several times what an installation has.
 const (
 	MaxEntries      = 4000
@@ -69,6 +78,8 @@ type Inventory struct {
 	Installation string    `json:"installation"`
 	TakenAt      time.Time `json:"taken_at"`
 	Entries      []Entry   `json:"entries"`
+	// Covers are those of LaterPlaces that were looked at; agents of before name none.
+	Covers []string `json:"covers,omitempty"`
 	// Unseen is what could not be looked at, and why; nothing is known about it.
 	Unseen []string `json:"unseen"`
 }
@@ -81,9 +92,14 @@ func (i Inventory) Validate() error {
 	if len(i.Installation) > 128 || i.TakenAt.IsZero() {
 		return errors.New("an inventory says of which installation it is, and when it was taken")
 	}
-	for _, u := range i.Unseen {
-		if err := limit("unseen", u, MaxEntryText); err != nil {
-			return err
+	if len(i.Covers) > MaxEntries {
+		return fmt.Errorf("an inventory covers at most %d places", MaxEntries)
+	}
+	for name, texts := range map[string][]string{"unseen": i.Unseen, "covers": i.Covers} {
+		for _, text := range texts {
+			if err := limit(name, text, MaxEntryText); err != nil {
+				return err
+			}
 		}
 	}
 	return validEntries(i.Entries)
@@ -143,8 +159,9 @@ type Amendment struct {
 // amends says what which task may change of a baseline: kind and beginning of
 // the name.
 var amends = map[string][]Entry{
-	TypeSelfUpdate:   {{Kind: EntryAgent, Name: "/opt/gpuaas/agent/"}, {Kind: EntryAgent, Name: "/etc/systemd/system/gpuaas-node-agent.service"}, {Kind: EntryUnit, Name: "/etc/systemd/system/gpuaas-node-agent.service"}},
-	TypeHWSyncReseed: {{Kind: EntryUnit, Name: "/etc/systemd/system/maas_hardware_sync.timer"}, {Kind: EntryUnit, Name: "/etc/systemd/system/timers.target.wants/maas_hardware_sync.timer"}, {Kind: EntryUnit, Name: "/etc/systemd/system/multi-user.target.wants/maas-agent.service"}},
+	TypeSelfUpdate: {{Kind: EntryAgent, Name: "/opt/gpuaas/agent/"}, {Kind: EntryAgent, Name: "/etc/systemd/system/gpuaas-node-agent.service"}, {Kind: EntryUnit, Name: "/etc/systemd/system/gpuaas-node-agent.service"}},
+	TypeHWSyncReseed: {{Kind: EntryUnit, Name: "/etc/systemd/system/maas_hardware_sync.timer"}, {Kind: EntryUnit, Name: "/etc/systemd/system/timers.target.wants/maas_hardware_sync.timer"}, {Kind: EntryUnit, Name: "/etc/systemd/system/multi-user.target.wants/maas-agent.service"},
+		{Kind: EntryUnit, Name: "/etc/systemd/system/maas_hardware_sync.service.d/gpuaas.conf"}},
 }
 
 // Amends says whether tasks of a type may change the baseline at all.

@@ -30,13 +30,19 @@ type UninstallOutput struct {
 type HWSyncOutput struct {
 	CredentialsWritten bool     `json:"credentials_written"`
 	UnitsRestarted     []string `json:"units_restarted"`
+	// Pinned says that root runs only the program that the task named.
+	Pinned bool `json:"pinned,omitempty"`
 }
 
 // LoginLockOutput says what was found, and that none of it admits anybody any
 // more.
 type LoginLockOutput struct {
-	Username       string   `json:"username"`
-	Existed        bool     `json:"existed"`
+	Username string `json:"username"`
+	Existed  bool   `json:"existed"`
+	// Searched says that the agent also looked for accounts that a first boot made
+	// under another name; Others are those that it found, which are closed as well.
+	Searched       bool     `json:"searched,omitempty"`
+	Others         []string `json:"others,omitempty"`
 	Closed         []string `json:"closed"` // what admitted somebody until now
 	ProcessesEnded int      `json:"processes_ended"`
 }
@@ -162,6 +168,9 @@ type ValidateCleanOutput struct {
 	// Baseline says with what the control plane compared the inventory: present
 	// or missing. Agents do not set it.
 	Baseline string `json:"baseline,omitempty"`
+	// NotCompared are places that the baseline does not cover, because the agent
+	// that took it did not look there yet. No agent sets it.
+	NotCompared []string `json:"not_compared,omitempty"`
 }
 
 // CheckedKind says how a kind of residue was looked for.

@@ -84,7 +84,8 @@ func (l *look) keysIn(path string) {
 	}
 }
 
-// startFolders hold what starts programs by itself, besides cron and at.
+// startFolders hold what starts programs by itself, besides cron and at, or gives
+// rights. More of them are agentwire.LaterPlaces.
 var startFolders = []string{
 	"/etc/systemd/system", "/etc/systemd/user", "/etc/systemd/system-generators", "/etc/systemd/user-generators", "/usr/local/lib/systemd",
 	"/usr/lib/systemd/system", "/usr/lib/systemd/user", "/usr/lib/systemd/system-generators", "/usr/lib/systemd/user-generators",
@@ -102,13 +103,15 @@ var atPlaces = []string{"/var/spool/cron/atjobs", "/var/spool/cron/atspool", "/v
 func (l *look) starts() {
 	_, err := os.Readlink(l.Host.Path("/lib"))
 	merged := err == nil // what is there is looked at as /usr/lib
-	for _, place := range startFolders {
+	l.taken.Inventory.Covers = slices.Clone(agentwire.LaterPlaces)
+	for _, place := range slices.Concat(startFolders, agentwire.LaterPlaces) {
 		if merged && strings.HasPrefix(place, "/lib/") {
 			continue
 		}
 		l.filesIn(agentwire.EntryUnit, place, 0, func(name string) bool {
-			// Sessions and slices come and go with logins.
-			return strings.HasPrefix(place, "/run/") && (strings.HasSuffix(name, ".scope") || strings.HasSuffix(name, ".slice"))
+			// Sessions and slices come and go with logins; opasswd holds former passwords.
+			return strings.HasPrefix(place, "/run/") && (strings.HasSuffix(name, ".scope") || strings.HasSuffix(name, ".slice")) ||
+				place == "/etc/security" && name == "opasswd"
 		})
 	}
 	l.filesIn(agentwire.EntryPreload, "/etc/ld.so.preload", 0, nil)

@@ -13,7 +13,12 @@ import (
 	"gpuaas/contract/agentwire"
 )
 
-const packageData = "/var/lib/dpkg"
+const (
+	packageData = "/var/lib/dpkg"
+	// offeredData are digests of files that packages do not bring themselves but
+	// offer to the administrator, such as that of sshd.
+	offeredData = "/var/lib/ucf/hashfile"
+)
 
 // vendorFolders are written by packages only: what they brought there, unchanged,
 // need not be told.
@@ -61,13 +66,18 @@ func (l *look) packageDigests(wanted map[string]bool) map[string]string {
 			}
 		}
 	}
-	status, err := os.ReadFile(l.Host.Path(packageData + "/status"))
-	if err != nil {
-		return known
+	if status, err := os.ReadFile(l.Host.Path(packageData + "/status")); err == nil {
+		for line := range strings.Lines(string(status)) { // files of the administrator: " /etc/cron.d/x digest"
+			if fields := strings.Fields(line); strings.HasPrefix(line, " /") && len(fields) == 2 {
+				note(known, wanted, fields[0], fields[1])
+			}
+		}
 	}
-	for line := range strings.Lines(string(status)) { // files of the administrator: " /etc/cron.d/x digest"
-		if fields := strings.Fields(line); strings.HasPrefix(line, " /") && len(fields) == 2 {
-			note(known, wanted, fields[0], fields[1])
+	if offered, err := os.ReadFile(l.Host.Path(offeredData)); err == nil {
+		for line := range strings.Lines(string(offered)) { // "digest  /etc/ssh/sshd_config"
+			if sum, path, ok := strings.Cut(strings.TrimRight(line, "\n"), "  "); ok {
+				note(known, wanted, path, sum)
+			}
 		}
 	}
 	return known

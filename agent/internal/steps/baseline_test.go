@@ -148,6 +148,15 @@ func TestAttackWhatAUserPlantsIsToldToTheControlPlane(t *testing.T) {
 		"a drop-in": {func(b *bench) {
 			b.Write("/etc/systemd/system/ssh.service.d/x.conf", "[Service]\nExecStartPre=/x\n")
 		}, agentwire.EntryUnit, "/etc/systemd/system/ssh.service.d/x.conf"},
+		"a way past sshd": {func(b *bench) { b.Write("/etc/ssh/sshd_config", "PermitRootLogin yes\n") }, agentwire.EntryUnit, "/etc/ssh/sshd_config"},
+		"a rule of sshd":  {func(b *bench) { b.Write("/etc/ssh/sshd_config.d/00.conf", "AuthorizedKeysFile /x\n") }, agentwire.EntryUnit, "/etc/ssh/sshd_config.d/00.conf"},
+		"a rule of PAM":   {func(b *bench) { b.Write("/etc/pam.d/sshd", "auth sufficient pam_permit.so\n") }, agentwire.EntryUnit, "/etc/pam.d/sshd"},
+		"an environment":  {func(b *bench) { b.Write("/etc/environment", "LD_PRELOAD=/x.so\n") }, agentwire.EntryUnit, "/etc/environment"},
+		"a profile":       {func(b *bench) { b.Write("/etc/profile.d/x.sh", "/x\n") }, agentwire.EntryUnit, "/etc/profile.d/x.sh"},
+		"a rule of sudo":  {func(b *bench) { b.Write("/etc/sudoers.d/x", "daemon ALL=(ALL) NOPASSWD:ALL\n") }, agentwire.EntryUnit, "/etc/sudoers.d/x"},
+		"another modprobe": {func(b *bench) {
+			b.Write("/etc/modprobe.d/x.conf", "install dummy /x\n")
+		}, agentwire.EntryUnit, "/etc/modprobe.d/x.conf"},
 		"a preloaded library": {func(b *bench) { b.Write("/etc/ld.so.preload", "/x.so\n") }, agentwire.EntryPreload, "/etc/ld.so.preload"},
 		"an account": {func(b *bench) {
 			b.Write("/etc/passwd", b.Read("/etc/passwd")+"sysd:x:1500:1500::/var/lib/sysd:/bin/sh\n")
@@ -294,9 +303,16 @@ func TestWhatPackagesBroughtIsMarked(t *testing.T) {
 	b := plainMachine(t)
 	b.Write("/var/lib/dpkg/info/sudo.md5sums", "d338b3f0f405eb5e51c8cc1e5ca66f02  bin/sudo\n") // of "sudo"
 	b.Write("/var/lib/dpkg/status", "Package: popularity\nConffiles:\n /etc/cron.d/popularity 00000000000000000000000000000000\n")
+	b.Write("/etc/ssh/sshd_config", "sudo")
+	b.Write("/var/lib/ucf/hashfile", "d338b3f0f405eb5e51c8cc1e5ca66f02  /etc/ssh/sshd_config\n")
+	b.Write("/etc/security/opasswd", "x")
 	for _, e := range b.inventory() {
-		if e.Kind == agentwire.EntrySetID && !e.Packaged || e.Kind == agentwire.EntryCron && e.Packaged {
+		if e.Kind == agentwire.EntrySetID && !e.Packaged || e.Kind == agentwire.EntryCron && e.Packaged ||
+			e.Name == "/etc/ssh/sshd_config" && !e.Packaged || e.Name == "/etc/security/opasswd" {
 			t.Errorf("%+v", e)
 		}
+	}
+	if out := validated(b); !slices.Equal(out.Inventory.Covers, agentwire.LaterPlaces) {
+		t.Errorf("it covers %v", out.Inventory.Covers)
 	}
 }

@@ -20,6 +20,7 @@ type Baseline struct {
 	Serial  string // of the certificate whose key signed it
 	entries map[string][]string
 	acls    map[string]map[string]int // whom they name and what those may, by path
+	covers  []string                  // those of agentwire.LaterPlaces that it looked at
 }
 
 func newBaseline(lists ...[]agentwire.Entry) Baseline {
@@ -33,6 +34,19 @@ func newBaseline(lists ...[]agentwire.Entry) Baseline {
 		}
 	}
 	return b
+}
+
+// Uncovered are the places that the agent which took the baseline did not look at
+// yet: nothing there can be compared until the next installation.
+func (b Baseline) Uncovered() []string {
+	return slices.DeleteFunc(slices.Clone(agentwire.LaterPlaces), func(place string) bool { return slices.Contains(b.covers, place) })
+}
+
+// covered says whether the baseline would have an entry if it had been there.
+func (b Baseline) covered(e agentwire.Entry) bool {
+	return e.Kind != agentwire.EntryUnit || !slices.ContainsFunc(b.Uncovered(), func(place string) bool {
+		return e.Name == place || strings.HasPrefix(e.Name, place+"/")
+	})
 }
 
 func keyOf(e agentwire.Entry) string { return e.Kind + " " + e.Name }
@@ -112,7 +126,7 @@ func (b Baseline) differs(e agentwire.Entry, now agentwire.Inventory, c Comparis
 		}
 	}
 	before := b.entries[keyOf(e)]
-	if slices.Contains(before, e.Value) || b.explained(e, now, c) {
+	if slices.Contains(before, e.Value) || len(before) == 0 && !b.covered(e) || b.explained(e, now, c) {
 		return ""
 	}
 	if len(before) > 0 {
@@ -144,9 +158,7 @@ func (b Baseline) explained(e agentwire.Entry, now agentwire.Inventory, c Compar
 	case agentwire.EntrySetID, agentwire.EntryCron:
 		return e.Packaged
 	case agentwire.EntryAccount:
-		return slices.Contains(c.Allowed, e.Name) || b.closed(e)
-	case agentwire.EntryGroup:
-		return slices.Contains(c.Allowed, e.Name)
+		return slices.Contains(c.Allowed, e.Name) && b.sameID(e) || b.closed(e)
 	case agentwire.EntryMember:
 		group, member, _ := strings.Cut(e.Name, ":")
 		return slices.Contains(c.Allowed, member) && group == member
@@ -162,6 +174,13 @@ func (b Baseline) sameModules(now agentwire.Inventory) bool {
 	return slices.ContainsFunc(now.Entries, func(e agentwire.Entry) bool {
 		return e.Kind == agentwire.EntryModuleIndex && slices.Contains(b.entries[keyOf(e)], e.Value)
 	})
+}
+
+// sameID says whether an account has the uid that the baseline knows it by: one of
+// the same name with another uid, or that of root, is another account.
+func (b Baseline) sameID(e agentwire.Entry) bool {
+	uid, _, _ := strings.Cut(e.Value, " gid ")
+	return uid != "uid 0" && slices.ContainsFunc(b.entries[keyOf(e)], func(before string) bool { return strings.HasPrefix(before, uid+" gid ") })
 }
 
 // closed says whether an account is as it was, but nobody can work in it any

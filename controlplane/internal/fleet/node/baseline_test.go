@@ -148,18 +148,19 @@ func TestComparing(t *testing.T) {
 	packaged := func(e agentwire.Entry) agentwire.Entry { e.Packaged = true; return e }
 	before := []agentwire.Entry{
 		entry(agentwire.EntryAccount, "admin", "uid 1000 gid 1000 home /home/admin shell /bin/bash"),
+		entry(agentwire.EntryAccount, "deploy", "uid 1001 gid 1001 home /home/deploy shell /bin/bash"), entry(agentwire.EntryGroup, "deploy", "gid 1001"),
 		entry(agentwire.EntrySetID, "/usr/bin/sudo", "mode 4755 uid 0 gid 0 sha256:1"),
 		entry(agentwire.EntryModuleIndex, "6.8", "sha256:index"), entry(agentwire.EntryModule, "nvme", "/lib/modules/6.8/nvme.ko"),
 		entry(agentwire.EntryACL, "/var/log/journal", "access u:7 g:5 group:4:5 m:5 o:5 default u:7 g:5 group:4:5 m:5 o:0"),
 		entry(agentwire.EntryAgent, "/opt/gpuaas/agent/1.0/gpuaas-agent", "sha256:old"),
 	}
-	index := before[2]
+	index := before[4]
 	var fine, bad []agentwire.Entry
 	fine = append(fine, before...)
 	fine = append(fine,
 		entry(agentwire.EntryAccount, "admin", "uid 1000 gid 1000 home /home/admin shell /usr/sbin/nologin"),
-		entry(agentwire.EntryAccount, "deploy", "uid 1001 gid 1001 home /home/deploy shell /bin/bash"),
-		entry(agentwire.EntryGroup, "deploy", "gid 1001"),
+		entry(agentwire.EntryAccount, "deploy", "uid 1001 gid 1001 home /srv/deploy shell /bin/sh"),
+		entry(agentwire.EntryMember, "deploy:deploy", ""),
 		packaged(entry(agentwire.EntrySetID, "/usr/bin/sudo", "mode 4755 uid 0 gid 0 sha256:2")),
 		packaged(entry(agentwire.EntryModule, "wireguard", "/lib/modules/6.9/wireguard.ko")),
 		entry(agentwire.EntryModule, "nvidia_uvm", "/lib/modules/6.8/updates/dkms/nvidia-uvm.ko"),
@@ -170,6 +171,7 @@ func TestComparing(t *testing.T) {
 	)
 	bad = []agentwire.Entry{
 		index,
+		entry(agentwire.EntryGroup, "deploy", "gid 0"),
 		entry(agentwire.EntryAccount, "admin", "uid 0 gid 1000 home /home/admin shell /usr/sbin/nologin"),
 		entry(agentwire.EntryAccount, "sysd", "uid 1500 gid 1500 home / shell /bin/sh"),
 		entry(agentwire.EntryGroup, "mine", "gid 1500"),
@@ -231,5 +233,67 @@ func TestAttackManyDifferencesHideNothingOfRoot(t *testing.T) {
 	}
 	if found := compare(t, nil, append(many, shell)); found[0].Subject != shell.Name || !node.LeftByRoot(found[0]) {
 		t.Errorf("the first finding is %+v", found[0])
+	}
+}
+
+// An account is not the deploy user because it is called so: whoever gives that
+// name the uid of root, or one of their own, keeps a way in that is exempt.
+func TestAttackAnAccountThatIsCalledLikeTheDeployUser(t *testing.T) {
+	deploy := func(value string) []agentwire.Entry {
+		return []agentwire.Entry{{Kind: agentwire.EntryAccount, Name: "deploy", Value: value}}
+	}
+	before := deploy("uid 1001 gid 1001 home /home/deploy shell /bin/bash")
+	for now, found := range map[string]int{
+		"uid 1001 gid 1001 home /home/deploy shell /usr/sbin/nologin": 0,
+		"uid 1001 gid 1001 home /home/deploy shell /bin/sh":           0,
+		"uid 0 gid 0 home /home/deploy shell /bin/bash":               1,
+		"uid 10010 gid 1001 home /home/deploy shell /bin/bash":        1,
+		"uid 1500 gid 1500 home /home/deploy shell /usr/sbin/nologin": 1,
+	} {
+		if got := compare(t, before, deploy(now)); len(got) != found {
+			t.Errorf("%s: findings %+v, want %d", now, got, found)
+		}
+	}
+	if got := compare(t, nil, deploy("uid 1001 gid 1001 home /home/deploy shell /bin/bash")); len(got) != 1 {
+		t.Errorf("an account that the baseline does not have: findings %+v", got)
+	}
+	if got := compare(t, deploy("uid 0 gid 0 home /root shell /bin/bash"), deploy("uid 0 gid 0 home /root shell /bin/sh")); len(got) != 1 {
+		t.Errorf("one that was root: findings %+v", got)
+	}
+}
+
+// A rule that somebody leaves for sshd or PAM is found where the baseline looked
+// there. One of an agent of before does not make every node unclean; what it did
+// not look at is named.
+func TestAttackARuleOfSSHDOrPAMIsLeft(t *testing.T) {
+	w := newWorld(t)
+	a := w.active(t, "m1")
+	packaged := agentwire.Entry{Kind: agentwire.EntryUnit, Name: "/etc/pam.d/cron", Value: "sha256:1", Packaged: true}
+	ours := agentwire.Entry{Kind: agentwire.EntryUnit, Name: "/etc/pam.d/sshd", Value: "sha256:1"}
+	planted := []agentwire.Entry{
+		packaged, {Kind: agentwire.EntryUnit, Name: "/etc/ssh/sshd_config.d/00.conf", Value: "sha256:1"},
+		{Kind: agentwire.EntryUnit, Name: "/etc/pam.d/sshd", Value: "sha256:2"}, {Kind: agentwire.EntryUnit, Name: "/etc/environment", Value: "sha256:3"},
+	}
+	unit := agentwire.Entry{Kind: agentwire.EntryUnit, Name: "/etc/systemd/system/x.service", Value: "sha256:1"}
+	old := taken("i1")
+	w.hand(t, a.node, old)
+	if found := w.differs(t, a.node, taken("i1", append(planted, unit)...)); len(found) != 1 || found[0].Subject != unit.Name {
+		t.Errorf("a baseline of before: findings %+v", found)
+	}
+	covering := taken("i1", ours)
+	covering.Covers = agentwire.LaterPlaces
+	w.hand(t, a.node, covering)
+	now := taken("i1", planted...)
+	found := w.differs(t, a.node, now)
+	if len(found) != 3 || !node.LeftByRoot(found[0]) {
+		t.Errorf("findings %+v", found)
+	}
+	b, _, err := w.service.BaselineOf(t.Context(), a.node, "i1")
+	if err != nil || len(b.Uncovered()) != 0 {
+		t.Errorf("not covered: %v, %v", b.Uncovered(), err)
+	}
+	now.Covers = nil // what an installation says of itself now covers up nothing
+	if found := w.differs(t, a.node, now); len(found) != 3 {
+		t.Errorf("findings %+v", found)
 	}
 }

@@ -155,7 +155,7 @@ func (s *Service) BaselineOf(ctx context.Context, node id.Node, installation str
 		lists = append(lists, entries)
 	}
 	b = newBaseline(lists...)
-	b.TakenAt, b.Digest, b.Serial = taken.TakenAt, row.Digest, row.CertificateSerial
+	b.TakenAt, b.Digest, b.Serial, b.covers = taken.TakenAt, row.Digest, row.CertificateSerial, taken.Covers
 	return b, true, nil
 }
 

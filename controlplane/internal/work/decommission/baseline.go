@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/fleet/agenttask"
@@ -19,7 +20,7 @@ const kindBaseline = "baseline"
 // installation without a baseline, leave a gap that is named.
 func (s *Service) compared(ctx context.Context, d Decommission, out agentwire.ValidateCleanOutput, allowed []string) (agentwire.ValidateCleanOutput, error) {
 	now := out.Inventory
-	out.Inventory, out.Baseline = nil, agentwire.BaselineMissing
+	out.Inventory, out.Baseline, out.NotCompared = nil, agentwire.BaselineMissing, nil
 	look := agentwire.CheckedKind{Kind: kindBaseline, Result: "not_applicable", Detail: "its agent does not say what the installation is like"}
 	if now != nil {
 		b, ok, err := s.nodes.BaselineOf(ctx, d.Node, now.Installation)
@@ -35,6 +36,9 @@ func (s *Service) compared(ctx context.Context, d Decommission, out agentwire.Va
 			found := b.Compare(*now, node.Comparison{Allowed: allowed, Delivered: s.delivered})
 			out.Findings, out.Baseline = append(out.Findings, found...), agentwire.ComparedWithBaseline
 			look.Result, look.Detail = "clean", fmt.Sprintf("%d entries compared with the baseline of %s, %s", len(now.Entries), stamp(b.TakenAt), b.Digest)
+			if out.NotCompared = b.Uncovered(); len(out.NotCompared) > 0 {
+				look.Detail += "; taken by an agent that did not look at " + strings.Join(out.NotCompared, ", ")
+			}
 			if len(found) > 0 {
 				look.Result = "findings"
 			}
@@ -60,6 +64,9 @@ func witnessedAs(kind string, t agenttask.Task, out any) ([]bringup.Evidence, er
 // withoutBaseline names what a validation could not see.
 func (b *builder) withoutBaseline(out agentwire.ValidateCleanOutput) {
 	if out.Baseline == agentwire.ComparedWithBaseline {
+		if len(out.NotCompared) > 0 {
+			b.gap("what was added to "+strings.Join(out.NotCompared, ", "), "the agent that took the baseline did not look there; the next installation gets another one")
+		}
 		return
 	}
 	why := "the validation was made before baselines were kept"

@@ -21,14 +21,16 @@ func installed(entries ...agentwire.Entry) agentwire.Inventory {
 }
 
 // firstBoot gives a node the baseline of an installation.
-func (y *yard) firstBoot(tb testing.TB, of id.Node) {
+func (y *yard) firstBoot(tb testing.TB, of id.Node, covers ...string) {
 	tb.Helper()
 	y.exec(tb, `INSERT INTO node_baselines (node_id, generation) VALUES ($1, 1)`, of)
-	raw, err := json.Marshal(installed())
+	taken := installed()
+	taken.Covers = covers
+	raw, err := json.Marshal(taken)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	out, err := y.nodes.KeepBaseline(y.ctx, of, node.SignedBaseline{Inventory: installed(), Raw: raw, Signature: []byte("s"), Serial: "ab"})
+	out, err := y.nodes.KeepBaseline(y.ctx, of, node.SignedBaseline{Inventory: taken, Raw: raw, Signature: []byte("s"), Serial: "ab"})
 	if err != nil || out.Outcome != agentwire.BaselineKept {
 		tb.Fatalf("baseline: %+v, %v", out, err)
 	}
@@ -93,6 +95,34 @@ func TestCertificatesNameAMissingBaseline(t *testing.T) {
 			gap := gapOf(y.paper(t, d.ID))
 			if (gap == nil) != (c.gap == "") || gap != nil && !strings.Contains(gap.Why, c.gap) {
 				t.Errorf("the gap is %+v, want %q", gap, c.gap)
+			}
+		})
+	}
+}
+
+// A baseline of an agent of before does not make a node unclean that was updated
+// since, and certificates name where nobody compared anything.
+func TestCertificatesNameWhatABaselineOfBeforeDoesNotCover(t *testing.T) {
+	rule := agentwire.Entry{Kind: agentwire.EntryUnit, Name: "/etc/pam.d/sshd", Value: "sha256:1"}
+	for name, c := range map[string]struct {
+		covers []string
+		code   string
+	}{"of before": {nil, ""}, "of now": {agentwire.LaterPlaces, "validation_residue"}} {
+		t.Run(name, func(t *testing.T) {
+			y := newYard(t)
+			n := y.node(t, node.Active, true)
+			y.firstBoot(t, n, c.covers...)
+			y.agent.does[agentwire.TypeValidateClean] = []answer{says(installed(rule))}
+			d := y.run(t, y.request(t, n, decommission.SoftReset).ID)
+			if d.ErrorCode != c.code {
+				t.Fatalf("it is %s: %s %s", d.Status, d.ErrorCode, d.ErrorMessage)
+			}
+			if c.code != "" {
+				return
+			}
+			gaps := y.paper(t, d.ID).Document.NotCovered
+			if !slices.ContainsFunc(gaps, func(g certificate.Gap) bool { return strings.Contains(g.What, "/etc/pam.d") }) {
+				t.Errorf("the gaps are %+v", gaps)
 			}
 		})
 	}
