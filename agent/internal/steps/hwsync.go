@@ -24,6 +24,8 @@ const (
 	syncTimer       = "maas_hardware_sync.timer"
 	syncPin         = "/etc/maas/maas-run-scripts.sha256"
 	timerSettings   = "/etc/systemd/system/" + syncTimer + ".d/gpuaas.conf"
+	serviceSettings = "/etc/systemd/system/maas_hardware_sync.service.d/gpuaas.conf"
+	syncProgram     = "/usr/bin/maas-run-scripts"
 	reseeded        = "reseeded"
 )
 
@@ -40,7 +42,11 @@ func (h hwSync) Check(_ context.Context, t *task.Task) (any, bool, error) {
 	if done == "" {
 		return nil, false, nil
 	}
-	return agentwire.HWSyncOutput{CredentialsWritten: true, UnitsRestarted: strings.Fields(done)}, true, nil
+	p, err := params[agentwire.HWSyncParams](t)
+	if err != nil {
+		return nil, false, err
+	}
+	return agentwire.HWSyncOutput{CredentialsWritten: true, UnitsRestarted: strings.Fields(done), Pinned: p.RunScripts != ""}, true, nil
 }
 
 // Apply implements task.Handler.
@@ -57,13 +63,16 @@ func (h hwSync) Apply(ctx context.Context, t *task.Task) (any, error) {
 	if err := step(t, "credentials", func() (string, error) { return "", h.writeCredentials(ctx, t, p) }); err != nil {
 		return nil, err
 	}
+	if err := step(t, "pin", func() (string, error) { return "", h.pin(p) }); err != nil {
+		return nil, err
+	}
 	if err := step(t, "units", func() (string, error) { return strings.Join(units, " "), h.restart(ctx, p, units) }); err != nil {
 		return nil, err
 	}
 	if err := t.Reporter.Checkpoint(reseeded, strings.Join(units, " ")); err != nil {
 		return nil, fmt.Errorf("remember what was done: %w", err)
 	}
-	return agentwire.HWSyncOutput{CredentialsWritten: true, UnitsRestarted: units}, nil
+	return agentwire.HWSyncOutput{CredentialsWritten: true, UnitsRestarted: units, Pinned: p.RunScripts != ""}, nil
 }
 
 func (h hwSync) installed() []string {
@@ -98,20 +107,59 @@ func (h hwSync) writeCredentials(ctx context.Context, t *task.Task, p *agentwire
 	if err := atomicfile.Write(h.Host.Path(maasCredentials), []byte(text.String()), 0o600); err != nil {
 		return fmt.Errorf("write credentials of hardware sync: %w", err)
 	}
-	return h.pin(p.RunScripts)
+	return nil
 }
 
-// pin replaces the digest of the program that reports, because MAAS may hand
-// out another program by now. A machine that was set up without a pin does not
-// check it. The digest comes from the signed task; answers of the listener are
-// not signed.
-func (h hwSync) pin(digest string) error {
-	place := h.Host.Path(syncPin)
-	if _, err := os.Lstat(place); errors.Is(err, fs.ErrNotExist) || digest == "" {
+// pin says what the program that reports is known by from now on: MAAS may hand out
+// another one since. A machine that was set up without a pin has nothing that looks
+// at it, and gets a unit that does. The digest comes from the task, which is signed;
+// answers of the listener are not.
+func (h hwSync) pin(p *agentwire.HWSyncParams) error {
+	if p.RunScripts == "" {
 		return nil
 	}
-	if err := atomicfile.Write(place, []byte(digest+"  /usr/bin/maas-run-scripts.new\n"), 0o644); err != nil {
+	pinned, err := h.there(syncPin)
+	if err != nil {
+		return err
+	}
+	ours, err := h.there(serviceSettings)
+	if err != nil {
+		return err
+	}
+	if !pinned || ours { // a first boot that pins has its own unit look at it
+		if err := h.lookAtPin(p.MAASURL); err != nil {
+			return err
+		}
+	}
+	if err := atomicfile.Write(h.Host.Path(syncPin), []byte(p.RunScripts+"  "+syncProgram+".new\n"), 0o644); err != nil {
 		return fmt.Errorf("pin the program that reports hardware: %w", err)
+	}
+	return nil
+}
+
+func (h hwSync) there(path string) (bool, error) {
+	_, err := os.Lstat(h.Host.Path(path))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, fmt.Errorf("look for %s: %w", path, err)
+	}
+	return err == nil, nil
+}
+
+// lookAtPin has the service check the program before root runs it, as units of
+// first boots do, whatever the unit said before.
+func (h hwSync) lookAtPin(maasURL string) error {
+	base := strings.TrimRight(maasURL, "/")
+	if !plain(base) || strings.ContainsAny(base, " %\"'\\$;#?") {
+		return task.Fail("maas_url_unusable", "the address of MAAS cannot stand in a unit of systemd", "correct the address of the site", nil)
+	}
+	settings := "[Service]\nExecStartPre=\n" +
+		"ExecStartPre=/usr/bin/curl -fsSL --retry 3 -o " + syncProgram + ".new " + base + "/maas-run-scripts\n" +
+		"# Root runs it, so it must be what the control plane saw.\n" +
+		"ExecStartPre=/usr/bin/sha256sum --check --strict --quiet " + syncPin + "\n" +
+		"ExecStartPre=/usr/bin/install -m 0755 " + syncProgram + ".new " + syncProgram + "\n" +
+		"ExecStart=\nExecStart=" + syncProgram + " report-results --config " + maasCredentials + "\n"
+	if err := atomicfile.Write(h.Host.Path(serviceSettings), []byte(settings), 0o644); err != nil {
+		return fmt.Errorf("have hardware sync check its program: %w", err)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpuaas/agent/internal/task"
 	"gpuaas/contract/agentwire"
 )
 
@@ -51,25 +52,61 @@ func TestHardwareSync(t *testing.T) {
 	b.job(agentwire.TypeHWSyncReseed, p).applyFails("machine_token_unusable")
 }
 
-// A machine that looks at a pin gets the one of the program that MAAS has now; one
-// that does not is left as it is.
+// A machine that looks at a pin gets the one of the program that MAAS has now.
 func TestThePinOfHardwareSyncIsRenewed(t *testing.T) {
-	const pin = "/etc/maas/maas-run-scripts.sha256"
+	const pin, looks = "/etc/maas/maas-run-scripts.sha256", "/etc/systemd/system/maas_hardware_sync.service.d/gpuaas.conf"
 	b := newBench(t)
 	b.Install("/usr/bin/systemctl")
 	b.Write("/lib/systemd/system/maas_hardware_sync.timer", "")
+	b.Write(pin, "another\n")
 	digest := strings.Repeat("ab", 32)
 	b.minted.Values = map[string]string{"consumer_key": "ck", "token_key": "tk", "token_secret": "ts"}
 	p := agentwire.HWSyncParams{MAASURL: "http://maas.example:5240/MAAS/", SystemID: "abc123", Interval: "15m", RunScripts: digest}
 	b.job(agentwire.TypeHWSyncReseed, p).apply()
-	if b.Exists(pin) {
-		t.Error("there is a pin that nothing looks at")
-	}
-	b.Write(pin, "another\n")
-	b.job(agentwire.TypeHWSyncReseed, p).apply()
 	if got := b.Read(pin); got != digest+"  /usr/bin/maas-run-scripts.new\n" {
 		t.Errorf("pin %q", got)
 	}
+	if b.Exists(looks) {
+		t.Error("the unit of a first boot that pins is overruled")
+	}
+}
+
+// A machine that was deployed before programs were pinned runs as root whatever
+// plain HTTP brings, until a task names the program.
+func TestAttackAMachineOfBeforeRunsWhatPlainHTTPBrings(t *testing.T) {
+	const pin, looks = "/etc/maas/maas-run-scripts.sha256", "/etc/systemd/system/maas_hardware_sync.service.d/gpuaas.conf"
+	b := newBench(t)
+	b.Install("/usr/bin/systemctl")
+	b.Write("/lib/systemd/system/maas_hardware_sync.timer", "")
+	b.minted.Values = map[string]string{"consumer_key": "ck", "token_key": "tk", "token_secret": "ts"}
+	p := agentwire.HWSyncParams{MAASURL: "http://maas.example:5240/MAAS/", SystemID: "abc123", Interval: "15m"}
+	if out := b.job(agentwire.TypeHWSyncReseed, p).apply().(agentwire.HWSyncOutput); out.Pinned || b.Exists(pin) || b.Exists(looks) {
+		t.Errorf("without a digest: %+v", out)
+	}
+	for _, digest := range []string{strings.Repeat("ab", 32), strings.Repeat("cd", 32)} {
+		p.RunScripts = digest
+		j := b.job(agentwire.TypeHWSyncReseed, p)
+		if out := j.apply().(agentwire.HWSyncOutput); !out.Pinned {
+			t.Errorf("output %+v", out)
+		}
+		if got := b.Read(pin); got != digest+"  /usr/bin/maas-run-scripts.new\n" {
+			t.Errorf("pin %q", got)
+		}
+		unit := b.Read(looks)
+		reset, check, run := strings.Index(unit, "ExecStartPre=\n"), strings.Index(unit, "sha256sum --check --strict --quiet "+pin), strings.Index(unit, "\nExecStart=\n")
+		if reset < 0 || check < reset || run < check || !strings.Contains(unit, " http://maas.example:5240/MAAS/maas-run-scripts\n") {
+			t.Errorf("the program is run unchecked:\n%s", unit)
+		}
+		entries, err := j.handler.(task.Amender).Amends(t.Context(), j.task)
+		if err != nil || !slices.ContainsFunc(entries, func(e agentwire.Entry) bool { return e.Name == looks }) {
+			t.Errorf("the baseline hears of %+v, %v", entries, err)
+		}
+		if err := (agentwire.Amendment{Entries: entries}).Validate(agentwire.TypeHWSyncReseed); err != nil {
+			t.Error(err)
+		}
+	}
+	p.MAASURL = "http://maas.example:5240/MA%20AS/"
+	b.job(agentwire.TypeHWSyncReseed, p).applyFails("maas_url_unusable")
 }
 
 // Whoever holds the key of the listener answers what a node asks for, and signs no

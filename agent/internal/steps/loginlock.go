@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -35,15 +37,11 @@ func (h loginLock) Check(_ context.Context, t *task.Task) (any, bool, error) {
 	if err != nil {
 		return nil, false, err
 	}
-	a, exists, err := h.account(p.Username)
-	if err != nil {
+	found, others, err := h.logins(p.Username)
+	if err != nil || len(others) > 0 || len(found.open) > 0 {
 		return nil, false, err
 	}
-	open, err := h.open(p.Username, a, exists)
-	if err != nil || len(open) > 0 {
-		return nil, false, err
-	}
-	return agentwire.LoginLockOutput{Username: p.Username, Existed: exists, Closed: []string{}}, true, nil
+	return agentwire.LoginLockOutput{Username: p.Username, Existed: found.exists, Searched: true, Closed: []string{}}, true, nil
 }
 
 // Apply implements task.Handler.
@@ -52,37 +50,120 @@ func (h loginLock) Apply(ctx context.Context, t *task.Task) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, exists, err := h.account(p.Username)
+	found, others, err := h.logins(p.Username)
 	if err != nil {
 		return nil, err
 	}
-	out := agentwire.LoginLockOutput{Username: p.Username, Existed: exists, Closed: []string{}}
-	before, err := h.open(p.Username, a, exists)
-	if err != nil {
-		return nil, err
+	out := agentwire.LoginLockOutput{Username: p.Username, Existed: found.exists, Searched: true, Closed: append([]string{}, found.open...)}
+	for _, o := range others {
+		out.Others = append(out.Others, o.name)
+		for _, way := range o.open {
+			out.Closed = append(out.Closed, o.name+": "+way)
+		}
 	}
-	out.Closed = append(out.Closed, before...)
-	work := []struct {
-		name string
-		do   func() (string, error)
-	}{
-		{"password", func() (string, error) { return "", h.closeSSHD(ctx, p.Username) }},
-		{"lock", func() (string, error) { return "", h.lock(ctx, account{Username: p.Username}, exists) }},
-		{"processes", func() (message string, err error) {
-			if exists {
-				out.ProcessesEnded, err = h.endProcesses(ctx, a.UID)
-			}
-			return strconv.Itoa(out.ProcessesEnded) + " ended", err
-		}},
-		{"keys", func() (string, error) { return "", h.removeKeys(a, exists) }},
-		{"verify", func() (string, error) { return "", h.verifyClosed(p.Username) }},
-	}
-	for _, w := range work {
-		if err := step(t, w.name+" "+p.Username, w.do); err != nil {
+	for _, l := range append([]login{found}, others...) {
+		ended, err := h.close(ctx, t, l)
+		out.ProcessesEnded += ended
+		if err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
+}
+
+// login is an account that a machine was set up by, as it is now.
+type login struct {
+	inspect.Account
+	name   string
+	exists bool
+	open   []string // what could still let somebody in, or make them root
+}
+
+// logins looks at the account that the control plane names, and for others that a
+// first boot made: a site may call its deploy user otherwise since.
+func (h loginLock) logins(name string) (named login, others []login, err error) {
+	if named, err = h.look(name); err != nil {
+		return named, nil, err
+	}
+	names, err := h.traces()
+	if err != nil {
+		return named, nil, err
+	}
+	for _, other := range names {
+		_, tenant, err := h.marked(other)
+		if err != nil {
+			return named, nil, err
+		}
+		a, exists, err := h.lookup(other)
+		if err != nil {
+			return named, nil, err
+		}
+		if other == name || tenant || exists && a.UID < firstSystemless {
+			continue // an account of the system is none of a first boot
+		}
+		l, err := h.look(other)
+		if err != nil {
+			return named, nil, err
+		}
+		others = append(others, l)
+	}
+	return named, others, nil
+}
+
+func (h loginLock) look(name string) (l login, err error) {
+	l.name = name
+	if l.Account, l.exists, err = h.account(name); err != nil {
+		return l, err
+	}
+	l.open, err = h.open(name, l.Account, l.exists)
+	return l, err
+}
+
+// traces are the names of accounts for which a first boot, or the agent, has left a
+// rule.
+func (h loginLock) traces() ([]string, error) {
+	var names []string
+	for _, rule := range []string{sudoersPath("*"), sshdRule("*")} {
+		before, after, _ := strings.Cut(filepath.Base(rule), "*")
+		entries, err := os.ReadDir(h.Host.Path(filepath.Dir(rule)))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("look for rules of first boots: %w", err)
+		}
+		for _, e := range entries {
+			name, begins := strings.CutPrefix(e.Name(), before)
+			name, ends := strings.CutSuffix(name, after)
+			valid := agentwire.LoginLockParams{Username: name}.Validate() == nil
+			if begins && ends && valid && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names, nil
+}
+
+// close shuts an account, and says how many processes it ended.
+func (h loginLock) close(ctx context.Context, t *task.Task, l login) (ended int, err error) {
+	work := []struct {
+		name string
+		do   func() (string, error)
+	}{
+		{"password", func() (string, error) { return "", h.closeSSHD(ctx, l.name) }},
+		{"lock", func() (string, error) { return "", h.lock(ctx, account{Username: l.name}, l.exists) }},
+		{"processes", func() (message string, err error) {
+			if l.exists {
+				ended, err = h.endProcesses(ctx, l.UID)
+			}
+			return strconv.Itoa(ended) + " ended", err
+		}},
+		{"keys", func() (string, error) { return "", h.removeKeys(l.Account, l.exists) }},
+		{"verify", func() (string, error) { return "", h.verifyClosed(l.name) }},
+	}
+	for _, w := range work {
+		if err := step(t, w.name+" "+l.name, w.do); err != nil {
+			return ended, err
+		}
+	}
+	return ended, nil
 }
 
 // account finds the account, and refuses one that no first boot makes.
@@ -224,16 +305,12 @@ func (h loginLock) closeSSHD(ctx context.Context, name string) error {
 
 // verifyClosed checks the machine again, independently of what was done.
 func (h loginLock) verifyClosed(name string) error {
-	a, exists, err := h.account(name)
+	l, err := h.look(name)
 	if err != nil {
 		return err
 	}
-	open, err := h.open(name, a, exists)
-	if err != nil {
-		return err
-	}
-	if len(open) > 0 {
-		return task.Fail("login_still_open", "account "+name+" still lets somebody in: "+strings.Join(open, ", "), "look at who makes it anew", nil)
+	if len(l.open) > 0 {
+		return task.Fail("login_still_open", "account "+name+" still lets somebody in: "+strings.Join(l.open, ", "), "look at who makes it anew", nil)
 	}
 	return nil
 }

@@ -67,11 +67,40 @@ func TestALoginThatCannotBeLocked(t *testing.T) {
 
 func TestALoginThatIsNotThere(t *testing.T) {
 	b := setUp(t)
+	b.job(agentwire.TypeLoginLock, agentwire.LoginLockParams{Username: "deploy"}).apply()
 	j := b.job(agentwire.TypeLoginLock, agentwire.LoginLockParams{Username: "nobody-here"})
 	j.mustCheck(true)
-	if out := j.apply().(agentwire.LoginLockOutput); out.Existed || len(out.Closed) != 0 {
+	if out := j.apply().(agentwire.LoginLockOutput); out.Existed || !out.Searched || len(out.Closed)+len(out.Others) != 0 {
 		t.Errorf("output %+v", out)
 	}
+}
+
+// A site that calls its deploy user otherwise since leaves no old account open:
+// whoever learnt its password or key finds it shut. Rules of tenants and of the
+// system are none of a first boot.
+func TestAttackARenamedDeployUserLeavesTheOldAccountOpen(t *testing.T) {
+	b := setUp(t)
+	b.Write("/etc/sudoers.d/gpuaas-mail", "mail ALL=(ALL) NOPASSWD:ALL\n")
+	b.Write("/etc/sudoers.d/gpuaas-alice", "alice ALL=(ALL) NOPASSWD:ALL\n")
+	b.Write("/var/lib/gpuaas/users/alice.json", `{"allocation_id":"a","username":"alice","uid":2000,"gid":2000,"home":"/home/alice","ready":true}`)
+	j := b.job(agentwire.TypeLoginLock, agentwire.LoginLockParams{Username: "renamed"})
+	j.mustCheck(false)
+	out := j.apply().(agentwire.LoginLockOutput)
+	if out.Existed || !out.Searched || !slices.Equal(out.Others, []string{"deploy"}) || !slices.Contains(out.Closed, "deploy: account") {
+		t.Errorf("output %+v", out)
+	}
+	if got := b.Read("/etc/shadow"); !strings.Contains(got, "deploy:!$6$salt$hash:19000:0:99999:7::1:") {
+		t.Errorf("passwords\n%s", got)
+	}
+	for path, remains := range map[string]bool{
+		"/home/deploy/.ssh/authorized_keys": false, "/etc/sudoers.d/gpuaas-deploy": false, "/etc/ssh/sshd_config.d/10-gpuaas-deploy.conf": false,
+		"/etc/sudoers.d/gpuaas-mail": true, "/etc/sudoers.d/gpuaas-alice": true,
+	} {
+		if b.Exists(path) != remains {
+			t.Errorf("%s remains: %v", path, !remains)
+		}
+	}
+	j.mustCheck(true)
 }
 
 // The account of an allocation is no deploy login, whatever a site says.

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"gpuaas/contract/agentwire"
+	"gpuaas/controlplane/internal/base/id"
 	"gpuaas/controlplane/internal/engine/auth"
 	"gpuaas/controlplane/internal/fleet/agenttask/internal/agenttaskdb"
 )
@@ -18,10 +19,12 @@ const (
 	askAgain     = 24 * time.Hour // after an agent failed, or was too old
 )
 
-// LockLogins asks nodes in service whose machine came from MAAS to lock the
-// account with which they were set up, unless they have done so in their
-// present generation. Machines that were set up before each had a login of its
-// own share a password. LockLogins returns how many nodes it asked.
+// LockLogins asks nodes that no operation holds and whose machine came from MAAS
+// to lock the account with which they were set up, unless they have done so in
+// their present generation. Machines that were set up before each had a login of
+// its own share a password. The account is the one that was deployed. If its name
+// was not kept, LockLogins names the present deploy user of the site, and agents
+// search for others by themselves. LockLogins returns how many nodes it asked.
 func (c Commands) LockLogins(ctx context.Context) (asked int, err error) {
 	ctx = auth.With(ctx, auth.System("login-sweeper"))
 	var failures []error
@@ -58,4 +61,55 @@ func (c Commands) lockLogin(ctx context.Context, n agenttaskdb.OpenLoginsRow) er
 		})
 		return err
 	})
+}
+
+// DeployUser is the account that the machine of a node was set up by; empty: its
+// deployment did not keep that.
+func DeployUser(ctx context.Context, db agenttaskdb.DBTX, node id.Node) (string, error) {
+	known, err := deployUsers(ctx, db, []id.Node{node})
+	return known[node], err
+}
+
+func texts(nodes []id.Node) []string {
+	out := make([]string, len(nodes))
+	for i, n := range nodes {
+		out[i] = n.String()
+	}
+	return out
+}
+
+func deployUsers(ctx context.Context, db agenttaskdb.DBTX, nodes []id.Node) (map[id.Node]string, error) {
+	rows, err := agenttaskdb.New(db).DeployUsers(ctx, texts(nodes))
+	if err != nil {
+		return nil, fmt.Errorf("read deploy users of nodes: %w", err)
+	}
+	known := make(map[id.Node]string, len(rows))
+	for _, r := range rows {
+		known[r.ID] = r.DeployUser
+	}
+	return known, nil
+}
+
+// UnprovenLogins are those of some nodes whose agent found no account of the name
+// that their site has now, and did not look for others: the one that was deployed
+// may be open. It gives the name that was tried.
+func UnprovenLogins(ctx context.Context, db agenttaskdb.DBTX, nodes []id.Node) (map[id.Node]string, error) {
+	rows, err := agenttaskdb.New(db).UnprovenLogins(ctx, agenttaskdb.UnprovenLoginsParams{Nodes: texts(nodes), Type: agentwire.TypeLoginLock})
+	if err != nil {
+		return nil, fmt.Errorf("list deploy logins that are not proven to be locked: %w", err)
+	}
+	if len(rows) == 0 {
+		return map[id.Node]string{}, nil
+	}
+	known, err := deployUsers(ctx, db, nodes)
+	if err != nil {
+		return nil, err
+	}
+	unproven := map[id.Node]string{}
+	for _, r := range rows {
+		if known[r.NodeID] != r.Username {
+			unproven[r.NodeID] = r.Username
+		}
+	}
+	return unproven, nil
 }

@@ -1,12 +1,14 @@
 package agenttask_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
 
 	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/fleet/agenttask"
 )
 
 // bound is a node in service whose machine came from MAAS.
@@ -54,7 +56,7 @@ func TestAttackThePasswordOfTheSiteOpensNodesOfBefore(t *testing.T) {
 	}
 	w.exec(t, `UPDATE nodes SET held_by = 'decommission x' WHERE id = $1`, old)
 	sweep(0)
-	w.exec(t, `UPDATE nodes SET held_by = '' WHERE id = $1`, old)
+	w.exec(t, `UPDATE nodes SET held_by = '', status = 'quarantined' WHERE id = $1`, old) // later, wherever it is by then
 	sweep(1)
 	sweep(0)
 	e := w.poll(t, old)
@@ -79,7 +81,7 @@ func TestAttackThePasswordOfTheSiteOpensNodesOfBefore(t *testing.T) {
 	if task, err = id.Parse[id.NodeTask](e.TaskID); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.queue.Result(t.Context(), old, task, succeeded(t, 1, agentwire.LoginLockOutput{Closed: []string{}})); err != nil {
+	if err := w.queue.Result(t.Context(), old, task, succeeded(t, 1, agentwire.LoginLockOutput{Existed: true, Closed: []string{}})); err != nil {
 		t.Fatal(err)
 	}
 	w.clock.pass(48 * time.Hour)
@@ -89,5 +91,82 @@ func TestAttackThePasswordOfTheSiteOpensNodesOfBefore(t *testing.T) {
 	sweep(1)
 	if got := w.count(t, `SELECT count(*) FROM node_tasks WHERE node_id = $1`, manual); got != 0 {
 		t.Errorf("a node that nobody deployed was given %d tasks", got)
+	}
+}
+
+// lockedAs hands in what an agent made of the task that it was given, and says which
+// account that named.
+func (w *world) lockedAs(t *testing.T, n id.Node, out agentwire.LoginLockOutput) (account string) {
+	t.Helper()
+	e := w.poll(t, n)
+	if e == nil || e.Type != agentwire.TypeLoginLock {
+		t.Fatalf("the node got %+v", e)
+	}
+	var p agentwire.LoginLockParams
+	if err := json.Unmarshal(e.Params, &p); err != nil {
+		t.Fatal(err)
+	}
+	task, err := id.Parse[id.NodeTask](e.TaskID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.Closed = []string{}
+	if err := w.queue.Result(t.Context(), n, task, succeeded(t, 1, out)); err != nil {
+		t.Fatal(err)
+	}
+	return p.Username
+}
+
+// A site that calls its deploy user otherwise since must not leave the account open
+// that its machines were deployed with: the one that was deployed counts, and where
+// that was not kept, an account that is not there proves nothing.
+func TestAttackARenamedDeployUserKeepsTheOldLoginOpen(t *testing.T) {
+	w := newWorld(t)
+	kept, guessed, searching := w.bound(t, "abc123"), w.bound(t, "abc234"), w.bound(t, "abc345")
+	for i, facts := range []string{`{"deployed_at": "2026-01-01T00:00:00Z", "deploy_user": "before"}`, `{"deploy_user": "not-deployed"}`} {
+		w.exec(t, `INSERT INTO node_onboardings (id, site_id, profile_id, sku_id, hostname, ipmi_ip, node_id, status, current_stage, facts, workflow_id, requested_by,
+			correlation_id, completed_at) SELECT $1, site_id, profile_id, 'h200-sxm-baremetal-8g', 'm1', '', node_id, 'completed', 'x', $2, 'x', 'x', 'x', now()
+			FROM node_maas_state WHERE node_id = $3`, id.NewString(), facts, []id.Node{kept, guessed}[i])
+	}
+	sweep := func(want int) {
+		t.Helper()
+		if got, err := w.commands.LockLogins(t.Context()); err != nil || got != want {
+			t.Fatalf("%d nodes were asked, %v; want %d", got, err, want)
+		}
+	}
+	unproven := func(want ...id.Node) {
+		t.Helper()
+		got, err := agenttask.UnprovenLogins(t.Context(), w.db, []id.Node{kept, guessed, searching})
+		if err != nil || len(got) != len(want) {
+			t.Fatalf("not proven are %v, %v; want %v", got, err, want)
+		}
+		for _, n := range want {
+			if got[n] != "hpcadmin" {
+				t.Errorf("of %s: %q", n, got[n])
+			}
+		}
+	}
+	sweep(3)
+	unproven()
+	if got := w.lockedAs(t, kept, agentwire.LoginLockOutput{}); got != "before" {
+		t.Errorf("the account %s is locked, and another one was deployed", got)
+	}
+	if got := w.lockedAs(t, guessed, agentwire.LoginLockOutput{}); got != "hpcadmin" {
+		t.Errorf("the account %s is locked", got)
+	}
+	w.lockedAs(t, searching, agentwire.LoginLockOutput{Searched: true})
+	unproven(guessed)
+	sweep(0)
+	w.clock.pass(25 * time.Hour)
+	sweep(1)
+	w.lockedAs(t, guessed, agentwire.LoginLockOutput{Searched: true, Others: []string{"before"}})
+	unproven()
+	w.clock.pass(25 * time.Hour)
+	sweep(0)
+	if user, err := agenttask.DeployUser(t.Context(), w.db, kept); err != nil || user != "before" {
+		t.Errorf("deployed with %q, %v", user, err)
+	}
+	if user, err := agenttask.DeployUser(t.Context(), w.db, guessed); err != nil || user != "" {
+		t.Errorf("deployed with %q, %v", user, err)
 	}
 }

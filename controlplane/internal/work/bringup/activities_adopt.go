@@ -306,7 +306,7 @@ func (b *Bringup) adoptDeployed(ctx context.Context, r *region, w *Work, m maas.
 	}
 	at := b.now().UTC()
 	w.Facts.uninstalled()
-	w.Facts.Adopted, w.Facts.HostKey = true, ""
+	w.Facts.Adopted, w.Facts.HostKey, w.Facts.DeployUser, w.Facts.SyncPinned = true, "", "", false
 	w.Facts.DeployedAt, w.Facts.Addresses, w.Facts.Image = &at, m.IPAddresses, m.Image()
 	return EnsureHardwareSyncConfigured, w.Save(ctx)
 }

@@ -48,8 +48,17 @@ func (b *Bringup) deployUser(ctx context.Context, w *Work) (l firstboot.Layer, w
 	if err := b.cfg.Secrets.Put(ctx, LoginPath(w.Kind, w.Job), map[string]redact.Secret{loginKeyField: login.Private}); err != nil {
 		return l, false, fmt.Errorf("keep key to machine: %w", err)
 	}
-	w.Facts.HostKey = host.Public
+	w.Facts.HostKey, w.Facts.DeployUser = host.Public, w.Site.Settings.DeployUser
 	return l, true, nil
+}
+
+// account is the one that the machine is set up by. That of the site is for
+// machines whose first boot was written down before the name was kept.
+func (w *Work) account() string {
+	if w.Facts.DeployUser != "" {
+		return w.Facts.DeployUser
+	}
+	return w.Site.Settings.DeployUser
 }
 
 // ownLogin says whether the machine runs a first boot that gave it a login of its
@@ -67,7 +76,7 @@ func (w *Work) sharedLogin() bool {
 // login is how to get in to the machine. The password of the site is for machines
 // of the old form and sent to no other.
 func (b *Bringup) login(ctx context.Context, w *Work) (ssh.Config, error) {
-	cfg := ssh.Config{Dialer: b.cfg.Dialer, User: w.Site.Settings.DeployUser}
+	cfg := ssh.Config{Dialer: b.cfg.Dialer, User: w.account()}
 	switch {
 	case w.ownLogin():
 		values, err := b.cfg.Secrets.Get(ctx, LoginPath(w.Kind, w.Job))
@@ -136,13 +145,13 @@ func (b *Bringup) closeLogin(ctx context.Context, w *Work) (note string, await *
 		note = "; its agent is too old to lock the deploy login, which is done when it has been updated"
 	case t.Status != agenttask.Succeeded:
 		return "", nil, failed(durable.AgentEnrollmentFailure, "login_not_locked", "the agent of %s could not lock the account %s: %s",
-			w.Hostname, w.Site.Settings.DeployUser, t.Error.Message).
+			w.Hostname, w.account(), t.Error.Message).
 			with("put right on the machine what it says, then resume").final().
 			about(map[string]any{"task_id": t.ID.String(), "task_status": string(t.Status), "task_error": t.Error.Code})
 	default:
 		at := b.now().UTC()
 		w.Facts.LoginLocked = &at
-		note = "; the account " + w.Site.Settings.DeployUser + " is locked"
+		note = "; the account " + w.account() + " is locked"
 	}
 	if err := b.dropLogin(ctx, w); err != nil {
 		return "", nil, err
@@ -157,7 +166,7 @@ func (b *Bringup) lockLogin(ctx context.Context, w *Work) (t agenttask.Task, err
 	}
 	err = b.cfg.DB.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		t, err = b.cfg.Tasks.Enqueue(ctx, tx, agenttask.Request{
-			Node: w.Node, Type: agentwire.TypeLoginLock, Params: agentwire.LoginLockParams{Username: w.Site.Settings.DeployUser},
+			Node: w.Node, Type: agentwire.TypeLoginLock, Params: agentwire.LoginLockParams{Username: w.account()},
 			IdempotencyKey: fmt.Sprintf("%s/%s/login-lock/%d", w.Kind, w.Job, w.Epoch), AwaitWorkflow: w.WorkflowID,
 			Reason: "the agent has enrolled: nobody needs the deploy login any more",
 		})

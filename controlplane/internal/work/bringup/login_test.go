@@ -231,3 +231,25 @@ func TestATokenThatMAASKeepsIsLeftToSomebody(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// A site that calls its deploy user otherwise while a machine is set up must not
+// have another account locked than the one that lets somebody in.
+func TestAttackTheDeployUserIsRenamedWhileAMachineIsSetUp(t *testing.T) {
+	tasks := &agenttask.Commands{}
+	w, b, job := deployedWorld(t, func(p *plan) { p.config.Tasks = tasks })
+	tasks.DB = w.db
+	job.Site.Settings.DeployUser = "renamed"
+	w.does(t, bringup.EnsureHardwareSyncConfigured, job)
+	if len(b.Commands()) == 0 || job.Facts.DeployUser != "hpcadmin" {
+		t.Errorf("the machine was set up by %q: %q", job.Facts.DeployUser, b.Commands())
+	}
+	if _, err := w.owner.Exec(t.Context(), `UPDATE nodes SET status = 'active', first_poll_at = now(), agent_instance = 'm' WHERE id = $1`, job.Node); err != nil {
+		t.Fatal(err)
+	}
+	w.does(t, bringup.WaitForAgentEnrollment, job)
+	var username string
+	if err := w.owner.QueryRow(t.Context(), `SELECT params->>'username' FROM node_tasks WHERE node_id = $1 AND type = $2`, job.Node, agentwire.TypeLoginLock).
+		Scan(&username); err != nil || username != "hpcadmin" {
+		t.Errorf("the account %q is locked, %v", username, err)
+	}
+}

@@ -175,7 +175,9 @@ type Facts struct {
 	FirstBootPath   string               `json:"first_boot_path,omitempty"` // in the secrets engine
 	FirstBootDigest string               `json:"first_boot_digest,omitempty"`
 	FirstBootLayers []firstboot.LayerRef `json:"first_boot_layers,omitempty"`
-	HostKey         string               `json:"host_key,omitempty"` // that the first boot gives the machine: it must show this one
+	HostKey         string               `json:"host_key,omitempty"`    // that the first boot gives the machine: it must show this one
+	DeployUser      string               `json:"deploy_user,omitempty"` // account that the first boot makes: the site may call it otherwise since
+	SyncPinned      bool                 `json:"sync_pinned,omitempty"` // the first boot knows the program that reports hardware by its digest
 	TokenExpiresAt  *time.Time           `json:"token_expires_at,omitempty"`
 	TokenRefreshes  int                  `json:"token_refreshes,omitempty"` // in the present wait for the agent
 	TokenRefreshed  *time.Time           `json:"token_refreshed_at,omitempty"`

@@ -1,6 +1,7 @@
 package decommission
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"gpuaas/contract/agentwire"
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/engine/durable"
+	"gpuaas/controlplane/internal/fleet/agenttask"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/fleet/site"
 	"gpuaas/controlplane/internal/work/bringup"
@@ -199,7 +201,11 @@ func (s *Service) gpusOf(ctx context.Context, d Decommission) (int, error) {
 // out of service: see Settle.
 func (s *Service) validate(ctx context.Context, d Decommission, w *bringup.Work) (bringup.Result, error) {
 	params := agentwire.ValidateCleanParams{}
-	if user := w.Site.Settings.DeployUser; user != "" { // of the site, not of a tenant
+	user, err := agenttask.DeployUser(ctx, s.db, d.Node)
+	if err != nil {
+		return bringup.Result{}, err
+	}
+	if user = cmp.Or(user, w.Site.Settings.DeployUser); user != "" { // of the site, not of a tenant
 		params.AllowedUsers = []string{user}
 	}
 	t, await, err := s.ask(ctx, d, w, StageValidate, errand{kind: agentwire.TypeValidateClean, params: params})

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/fleet/agenttask"
 	"gpuaas/controlplane/internal/fleet/binding"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/fleet/site"
@@ -179,6 +180,10 @@ func (c *cycle) known(ctx context.Context, ids []string) ([]sighting, error) {
 	for _, r := range rows {
 		present[r.NodeID] = append(present[r.NodeID], findingFrom(r))
 	}
+	unproven, err := agenttask.UnprovenLogins(ctx, c.db, nodes)
+	if err != nil {
+		return nil, err
+	}
 	if c.shared == nil {
 		if c.shared, err = binding.Shared(ctx, c.db, c.run.Site); err != nil {
 			return nil, err
@@ -198,7 +203,8 @@ func (c *cycle) known(ctx context.Context, ids []string) ([]sighting, error) {
 		c.policyOf[n.ID] = policy
 		out = append(out, sighting{was: b, present: present[b.Node], Subject: Subject{
 			Site: c.site, Policy: policy, Node: n.ID, Hostname: n.Hostname, Status: n.Status, Host: n.Host, HeldBy: n.HeldBy, Tainted: n.Tainted(),
-			LastContact: n.LastContactAt, AgentVersion: n.ReportedAgentVersion, HardwareSaid: n.HardwareSaid, SystemID: b.SystemID, Installation: b.Installation, BoundAt: b.BoundAt,
+			LastContact: n.LastContactAt, AgentVersion: n.ReportedAgentVersion, HardwareSaid: n.HardwareSaid,
+			LoginTried: unproven[n.ID], SystemID: b.SystemID, Installation: b.Installation, BoundAt: b.BoundAt,
 			RoCE: roce[strings.ToLower(n.Hostname)], Others: others(c.shared[b.SystemID], b.Node), Now: now,
 		}})
 	}

@@ -14,7 +14,7 @@ var Rules = []Rule{
 	ruleReleased, ruleRedeploying, ruleDeployedElsewhere, ruleHardwareFailed, ruleAbsent, ruleRecreated,
 	ruleRecommissioning, ruleStatusUnknown, rulePoweredOff, ruleAgentSilent, ruleRetiredDeployed,
 	// Other things about the machine that are not as they should be.
-	ruleDuplicateBinding, ruleHWSyncStale, ruleRoCEDrift, ruleHostnameDrift, ruleIPChanged, ruleAgentUnidentified,
+	ruleDuplicateBinding, ruleHWSyncStale, ruleRoCEDrift, ruleHostnameDrift, ruleIPChanged, ruleAgentUnidentified, ruleLoginUnproven,
 	// Findings that are not about a node and its machine.
 	ruleBreakerOpen, ruleNoInformation, ruleUnusedPowerOverride, ruleUnmanagedMachine,
 }

@@ -61,6 +61,8 @@ func agentOf(version string, saysHardware bool) func(*Subject) {
 	return func(s *Subject) { s.AgentVersion, s.HardwareSaid = version, saysHardware }
 }
 
+func tried(login string) func(*Subject) { return func(s *Subject) { s.LoginTried = login } }
+
 func mayRelease(s *Subject) { s.Policy.ReleaseRetiredMachines = true }
 
 // foundTypes are the types of what holds, sorted.
@@ -103,6 +105,8 @@ func TestJudge(t *testing.T) {
 		"rule: absent from MAAS, active":                    {subject: healthy(gone), want: TypeAbsent, severity: Critical, action: Quarantine},
 		"an agent of the release before":                    {subject: healthy(agentOf("1.0.0", false)), want: TypeAgentUnidentified, severity: Info},
 		"an agent that says which machine it is on":         {subject: healthy(agentOf("1.1.0", true))},
+		"a deploy login that is not there":                  {subject: healthy(tried("hpcadmin")), want: TypeLoginUnproven, severity: Info},
+		"a deploy login of a retired node":                  {subject: healthy(is(node.Retired), mayRelease, tried("hpcadmin")), want: TypeRetiredDeployed, severity: Info, action: Release},
 		"rule: Deployed, retired":                           {subject: healthy(is(node.Retired), mayRelease), want: TypeRetiredDeployed, severity: Info, action: Release},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -98,6 +98,42 @@ func (q *Queries) Claim(ctx context.Context, arg ClaimParams) (NodeTask, error) 
 	return i, err
 }
 
+const deployUsers = `-- name: DeployUsers :many
+SELECT n.id, (j.facts->>'deploy_user')::text AS deploy_user
+FROM nodes n CROSS JOIN LATERAL (
+    SELECT o.id, o.facts FROM node_onboardings o WHERE o.node_id = n.id AND o.facts ? 'deployed_at'
+    UNION ALL SELECT d.id, d.facts FROM node_decommissions d WHERE d.node_id = n.id AND d.facts ? 'deployed_at'
+    ORDER BY id DESC LIMIT 1) j
+WHERE n.id = ANY($1::uuid[]) AND j.facts ? 'deploy_user'
+`
+
+type DeployUsersRow struct {
+	ID         id.Node
+	DeployUser string
+}
+
+// The accounts that the machines of nodes were set up by, by what the deployment
+// says that made the present installation; none for those of before it was kept.
+func (q *Queries) DeployUsers(ctx context.Context, nodes []string) ([]DeployUsersRow, error) {
+	rows, err := q.db.Query(ctx, deployUsers, nodes)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []DeployUsersRow
+	for rows.Next() {
+		var i DeployUsersRow
+		if err := rows.Scan(&i.ID, &i.DeployUser); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const finish = `-- name: Finish :one
 UPDATE node_tasks
 SET status = $1, lease_expires_at = NULL, finished_at = $2::timestamptz,
@@ -638,11 +674,16 @@ func (q *Queries) NoteSigner(ctx context.Context, arg NoteSignerParams) error {
 }
 
 const openLogins = `-- name: OpenLogins :many
-SELECT n.id, s.deploy_user
+SELECT n.id, COALESCE(j.facts->>'deploy_user', s.deploy_user)::text AS deploy_user
 FROM nodes n JOIN node_maas_state b ON b.node_id = n.id JOIN maas_sites s ON s.id = b.site_id
-WHERE n.status = 'active' AND n.held_by = '' AND ($1::uuid IS NULL OR n.id > $1) AND NOT EXISTS (
+LEFT JOIN LATERAL (
+    SELECT o.id, o.facts FROM node_onboardings o WHERE o.node_id = n.id AND o.facts ? 'deployed_at'
+    UNION ALL SELECT d.id, d.facts FROM node_decommissions d WHERE d.node_id = n.id AND d.facts ? 'deployed_at'
+    ORDER BY id DESC LIMIT 1) j ON true
+WHERE n.status IN ('active', 'offline', 'quarantined') AND n.held_by = '' AND ($1::uuid IS NULL OR n.id > $1) AND NOT EXISTS (
     SELECT FROM node_tasks t WHERE t.node_id = n.id AND t.type = $2::text AND t.generation = n.generation
-      AND (t.status IN ('queued', 'dispatched', 'succeeded') OR t.created_at > $3::timestamptz))
+      AND (t.status IN ('queued', 'dispatched') OR t.created_at > $3::timestamptz OR t.status = 'succeeded'
+        AND (t.output @> '{"existed": true}' OR t.output @> '{"searched": true}' OR t.params->>'username' = j.facts->>'deploy_user')))
 ORDER BY n.id LIMIT $4
 `
 
@@ -658,8 +699,9 @@ type OpenLoginsRow struct {
 	DeployUser string
 }
 
-// Nodes whose agent has not locked the account with which their machine was set
-// up, and was not asked recently.
+// Nodes whose agent has not locked the account that their machine was set up by,
+// and was not asked lately. That an account is not there says nothing unless the
+// agent looked for others, or it is the one that was deployed.
 func (q *Queries) OpenLogins(ctx context.Context, arg OpenLoginsParams) ([]OpenLoginsRow, error) {
 	rows, err := q.db.Query(ctx, openLogins,
 		arg.After,
@@ -892,6 +934,47 @@ func (q *Queries) Target(ctx context.Context, arg TargetParams) (TargetRow, erro
 	var i TargetRow
 	err := row.Scan(&i.Generation, &i.Fenced, &i.Status)
 	return i, err
+}
+
+const unprovenLogins = `-- name: UnprovenLogins :many
+SELECT DISTINCT ON (t.node_id) t.node_id, (t.params->>'username')::text AS username
+FROM nodes n JOIN node_tasks t ON t.node_id = n.id AND t.generation = n.generation
+WHERE n.id = ANY($1::uuid[]) AND t.type = $2::text AND t.status = 'succeeded'
+  AND NOT EXISTS (SELECT FROM node_tasks d WHERE d.node_id = n.id AND d.type = t.type AND d.generation = n.generation AND d.status = 'succeeded'
+    AND (d.output @> '{"existed": true}' OR d.output @> '{"searched": true}'))
+ORDER BY t.node_id, t.created_at DESC
+`
+
+type UnprovenLoginsParams struct {
+	Nodes []string
+	Type  string
+}
+
+type UnprovenLoginsRow struct {
+	NodeID   id.Node
+	Username string
+}
+
+// Nodes whose agent found no account of the name that the site has now, did not
+// look for others, and was not asked to lock what was deployed.
+func (q *Queries) UnprovenLogins(ctx context.Context, arg UnprovenLoginsParams) ([]UnprovenLoginsRow, error) {
+	rows, err := q.db.Query(ctx, unprovenLogins, arg.Nodes, arg.Type)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []UnprovenLoginsRow
+	for rows.Next() {
+		var i UnprovenLoginsRow
+		if err := rows.Scan(&i.NodeID, &i.Username); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const waiting = `-- name: Waiting :many
