@@ -220,15 +220,12 @@ func (c *cycle) effect(ctx context.Context, tx pgx.Tx, d due, n node.Node) (note
 }
 
 // renewedPin returns the digest that a reseeded node checks from now on,
-// because MAAS may hand out another program by now. A run reads it once.
-func (c *cycle) renewedPin(ctx context.Context, d due) (pin string, err error) {
+// because MAAS may hand out another program by now.
+func (c *cycle) renewedPin(ctx context.Context, d due) (string, error) {
 	if d.Action != Reseed || !c.site.Settings.PinsSync() || !d.node.RenewsPins() {
 		return "", nil
 	}
-	if c.syncPin == "" {
-		c.syncPin, err = c.region.RunScriptsSHA256(ctx)
-	}
-	return c.syncPin, err
+	return c.programPin(ctx)
 }
 
 // interval is how often the machine of a node should report its hardware.

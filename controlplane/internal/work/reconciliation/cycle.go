@@ -122,7 +122,10 @@ func (c *cycle) reconcile(ctx context.Context) error {
 	if err := c.jobs(ctx); err != nil {
 		return err
 	}
-	return c.conclude(ctx)
+	if err := c.conclude(ctx); err != nil {
+		return err
+	}
+	return c.pinMachines(ctx)
 }
 
 // conclude takes the actions that are due after what was seen since the last

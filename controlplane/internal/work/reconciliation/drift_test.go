@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"gpuaas/contract/agentwire"
+	"gpuaas/controlplane/internal/base/id"
+	"gpuaas/controlplane/internal/fleet/agenttask"
 	"gpuaas/controlplane/internal/fleet/node"
 	"gpuaas/controlplane/internal/work/job"
 	"gpuaas/controlplane/internal/work/reconciliation"
@@ -279,6 +281,7 @@ func TestAReseedNamesTheProgramThatMAASHandsOutNow(t *testing.T) {
 		w.maas.machines["m000"].LastSync = new(w.time.Add(-3 * time.Hour))
 		w.maas.events = append(w.maas.events, "m000")
 		w.cycle(t)
+		w.tasks.tasks = slices.DeleteFunc(w.tasks.tasks, func(r agenttask.Request) bool { return strings.HasPrefix(r.IdempotencyKey, "hw-sync-pin/") })
 		if len(w.tasks.tasks) != want {
 			t.Fatalf("%d tasks, want %d", len(w.tasks.tasks), want)
 		}
@@ -296,6 +299,54 @@ func TestAReseedNamesTheProgramThatMAASHandsOutNow(t *testing.T) {
 	w.cycle(t)
 	w.exec(t, `UPDATE nodes SET hardware_said = false WHERE id = $1`, w.nodes[0])
 	reseeds(2, "")
+}
+
+// Machines that were deployed before programs were pinned run as root whatever plain
+// HTTP brings: their agents are told the digest without anybody asking, until they
+// say that they go by it.
+func TestAttackMachinesOfBeforeArePinned(t *testing.T) {
+	w := newWorld(t, 4)
+	w.maas.program = strings.Repeat("ab", 32)
+	w.exec(t, `UPDATE maas_sites SET hw_sync_http = 'undecided' WHERE id = $1`, w.at)
+	w.exec(t, `UPDATE nodes SET hardware_said = id <> $1`, w.nodes[0]) // an agent of before refuses the digest
+	w.exec(t, `INSERT INTO node_onboardings (id, site_id, profile_id, sku_id, hostname, ipmi_ip, node_id, status, current_stage, facts, workflow_id, requested_by,
+		correlation_id, completed_at) SELECT gen_random_uuid(), site_id, profile_id, 'h200-sxm-baremetal-8g', 'm1', '', node_id, 'completed', 'x',
+		'{"deployed_at": "2026-01-01T00:00:00Z", "sync_pinned": true}', 'x', 'x', 'x', now() FROM node_maas_state WHERE node_id = $1`, w.nodes[1])
+	w.exec(t, `UPDATE nodes SET held_by = 'decommission x', schedulable = false WHERE id = $1`, w.nodes[2])
+	given := func(want ...id.Node) {
+		t.Helper()
+		w.tasks.tasks = nil
+		w.cycle(t)
+		var got []id.Node
+		for _, r := range w.tasks.tasks {
+			p, ok := r.Params.(agentwire.HWSyncParams)
+			if !ok || r.Type != agentwire.TypeHWSyncReseed || p.RunScripts != w.maas.program || p.SystemID == "" || p.Interval == "" || p.MAASURL == "" {
+				t.Errorf("task %+v", r)
+			}
+			got = append(got, r.Node)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("pinned are %v, want %v", got, want)
+		}
+	}
+	reports := func(n id.Node, output string) {
+		w.exec(t, `INSERT INTO node_tasks (id, node_id, type, params, status, concurrency_class, generation, max_attempts, deadline_at, requested_by, correlation_id, output,
+			created_at, finished_at) SELECT gen_random_uuid(), id, $2, '{"run_scripts_sha256": "x"}', 'succeeded', 'exclusive', generation, 1, now(), 'x', 'x', $3, $4, now()
+			FROM nodes WHERE id = $1`, n, agentwire.TypeHWSyncReseed, output, w.time)
+	}
+	given(w.nodes[3])
+	reports(w.nodes[3], `{"credentials_written": true}`) // by an agent that does not know how
+	given()
+	w.exec(t, `UPDATE nodes SET held_by = '' WHERE id = $1`, w.nodes[2])
+	given(w.nodes[2])
+	reports(w.nodes[2], `{"pinned": true}`)
+	w.time = w.time.Add(25 * time.Hour)
+	given(w.nodes[3])
+	w.exec(t, `UPDATE maas_sites SET hw_sync_http = 'accepted' WHERE id = $1`, w.at)
+	given()
+	w.exec(t, `UPDATE maas_sites SET hw_sync_http = 'pinned' WHERE id = $1`, w.at)
+	w.maas.program = ""
+	given()
 }
 
 func TestRetiredButDeployedIsReleasedOnlyIfPolicyAllows(t *testing.T) {

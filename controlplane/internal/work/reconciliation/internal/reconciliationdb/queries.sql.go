@@ -1350,6 +1350,62 @@ func (q *Queries) TryTend(ctx context.Context) (bool, error) {
 	return pg_try_advisory_xact_lock, err
 }
 
+const unpinnedNodes = `-- name: UnpinnedNodes :many
+SELECT n.id, b.maas_system_id, p.hardware_sync_interval
+FROM node_maas_state b JOIN nodes n ON n.id = b.node_id JOIN maas_site_profiles p ON p.id = b.profile_id
+LEFT JOIN LATERAL (
+    SELECT o.id, o.facts FROM node_onboardings o WHERE o.node_id = n.id AND o.facts ? 'deployed_at'
+    UNION ALL SELECT d.id, d.facts FROM node_decommissions d WHERE d.node_id = n.id AND d.facts ? 'deployed_at'
+    ORDER BY id DESC LIMIT 1) j ON true
+WHERE b.site_id = $1 AND n.status = 'active' AND n.held_by = '' AND n.hardware_said AND p.require_hw_sync
+  AND NOT COALESCE(j.facts @> '{"sync_pinned": true}', false)
+  AND NOT EXISTS (SELECT FROM node_tasks t WHERE t.node_id = n.id AND t.type = $2::text AND t.generation = n.generation
+    AND t.params ? 'run_scripts_sha256'
+    AND (t.status IN ('queued', 'dispatched') OR t.output @> '{"pinned": true}' OR t.created_at > $3::timestamptz))
+ORDER BY n.id LIMIT $4
+`
+
+type UnpinnedNodesParams struct {
+	SiteID id.Site
+	Type   string
+	Since  time.Time
+	Most   int32
+}
+
+type UnpinnedNodesRow struct {
+	ID                   id.Node
+	MaasSystemID         string
+	HardwareSyncInterval string
+}
+
+// Nodes of a site whose machine was not deployed with the digest of the program that
+// reports hardware, and whose agent has not said that it goes by one since. One that
+// did not say so is asked again later.
+func (q *Queries) UnpinnedNodes(ctx context.Context, arg UnpinnedNodesParams) ([]UnpinnedNodesRow, error) {
+	rows, err := q.db.Query(ctx, unpinnedNodes,
+		arg.SiteID,
+		arg.Type,
+		arg.Since,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []UnpinnedNodesRow
+	for rows.Next() {
+		var i UnpinnedNodesRow
+		if err := rows.Scan(&i.ID, &i.MaasSystemID, &i.HardwareSyncInterval); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const untrip = `-- name: Untrip :exec
 UPDATE reconciliation_sites SET tripped_at = NULL, tripped_nodes = '{}', confirmed_at = NULL, confirmed_by = '', updated_at = clock_timestamp() WHERE site_id = $1
 `
