@@ -6,7 +6,8 @@ export CGO_ENABLED ?= 0
 # tests and linters take what `make build` has compiled.
 export GOFLAGS ?= -trimpath
 
-VERSION := $(shell git describe --always --dirty 2>/dev/null || echo dev)
+# Another content has another version, also between commits: nodes know their agent by its digest.
+VERSION := $(shell git describe --always --dirty 2>/dev/null || echo dev)$(shell git diff --quiet HEAD 2>/dev/null || git diff HEAD | git hash-object --stdin 2>/dev/null | cut -c1-8 | sed 's/^/-/')
 COMMIT  := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 TOOL     = go tool -modfile=tools/$(1)/go.mod
@@ -37,8 +38,8 @@ console: ## build the web console, which bin/gpuaas takes in
 agent: ## build what nodes run: bin/agent/VERSION/{gpuaas-agent,gpuaas-gpu}
 	@echo "building bin/agent/$(VERSION)"
 	@mkdir -p bin/agent/$(VERSION)
-	@go build -trimpath -ldflags "$(LDFLAGS) -X main.commit=$(COMMIT)" -o bin/agent/$(VERSION)/gpuaas-agent ./cmd/gpuaas-agent
-	@go build -trimpath -ldflags "$(LDFLAGS)" -o bin/agent/$(VERSION)/gpuaas-gpu ./cmd/gpuaas-gpu
+	@go build -trimpath -buildvcs=false -ldflags "$(LDFLAGS) -X main.commit=$(COMMIT)" -o bin/agent/$(VERSION)/gpuaas-agent ./cmd/gpuaas-agent
+	@go build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o bin/agent/$(VERSION)/gpuaas-gpu ./cmd/gpuaas-gpu
 
 servers: ## build the embedded servers once (several minutes), then take them from the cache
 	@tools/build-servers.sh >/dev/null

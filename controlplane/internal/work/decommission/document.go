@@ -298,7 +298,11 @@ func (b *builder) release(f bringup.ReleaseFacts, e Evidence, ref []certificate.
 	for _, text := range statements {
 		b.doc.Reported = append(b.doc.Reported, certificate.Report{By: "MAAS", Subject: b.d.SystemID, Statement: text, At: when, Evidence: ref})
 	}
-	b.gap("disks of the machine", fmt.Sprintf("MAAS was asked to erase them (%s); what it did to them was not observed", or(f.Requested, "none")))
+	asked := fmt.Sprintf("MAAS was asked to erase them (%s); what it did to them was not observed", or(f.Requested, "none"))
+	if f.RequestedAt == nil {
+		asked = "somebody else released the machine, and this operation asked MAAS for no erasing"
+	}
+	b.gap("disks of the machine", asked)
 	if f.FellBack {
 		b.doc.Downgrades = append(b.doc.Downgrades, certificate.Downgrade{
 			Subject: "erase of " + b.d.SystemID, Requested: f.Requested, Achieved: or(f.Achieved, "none"), Why: or(f.FallbackReason, "erasing failed"),

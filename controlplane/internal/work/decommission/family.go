@@ -43,6 +43,7 @@ var first = map[durable.FailureClass][]durable.JobEvent{
 
 var firstOf = map[string]durable.JobEvent{
 	codeResidue:              durable.JobResume,
+	codeRootResidue:          durable.JobCancel,
 	"released_elsewhere":     durable.JobAdoptObserved,
 	"nothing_to_adopt":       durable.JobRetryStage,
 	"deployed_image_differs": durable.JobResume,
@@ -81,6 +82,7 @@ var causes = map[string]string{
 	"agent_unreachable":  "The machine is off, cut off from the network, or its agent does not run.",
 	"agent_lost":         "The machine went down in the middle of the task, or its agent was stopped.",
 	codeResidue:          "A process, an account or files of a tenant survived the cleaning.",
+	codeRootResidue:      "Only somebody with root can have left what was found; such an installation cannot speak for itself.",
 	codeDevice:           "The disk does not carry out what it says, is failing, or has no method that the policy accepts.",
 	codeStorage:          "Files are held open, immutable, or lie on a file system that cannot be written.",
 	codeGPU:              "A process uses a GPU, or its driver does not answer.",

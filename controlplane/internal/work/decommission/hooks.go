@@ -134,13 +134,17 @@ func (h hooks) Perform(ctx context.Context, d Decommission, stage string, w *bri
 			return skipped(fmt.Sprintf("MAAS shows the machine as %s and off, and its agent is silent: somebody else released it, and there is nobody to ask", w.Observed.Status)), err
 		}
 	}
-	if d.Mode == Reactivate || slices.Contains(onceMore, stage) {
+	if d.Mode == Reactivate || onceMore[stage] != "" {
 		n, err := h.nodes.Node(ctx, d.Node)
 		if err != nil {
 			return bringup.Result{}, err
 		}
-		if d.Mode.spares(stage, n) {
-			return skipped(spared[d.Mode]), nil
+		if spared, err := h.spared(ctx, d, stage, n); err != nil || spared {
+			return skipped(whySpared[d.Mode]), err
+		}
+		if stage == StageStorageAgain && n.Root.Stands() && d.StorageCleanup.sparesDisks() {
+			return bringup.Result{}, rootTainted(d, "its data disks were to be left as they are",
+				"cancel, then clean them, too: gpuaas node reimage "+d.Hostname+" --storage-cleanup local")
 		}
 	}
 	switch stage {
@@ -174,12 +178,6 @@ func (h hooks) Perform(ctx context.Context, d Decommission, stage string, w *bri
 		return h.adopt(ctx, d, w)
 	}
 	return h.onMachine(ctx, d, stage, w)
-}
-
-// spared is why a stage is left out: see spares.
-var spared = map[Mode]string{
-	Reactivate: "the node is proven clean: there is nothing to clean",
-	Reimage:    "nobody had root on the installation before: what was cleaned through it stays clean",
 }
 
 // beforeRelease are the stages that an installation is needed for which is gone
@@ -349,11 +347,11 @@ func (h hooks) validated(ctx context.Context, tx pgx.Tx, s job.Settled[Decommiss
 		_, err = node.NoteClean(ctx, tx, d.Node, at, d.cause())
 		return disagreeing(err)
 	}
-	if s.Failure.Code != codeResidue {
+	if s.Failure.Code != codeResidue && s.Failure.Code != codeRootResidue {
 		return nil
 	}
 	taint := node.Taint
-	if rootLeft(s.Result) {
+	if s.Failure.Code == codeRootResidue {
 		taint = func(ctx context.Context, tx pgx.Tx, of id.Node, cause string) error {
 			return node.TaintRoot(ctx, tx, of, node.RootFound, cause)
 		}

@@ -49,7 +49,7 @@ func golden(t *testing.T, name string, got []byte) {
 // what is recommended is possible.
 func TestEveryParkedOperationOffersALegalAction(t *testing.T) {
 	codes := []string{
-		"", "validation_residue", "released_elsewhere", "machine_gone", "nothing_to_adopt", "evidence_missing", "node_tainted", "agent_unreachable",
+		"", "validation_residue", "validation_root_residue", "released_elsewhere", "machine_gone", "nothing_to_adopt", "evidence_missing", "node_tainted", "agent_unreachable",
 		"release_erase_failed", "uninstall_failed", job.CodeMarked,
 	}
 	then := time.Now()

@@ -61,7 +61,7 @@ func TestAttackWhatAUserPlantedKeepsTheNodeOutOfService(t *testing.T) {
 	planted := agentwire.Entry{Kind: agentwire.EntrySetID, Name: "/var/tmp/sh", Value: "mode 4755 uid 0 gid 0 sha256:1"}
 	y.agent.does[agentwire.TypeValidateClean] = []answer{says(installed(planted))}
 	d := y.run(t, y.request(t, n, decommission.SoftReset).ID)
-	if d.Stage != decommission.StageValidate || d.ErrorCode != "validation_residue" || !strings.Contains(d.ErrorMessage, "/var/tmp/sh") {
+	if d.Stage != decommission.StageValidate || d.ErrorCode != "validation_root_residue" || !strings.Contains(d.ErrorMessage, "/var/tmp/sh") {
 		t.Errorf("it is %s at %s: %s %s", d.Status, d.Stage, d.ErrorCode, d.ErrorMessage)
 	}
 	if now := y.see(t, n); now.Schedulable || now.Status != node.Quarantined {

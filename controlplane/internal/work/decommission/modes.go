@@ -40,15 +40,17 @@ func (m Mode) cleans() bool {
 // is not proven clean: it was put aside as it was.
 var whereTainted = []string{StageDrain, StageStorage, StageScrub}
 
-// onceMore are the stages that a reimage goes through only where somebody had
-// root: what was cleaned through the installation that they had counts for
-// nothing.
-var onceMore = []string{StageStorageAgain, StageScrubAgain}
+// onceMore are the stages of a reimage that clean again, through the new
+// installation, and the stage that each of them repeats. They are needed where
+// somebody had root: what was cleaned through the installation that they had
+// counts for nothing. They are needed, too, where the stage before cleaned
+// nothing: see hooks.spared.
+var onceMore = map[string]string{StageStorageAgain: StageStorage, StageScrubAgain: StageScrub}
 
 // spares says whether a mode leaves a stage out, because the node needs no
 // cleaning, or no other than it had.
 func (m Mode) spares(stage string, n node.Node) bool {
-	return m == Reactivate && n.Access() == node.NoAccess && slices.Contains(whereTainted, stage) || m == Reimage && !n.Root.Stands() && slices.Contains(onceMore, stage)
+	return m == Reactivate && n.Access() == node.NoAccess && slices.Contains(whereTainted, stage) || m == Reimage && !n.Root.Stands() && onceMore[stage] != ""
 }
 
 // believes says whether a mode goes by what the installation says that the node

@@ -20,6 +20,7 @@ import (
 // Codes that what follows goes by.
 const (
 	codeResidue     = "validation_residue"
+	codeRootResidue = "validation_root_residue"
 	codeStorage     = "storage_residue"
 	codeDevice      = "device_not_sanitized"
 	codeGPU         = "gpu_scrub_incomplete"
@@ -29,11 +30,32 @@ const (
 	outcomeNoGPU    = "not_applicable"
 )
 
+// whySpared is why a stage is left out: see spares.
+var whySpared = map[Mode]string{
+	Reactivate: "the node is proven clean: there is nothing to clean",
+	Reimage:    "this operation cleaned it through the installation before, which nobody had root on",
+}
+
+// spared says whether a stage is left out. A reimage does not clean again what it
+// cleaned through the installation before. Where that installation was gone
+// already, it cleaned nothing, and the new one has to.
+func (h hooks) spared(ctx context.Context, d Decommission, stage string, n node.Node) (bool, error) {
+	earlier, again := onceMore[stage]
+	if !d.Mode.spares(stage, n) || !again || n.Access() == node.NoAccess {
+		return d.Mode.spares(stage, n), nil
+	}
+	evidence, err := h.EvidenceOf(ctx, d.ID)
+	last := ""
+	for _, e := range evidence {
+		if e.Stage == earlier {
+			last = e.Kind
+		}
+	}
+	return last != "" && last != EvidenceNotApplicable, err
+}
+
 // cleanup removes what tenants left on disks and mounts.
 func (s *Service) cleanup(ctx context.Context, d Decommission, w *bringup.Work, stage string) (bringup.Result, error) {
-	if stage == StageStorageAgain && d.StorageCleanup.sparesDisks() {
-		return bringup.Result{}, rootTainted(d, "its data disks were to be left as they are", "cancel, then clean them, too: gpuaas node reimage "+d.Hostname+" --storage-cleanup local")
-	}
 	if d.StorageCleanup == CleanupNone {
 		return skipped("no storage cleanup was asked for"), nil
 	}
@@ -242,10 +264,25 @@ func (s *Service) validate(ctx context.Context, d Decommission, w *bringup.Work)
 	for i, f := range out.Findings {
 		texts[i] = fmt.Sprintf("%s %s: %s", f.Kind, f.Subject, f.Detail)
 	}
-	return result, &bringup.Failure{
+	f := &bringup.Failure{
 		Class: durable.SanitizationFailure, Code: codeResidue, Final: true, Message: fmt.Sprintf("%s is not clean: %s", d.Hostname, brief(texts)),
 		Remedy: findingRemedies[d.Mode], Details: map[string]any{"findings": out.Findings, "task_id": t.ID},
 	}
+	if slices.ContainsFunc(out.Findings, node.LeftByRoot) {
+		f.Code, f.Remedy = codeRootResidue, d.rootRemedy()
+	}
+	return result, f
+}
+
+// rootRemedy says what helps once somebody had root: cleaning the same
+// installation again never does, and this operation holds the node until it is
+// cancelled.
+func (d Decommission) rootRemedy() string {
+	if d.managed() {
+		return fmt.Sprintf("cancel this operation, then install the node anew: gpuaas node reimage %s --reason TEXT", d.Hostname)
+	}
+	return fmt.Sprintf("cancel this operation, then take the node out: gpuaas node drain %s --reason TEXT, and gpuaas node remove %[1]s --reason TEXT; "+
+		"or clean it and accept the risk that is left: gpuaas node reset %[1]s --residual-risk TEXT --reason TEXT", d.Hostname)
 }
 
 // credible refuses what a node says of itself whose installation somebody had
@@ -284,32 +321,13 @@ func (s *Service) credible(ctx context.Context, d Decommission) error {
 // incredible makes a failure of what the inventory says about an installation.
 func incredible(d Decommission, err error) *bringup.Failure {
 	f, _ := fault.As(err)
-	remedy := f.Remedy
-	if d.Mode == Reimage {
-		remedy = "somebody had root after this operation installed the machine: cancel, then once more: gpuaas node reimage " + d.Hostname
-	}
-	return &bringup.Failure{Class: durable.StateAmbiguity, Code: node.CodeRoot, Final: true, Message: f.Message, Remedy: remedy, Cause: err}
+	return &bringup.Failure{Class: durable.StateAmbiguity, Code: node.CodeRoot, Final: true, Message: f.Message, Remedy: d.rootRemedy(), Cause: err}
 }
 
 func rootTainted(d Decommission, why, remedy string) *bringup.Failure {
 	return &bringup.Failure{
 		Class: durable.StateAmbiguity, Code: node.CodeRoot, Final: true, Message: fmt.Sprintf("somebody had root on node %s before, and it is not proven clean since: %s", d.Hostname, why), Remedy: remedy,
 	}
-}
-
-// rootLeft says whether a validation found what only somebody with root leaves.
-func rootLeft(result bringup.Result) bool {
-	for _, e := range result.Evidence {
-		s, ok := e.Value.(seen)
-		var out agentwire.ValidateCleanOutput
-		if !ok || json.Unmarshal(s.Output, &out) != nil {
-			continue
-		}
-		if slices.ContainsFunc(out.Findings, node.LeftByRoot) {
-			return true
-		}
-	}
-	return false
 }
 
 // findingRemedies say what to do about what a validation found.

@@ -1,6 +1,7 @@
 package decommission_test
 
 import (
+	"strings"
 	"testing"
 
 	"gpuaas/contract/agentwire"
@@ -42,5 +43,41 @@ func TestADrainWaitsForNoAgentOfAMachineThatSomebodyReleased(t *testing.T) {
 				t.Errorf("the agent was asked %d times to drain, not %d", n, c.drains)
 			}
 		})
+	}
+}
+
+// Somebody released a machine on which a tenant had been. Nothing was cleaned
+// through the installation that is gone, so that the new one has to.
+func TestAttackAMachineReleasedElsewhereIsCleanedByItsNewInstallation(t *testing.T) {
+	y := newYard(t)
+	n := y.node(t, node.Active, true)
+	y.provision(t, n, false)
+	y.exec(t, `UPDATE nodes SET status = 'quarantined', schedulable = false WHERE id = $1`, n)
+	y.exec(t, `UPDATE node_contacts SET last_contact_at = now() - interval '1 hour' WHERE node_id = $1`, n)
+	y.script.vacant = proven
+	y.agent.asked = nil
+	d := y.run(t, y.request(t, n, decommission.Reimage).ID)
+	wants(t, d, durable.JobCompleted, decommission.StageEnable, "")
+	same(t, "tasks", y.agent.asked, listed("node.storage_cleanup, node.gpu_scrub, node.validate_clean, node.drain"))
+	if subjects := y.paper(t, d.ID).Document.Subjects; len(subjects) == 0 {
+		t.Error("its certificate names nothing that was cleaned")
+	}
+}
+
+// Cleaning the same installation again never helps against what only somebody
+// with root leaves: the operation says so at once, instead of leading in a circle.
+func TestWhatOnlyRootLeavesIsNotCleanedAgain(t *testing.T) {
+	y := newYard(t)
+	n := y.node(t, node.Active, true)
+	left := dirty()
+	left.Findings = []agentwire.CleanFinding{{Kind: "users", Subject: "mallory", Detail: "another account with the rights of root"}}
+	y.agent.on(agentwire.TypeValidateClean, succeeds(left))
+	d := y.run(t, y.request(t, n, decommission.SoftReset).ID)
+	wants(t, d, durable.JobFailedManualIntervention, decommission.StageValidate, "validation_root_residue")
+	if decommission.Recommended(d) != durable.JobCancel || !strings.Contains(d.ErrorRemedy, "cancel this operation, then install the node anew") {
+		t.Errorf("%s is recommended: %s", decommission.Recommended(d), d.ErrorRemedy)
+	}
+	if now := y.see(t, n); !now.Root.Stands() {
+		t.Errorf("the node is %+v", now)
 	}
 }
