@@ -6,7 +6,7 @@ import { ProblemNote } from '../../ui/problem'
 import { exact } from '../../ui/time'
 import { words } from '../../ui/tone'
 import { fileName, kindWords, weak, type Signed } from './document'
-import { Decisions, Gaps, Reported, Subjects, Validation } from './Parts'
+import { Access, Decisions, Gaps, Reported, Subjects, Validation } from './Parts'
 import { keepFile } from './keepFile'
 
 /** CertificatePage is a certificate as a document that can be read; the file that is signed can be kept from here. */
@@ -91,6 +91,7 @@ function Read({ signed }: { signed: Signed }) {
           />
         </Card>
       </div>
+      <Access access={d.access} installation={d.installation} />
       <Subjects of={d.subjects} />
       <Validation of={d.validation} />
       <Reported of={d.reported} />

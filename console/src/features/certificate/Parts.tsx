@@ -3,7 +3,7 @@ import type { Schemas } from '../../api/client'
 import { Badge, Card, Code, Facts } from '../../ui/basics'
 import { between, exact } from '../../ui/time'
 import { words } from '../../ui/tone'
-import { covered, levelWords, toneOfOutcome, verified, type Document, type Subject } from './document'
+import { accessWords, covered, had, levelWords, testifies, toneOfOutcome, verified, type Document, type Subject } from './document'
 
 function Evidence({ of }: { of: Schemas['CertificateEvidence'][] }) {
   if (of.length === 0) return null
@@ -15,6 +15,30 @@ function Evidence({ of }: { of: Schemas['CertificateEvidence'][] }) {
         </li>
       ))}
     </ul>
+  )
+}
+
+/** Access is the most that somebody had on the node, and which installation speaks for it. */
+export function Access({ access, installation }: { access: Document['access']; installation: Document['installation'] }) {
+  return (
+    <Card title="Access">
+      {!access && <p className="text-sm text-muted">What somebody had on the node was not recorded yet when this was issued.</p>}
+      <Facts
+        of={[
+          ...optional('Had', access && <span className={access.had === 'root' ? 'font-medium text-bad' : ''}>{had(access, exact)}</span>),
+          ...optional('Testifies', installation && <span className={installation.independent ? '' : 'font-medium text-bad'}>{testifies(installation, exact)}</span>),
+          ...optional('Generation of its identity', installation && String(installation.generation)),
+        ]}
+      />
+    </Card>
+  )
+}
+
+function NotIndependent({ why }: { why: string }) {
+  return (
+    <span className="text-bad">
+      <Badge tone="bad">NOT INDEPENDENT</Badge> {why}
+    </span>
   )
 }
 
@@ -45,6 +69,7 @@ function OneSubject({ subject: s }: { subject: Subject }) {
       </h3>
       <Facts
         of={[
+          ...optional('Who says so', s.not_independent && <NotIndependent why={s.not_independent} />),
           ...optional('What it is', s.description),
           ...optional('Method', s.method && `${words(s.method)}${s.tool ? ` with ${s.tool}${s.tool_version ? ` ${s.tool_version}` : ''}` : ''}`),
           ...optional('Reached', covered(s)),
@@ -76,9 +101,10 @@ export function Validation({ of }: { of: Document['validation'] }) {
       {of && (
         <div className="flex flex-col gap-2 text-sm">
           <p className="flex flex-wrap items-center gap-2">
-            <Badge tone={of.clean ? 'ok' : 'bad'}>{of.clean ? 'clean' : 'something was found'}</Badge>
-            {exact(of.at)}, by {words(of.observed_by)}
+            <Badge tone={!of.clean ? 'bad' : of.not_independent ? 'warn' : 'ok'}>{of.clean ? 'clean' : 'something was found'}</Badge>
+            {of.clean ? accessWords.looked.clean : accessWords.looked.found} by {words(of.observed_by)}, {exact(of.at)}
           </p>
+          {of.not_independent && <NotIndependent why={of.not_independent} />}
           <ul className="flex flex-col">
             {of.looked.map((l) => (
               <li key={l.kind + l.detail}>

@@ -1,5 +1,6 @@
+import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { bytes, covered, fileName, verified, weak, type Subject } from './document'
+import { accessWords, bytes, covered, fileName, had, testifies, verified, weak, type Subject } from './document'
 
 const verification: Subject['verification'] = { result: 'passed', how: 'canaries probed', canaries_planted: 64, canaries_found: 0, samples: 0, samples_unclean: 0, bytes_read: 0 }
 const subject: Subject = {
@@ -47,6 +48,25 @@ describe('verified', () => {
   })
 })
 
+describe('access', () => {
+  const when = (at: string) => `<${at}>`
+  it('says what somebody had', () => {
+    expect(had({ had: 'none' }, when)).toBe('nobody is known to have had access')
+    expect(had({ had: 'user', at: 't' }, when)).toBe('an ordinary user, last let in at <t>')
+    expect(had({ had: 'root', cause: 'physical_console', at: 't' }, when)).toBe('root (physical console), last at <t>')
+    expect(had({ had: 'root', cause: 'sudo' }, when)).toBe('root (sudo), last at not known')
+  })
+  it('says which installation testifies, and whether it can', () => {
+    expect(testifies({ generation: 2, independent: true, made_at: 't', made_by: 'decommission 7' }, when)).toBe('the installation that began to be made at <t> by decommission 7')
+    expect(testifies({ generation: 1, independent: false }, when)).toBe('an installation that the issuer did not make; somebody had root on it: it does not speak for itself')
+  })
+  it('uses the words of the command line', () => {
+    const command = ['render.go', 'templates/document.txt'].map((f) => readFileSync(new URL(`../../../../contract/certificate/${f}`, import.meta.url), 'utf8')).join('')
+    const { looked, ...sentences } = accessWords
+    for (const sentence of [...Object.values(sentences), ...Object.values(looked), 'root (%s), last at %s', 'NOT INDEPENDENT', 'Testifies']) expect(command).toContain(sentence)
+  })
+})
+
 describe('fileName', () => {
   it('cannot lead out of a folder', () => {
     expect(fileName({ kind: 'certificate', seq: 2, node: { hostname: '../c07u31', id: '', region: '', sku: '' } })).toBe('.._c07u31-2-certificate.json')
@@ -65,5 +85,19 @@ describe('weak', () => {
         validation: { ...whole.validation, clean: false },
       }),
     ).toEqual(['disk S5P2NG0R could not be cleaned', 'operators went on without 1 stage', 'the look afterwards found something'])
+  })
+  it('names what is not independent', () => {
+    expect(
+      weak({
+        ...whole,
+        subjects: [{ ...subject, not_independent: 'somebody had root' }],
+        validation: { ...whole.validation, not_independent: 'somebody had root' },
+        installation: { generation: 1, independent: false },
+      }),
+    ).toEqual([
+      'somebody had root on the installation that testifies: it does not speak for itself',
+      'what is said of disk S5P2NG0R is not independent',
+      'the look afterwards is not independent',
+    ])
   })
 })

@@ -55,14 +55,41 @@ export function verified(v: Subject['verification']): { tone: Tone; result: stri
   return { tone: v.result === 'passed' ? 'ok' : 'bad', result: v.result, how: parts.filter(Boolean).join(', ') }
 }
 
+/** accessWords holds the sentences of the contract about access; a test compares them with what the command line writes. */
+export const accessWords = {
+  nobody: 'nobody is known to have had access',
+  user: 'an ordinary user, last let in at ',
+  foreign: 'an installation that the issuer did not make',
+  made: 'the installation that began to be made at ',
+  compromised: '; somebody had root on it: it does not speak for itself',
+  looked: { clean: 'Nothing that a tenant left was found', found: 'Something that a tenant left was found' },
+} as const
+
+/** had says the most that somebody had on the node. */
+export function had(a: NonNullable<Document['access']>, when: (at: string) => string): string {
+  const at = a.at ? when(a.at) : 'not known'
+  if (a.had === 'none') return accessWords.nobody
+  return a.had === 'user' ? accessWords.user + at : `root (${words(a.cause ?? '')}), last at ${at}`
+}
+
+/** testifies says which installation speaks for the node, and whether it can. */
+export function testifies(i: NonNullable<Document['installation']>, when: (at: string) => string): string {
+  const made = i.made_at ? accessWords.made + when(i.made_at) + (i.made_by ? ` by ${i.made_by}` : '') : accessWords.foreign
+  return i.independent ? made : made + accessWords.compromised
+}
+
 /** fileName is what the file of a certificate is called when it is kept. */
 export function fileName(d: Pick<Document, 'kind' | 'seq' | 'node'>): string {
   return `${d.node.hostname.replace(/[^A-Za-z0-9.-]/g, '_')}-${d.seq}-${d.kind}.json`
 }
 
 /** weak tells what a reader of the document has to know before relying on it. */
-export function weak(d: Pick<Document, 'subjects' | 'overrides' | 'downgrades' | 'validation'>): string[] {
+export function weak(d: Pick<Document, 'subjects' | 'overrides' | 'downgrades' | 'validation' | 'installation'>): string[] {
   const out: string[] = []
+  const told = d.subjects.filter((s) => s.not_independent)
+  if (d.installation && !d.installation.independent) out.push('somebody had root on the installation that testifies: it does not speak for itself')
+  if (told.length > 0) out.push(`what is said of ${told.map((s) => `${words(s.kind)} ${s.identifier}`).join(', ')} is not independent`)
+  if (d.validation?.not_independent) out.push('the look afterwards is not independent')
   const failed = d.subjects.filter((s) => s.outcome === 'failed' || s.outcome === 'refused')
   if (failed.length > 0) out.push(`${failed.map((s) => `${words(s.kind)} ${s.identifier}`).join(', ')} could not be cleaned`)
   const downgrades = d.downgrades.length

@@ -4,8 +4,8 @@ import { api, got, type Schemas } from '../../api/client'
 import { useMay } from '../../app/session'
 import { Note, Page, TextLink } from '../../ui/basics'
 import { say } from '../../ui/toast'
-import { bodyOf, draftOf, type Draft } from './explained'
-import { siteFields } from './siteFields'
+import { bodyOf, type Draft } from './explained'
+import { siteDraft } from './siteFields'
 import { SiteForm } from './SiteForm'
 
 /** NewSite tells the control plane of a MAAS; credentials come next, on the page of the site. */
@@ -23,7 +23,7 @@ export default function NewSite() {
   return (
     <Page title="New site" back={<TextLink to="/sites">Sites</TextLink>} lead="A site is one MAAS and the machines that it looks after. Creating it changes nothing in MAAS: next you write its credentials, and it is checked.">
       {may('site:manage') ? (
-        <SiteForm initial={{ ...draftOf('SiteNewBody', siteFields, {}), pxe_vlan_vid: '0' }} does="Create site" send={send} onClose={() => void navigate({ to: '/sites' })} />
+        <SiteForm initial={siteDraft({ pxe_vlan_vid: 0, hw_sync_http: 'pinned' })} does="Create site" send={send} onClose={() => void navigate({ to: '/sites' })} />
       ) : (
         <Note tone="warn" title="You may not create sites">
           Ask a platform administrator.

@@ -1,9 +1,11 @@
 import { useMutation } from '@tanstack/react-query'
+import { useState } from 'react'
 import { ActForm } from '../../ui/actform'
 import { Note } from '../../ui/basics'
-import type { Draft } from './explained'
+import { CheckField, SelectField } from '../../ui/form'
+import { explanationOf, type Draft } from './explained'
 import { ExplainedField, Section, useExplainedForm } from './ExplainedForm'
-import { wrongSite } from './siteFields'
+import { acceptsAnew, runsAnything, wrongSite } from './siteFields'
 
 type Props = {
   initial: Draft
@@ -19,9 +21,11 @@ export function SiteForm({ initial, exists, does, send, onClose }: Props) {
   const form = useExplainedForm('SiteNewBody', initial, wrongSite(exists ? initial : undefined))
   const sending = useMutation({ mutationFn: () => send(form.draft), onError: (error) => form.refused(error) })
   const moved = exists && form.draft.api_base_url !== initial.api_base_url
+  const [sure, setSure] = useState(false)
+  const asks = acceptsAnew(form.draft, initial)
   const byDefault = (text: string) => (exists ? undefined : text)
   return (
-    <ActForm doing={sending} does={does} leave={exists ? undefined : 'Cancel'} check={form.check} onClose={onClose}>
+    <ActForm doing={sending} does={does} leave={exists ? undefined : 'Cancel'} danger={asks} disabled={asks && !sure} check={form.check} onClose={onClose}>
       <Section title="Site" lead="What it is called, and where its machines stand.">
         <ExplainedField form={form} field="name" label="Name" />
         <ExplainedField form={form} field="region_code" label="Region" />
@@ -41,7 +45,28 @@ export function SiteForm({ initial, exists, does, send, onClose }: Props) {
       <Section title="Deployed machines" lead="How the control plane reaches a machine once it is installed.">
         <ExplainedField form={form} field="deploy_user" label="Deploy user" placeholder={byDefault('hpcadmin')} />
         <ExplainedField form={form} field="deploy_ssh_iface" label="Deploy interface" placeholder={byDefault('eno8303')} />
+        <SelectField
+          label="Hardware sync over plain HTTP"
+          hint={explanationOf('SiteNewBody', 'hw_sync_http').description}
+          error={form.wrong('hw_sync_http')}
+          value={String(form.draft.hw_sync_http)}
+          onChange={(v) => {
+            setSure(false)
+            form.set('hw_sync_http', v)
+          }}
+          options={[
+            ...(initial.hw_sync_http === '' ? [{ value: '', label: 'undecided: nobody was asked yet' }] : []),
+            { value: 'pinned', label: 'pinned: the program must have the digest' },
+            { value: 'accepted', label: 'accepted: nothing vouches for it' },
+          ]}
+        />
       </Section>
+      {runsAnything(form.draft) && (
+        <Note tone="bad" title="Root on machines runs what plain HTTP brings">
+          <p>Whoever can answer in place of MAAS on its network chooses the program that root runs on every machine of this site. Let MAAS speak https, or pin the program.</p>
+          {asks && <CheckField label="I accept that for this site" hint="It is part of the audit log, with your name." value={sure} onChange={setSure} />}
+        </Note>
+      )}
       {moved && (
         <Note tone="warn" title="The MAAS token will have to be written again">
           A token is only sent to the address that it was given for. Until it is written again, no work goes on at this site.

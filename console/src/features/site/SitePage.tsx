@@ -11,11 +11,11 @@ import { Tabs } from '../../ui/tabs'
 import { say } from '../../ui/toast'
 import { ConfirmDialog } from '../../ui/confirm'
 import { Credentials } from './Credentials'
-import { bodyOf, draftOf, type Draft } from './explained'
+import { bodyOf, type Draft } from './explained'
 import { PowerOverrides } from './PowerOverrides'
 import { Profiles } from './Profiles'
 import { RoceTable } from './RoceTable'
-import { siteFields } from './siteFields'
+import { siteDraft } from './siteFields'
 import { SiteForm } from './SiteForm'
 import { SiteOverview } from './SiteOverview'
 import { ifMatch, siteQuery, type Site } from './siteQueries'
@@ -157,7 +157,7 @@ function Asking({ what, site: shown, onClose }: { what: Asked; site: Site; onClo
 
 function EditSite({ site, patch, onClose, done }: { site: Site; patch: (body: Schemas['SiteChangeBody']) => Promise<Site>; onClose: () => void; done: (text: string) => void }) {
   // What was there when the form was opened: it says what has changed.
-  const [before] = useState(() => draftOf('SiteNewBody', siteFields, site))
+  const [before] = useState(() => siteDraft(site))
   const send = async (draft: Draft) => {
     const body = bodyOf('SiteNewBody', draft, before) as Schemas['SiteChangeBody']
     if (Object.keys(body).length > 0) await patch(body)

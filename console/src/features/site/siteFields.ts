@@ -1,4 +1,4 @@
-import { emptied, wrongs, type Draft, type Rule } from './explained'
+import { draftOf, emptied, wrongs, type Draft, type Rule } from './explained'
 import { accountRule, certificatesRule, each, ifaceRule, ipRule, maasURLRule, nameRule, networkRule } from './rules'
 
 /** siteFields is everything that somebody says of a site; credentials are written elsewhere. */
@@ -15,7 +15,20 @@ export const siteFields = [
   'deploy_ssh_iface',
   'upstream_dns_servers',
   'max_parallel',
+  'hw_sync_http',
 ]
+
+/** siteDraft is what stands in the form of a site. Nobody can choose that nobody has decided: it stands there as nothing. */
+export function siteDraft(site: Record<string, unknown>): Draft {
+  const draft = draftOf('SiteNewBody', siteFields, site)
+  return draft.hw_sync_http === 'undecided' ? { ...draft, hw_sync_http: '' } : draft
+}
+
+/** runsAnything says whether root on machines of the site runs whatever plain HTTP brings. */
+export const runsAnything = (draft: Draft) => draft.hw_sync_http === 'accepted' && !/^https:/i.test(String(draft.api_base_url).trim())
+
+/** acceptsAnew says whether saving the form accepts that where it was not so before. */
+export const acceptsAnew = (draft: Draft, before: Draft) => runsAnything(draft) && !runsAnything(before)
 
 const rules: Record<string, Rule> = {
   name: nameRule,

@@ -44,6 +44,11 @@ function Health() {
           Version {s.version} · this replica does {(s.roles ?? []).join(', ')} · as of <When at={new Date(status.dataUpdatedAt).toISOString()} />
         </p>
       </Note>
+      {s.insecure && s.insecure.length > 0 && (
+        <Note tone="bad" title={`In use without TLS: ${s.insecure.join(', ')}`}>
+          The setting insecure of this replica allows it, although it leaves the machine. <span className="font-mono">gpuaas config check</span> says what that risks.
+        </Note>
+      )}
       <Dependencies of={s.dependencies ?? []} />
       <div className="grid gap-4 xl:grid-cols-2">
         <Outbox of={outbox} />
