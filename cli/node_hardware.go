@@ -18,12 +18,15 @@ func (a *app) nodeHardwareCommand() *cobra.Command {
 		long: "Whoever enrols as the node must say all that is known of its machine, and of its MAC addresses one.\n" +
 			"Where a machine was refused, it shows what that one said, and the command that accepts it.",
 		run: nodeVerb(func(s *session, id types.UUID) error {
-			return frame.Show(s.Session, append(a.hardwareColumns(), table.Column[apiclient.NodeHardwareView]{Title: "ACCEPT WITH", Text: func(v apiclient.NodeHardwareView) string {
-				if text(v.RefusedClaim) == "" {
+			type view = apiclient.NodeHardwareView
+			accept := table.Column[view]{Title: "ACCEPT WITH", Text: func(v view) string {
+				claim := text(v.RefusedClaim)
+				if claim == "" {
 					return ""
 				}
-				return fmt.Sprintf("gpuaas node accept-hardware %s --claim %s --reason \"WHY\"", s.Cmd.Flags().Arg(0), *v.RefusedClaim)
-			}}))(s.API.GetNodeHardwareWithResponse(s.Ctx, id))
+				return fmt.Sprintf(`gpuaas node accept-hardware %s --claim %s --reason "WHY"`, s.Cmd.Flags().Arg(0), claim)
+			}}
+			return frame.Show(s.Session, append(a.hardwareColumns(), accept))(s.API.GetNodeHardwareWithResponse(s.Ctx, id))
 		}),
 	})
 }

@@ -117,7 +117,8 @@ func (a *app) showSystem(s *session, raw json.RawMessage) error {
 		return err
 	}
 	if insecure := items(status.Value.Insecure); len(insecure) > 0 {
-		s.Note("the setting insecure lets %s do without TLS; gpuaas config check says what that risks", strings.Join(insecure, ", "))
+		s.Note("the setting insecure lets %s do without TLS; gpuaas config check says what that risks",
+			strings.Join(insecure, ", "))
 	}
 	for _, n := range status.Value.Notices {
 		s.Note("%s; %s", n.Message, n.Remedy)

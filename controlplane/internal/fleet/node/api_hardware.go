@@ -88,8 +88,9 @@ func (s *Service) registerHardware(api *httpapi.API) {
 	httpapi.Register(api, httpapi.Operation{
 		ID: "accept-node-hardware", Method: http.MethodPost, Path: pathNode + "/accept-hardware", Tag: tag,
 		Summary: "Accept the machine that was refused last as the one that the node is",
-		Description: "For a part that was replaced, such as the mainboard. It names the claim that you have read: 409 when another machine " +
-			"was refused since, with what that one says; 422 when it names none. It gives nobody an identity: " +
+		Description: "For a part that was replaced, such as the mainboard. It names the claim that you have read: " +
+			"409 when another machine was refused since, with what that one says; 422 when it names none. " +
+			"It gives nobody an identity: " +
 			"the machine enrols with a new bootstrap, of purpose recovery where the node had enrolled before.",
 		Access: httpapi.Platform(auth.NodeManage),
 	}, func(ctx context.Context, in *struct {

@@ -127,7 +127,8 @@ func (m Machine) refuses(said *agentwire.Hardware, from string) (refusal error, 
 	}
 	if wrong := CompareHardware(m.Known, *said); len(wrong) > 0 {
 		return fault.New(fault.Forbidden, agentwire.CodeHardwareMismatch, "this is not the machine that the node is: %s", fieldsOf(wrong)).
-			WithRemedy("an operator reads what differs with gpuaas node hardware NODE, and accepts a part that was replaced with the command that is shown there"), told(wrong)
+			WithRemedy("an operator reads what differs with gpuaas node hardware NODE, and accepts a part that was replaced " +
+				"with the command that is shown there"), told(wrong)
 	}
 	switch at, err := netip.ParseAddr(from); {
 	case !m.AddressRequired:
@@ -313,14 +314,17 @@ func (s *Service) AcceptHardware(ctx context.Context, node id.Node, claim, reaso
 // acceptable says why the claim that an operator names cannot be accepted.
 func (m Machine) acceptable(n Node, claim string) error {
 	if m.Refused == nil {
-		return fault.New(fault.Conflict, "hardware_not_refused", "no machine was refused as %s, so there is none to accept", n.Hostname).
-			WithRemedy("let the machine enrol first: gpuaas node bootstrap NODE --recovery; what it says is kept when it is refused")
+		return fault.New(fault.Conflict, "hardware_not_refused",
+			"no machine was refused as %s, so there is none to accept", n.Hostname).
+			WithRemedy("let the machine enrol first: gpuaas node bootstrap NODE --recovery; " +
+				"what it says is kept when it is refused")
 	}
-	const read = "read which machine was refused with gpuaas node hardware NODE, and accept it with the command that is shown there; " +
-		"a command line that has no --claim must be updated"
+	const read = "read which machine was refused with gpuaas node hardware NODE, and accept it with the command " +
+		"that is shown there; a command line that has no --claim must be updated"
 	if claim == "" {
-		return fault.New(fault.Invalid, "hardware_claim_missing", "the request does not say which claim of a machine it accepts for %s", n.Hostname).
-			WithRemedy(read).WithFields(fault.Field{Path: "body.claim", Message: "must be the refused_claim of the hardware of the node"})
+		return fault.New(fault.Invalid, "hardware_claim_missing",
+			"the request does not say which claim of a machine it accepts for %s", n.Hostname).WithRemedy(read).
+			WithFields(fault.Field{Path: "body.claim", Message: "must be the refused_claim of the hardware of the node"})
 	}
 	now, err := claimOf(*m.Refused)
 	if err != nil || claim == now {

@@ -146,7 +146,8 @@ func (s Source) metrics(context.Context, *struct{}) (*metricsOutput, error) {
 
 func (s Source) status(ctx context.Context, _ *struct{}) (*statusOutput, error) {
 	out := &statusOutput{Body: Status{
-		Version: s.Version, Roles: s.Roles, Ready: true, Insecure: s.Monitor.Insecure, Outbox: []Backlog{}, Links: Links{TemporalUI: s.TemporalUI},
+		Version: s.Version, Roles: s.Roles, Ready: true, Insecure: s.Monitor.Insecure, Outbox: []Backlog{},
+		Links: Links{TemporalUI: s.TemporalUI},
 	}}
 	// Beside the rest, so that a Temporal that hangs is waited for once.
 	var asking sync.WaitGroup
