@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"time"
 
 	"gpuaas/controlplane/internal/base/fault"
@@ -102,6 +103,23 @@ func lifecycleIndex(all []lifecycle.Description) string {
 	b.WriteString("# Lifecycles\n\nGenerated from the lifecycle tables in the code by `make gen`; do not edit.\n\n")
 	for _, l := range all {
 		fmt.Fprintf(&b, "- [%s](%s.md)\n", l.Title, l.Noun)
+	}
+	return b.String()
+}
+
+// Metrics is the page of all metrics that the product declares.
+func Metrics() string {
+	var b bytes.Buffer
+	b.WriteString("# Metrics\n\nGenerated from the declarations in the code by `make gen`; do not edit. " +
+		"How to scrape them and what to watch for: [operate](operate.md#metrics).\n\n" +
+		"A *gauge of rows* is read from the database when a worker is scraped. Every worker says the same: aggregate with `max`, never with `sum`.\n\n" +
+		"| metric | kind | labels | what it says |\n| --- | --- | --- | --- |\n")
+	for _, m := range telemetry.Declared() {
+		labels := "–"
+		if len(m.Labels) > 0 {
+			labels = "`" + strings.Join(m.Labels, "`, `") + "`"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", m.Exported(), m.Kind(), labels, m.Help)
 	}
 	return b.String()
 }

@@ -30,6 +30,7 @@ func TestGeneratedFilesAreUpToDate(t *testing.T) {
 		"contract/openapi.yaml": string(openapi), "contract/asyncapi.yaml": string(asyncapi), "docs/onboarding-stages.md": onboarding.Document(),
 		"docs/decommission-stages.md": decommission.Page(),
 		"docs/drift-findings.md":      reconciliation.Page(),
+		"docs/metrics.md":             Metrics(),
 	}
 	for name, page := range Lifecycles() {
 		generated["docs/lifecycles/"+name] = page

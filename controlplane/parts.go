@@ -32,6 +32,7 @@ import (
 	"gpuaas/controlplane/internal/people/identity"
 	"gpuaas/controlplane/internal/work/bringup"
 	"gpuaas/controlplane/internal/work/decommission"
+	"gpuaas/controlplane/internal/work/job"
 	"gpuaas/controlplane/internal/work/onboarding"
 	"gpuaas/controlplane/internal/work/reconciliation"
 	"gpuaas/controlplane/internal/work/selfcheck"
@@ -101,13 +102,18 @@ func newParts(cfg Config, opts Options, tel *telemetry.Telemetry) (*parts, error
 		return nil, err
 	}
 	p.api = p.newAPI(proxies)
-	if _, err := outbox.ObserveStats(p.db); err != nil {
-		return nil, fmt.Errorf("observe the outbox: %w", err)
+	return p, p.observe()
+}
+
+// observe exports what is counted in the database: in workers only, since every
+// process would say the same.
+func (p *parts) observe() error {
+	if !p.has(RoleWorker) {
+		return nil
 	}
-	if err := errors.Join(node.ObserveStats(p.db), agenttask.ObserveStats(p.db), p.reconciliations.ObserveStats()); err != nil {
-		return nil, err
-	}
-	return p, nil
+	_, err := outbox.ObserveStats(p.db)
+	return errors.Join(err, node.ObserveStats(p.db), agenttask.ObserveStats(p.db), p.reconciliations.ObserveStats(),
+		job.ObserveStats(p.db))
 }
 
 func fileSecret(file string) (Secret, error) {

@@ -150,7 +150,7 @@ func (c *Client) try(ctx context.Context, k call) (answer, error) {
 
 // exchange sends a call and passes the answer to take, within the time of one
 // try.
-func (c *Client) exchange(ctx context.Context, k call, take func(*http.Response) error) error {
+func (c *Client) exchange(ctx context.Context, k call, take func(*http.Response) error) (err error) {
 	began := time.Now()
 	release, err := c.cfg.Limiter.Acquire(ctx)
 	c.meter.waited(began)
@@ -167,6 +167,7 @@ func (c *Client) exchange(ctx context.Context, k call, take func(*http.Response)
 		return err
 	}
 	began = time.Now()
+	defer func() { k.measure(ctx, began, err) }()
 	resp, err := c.http.Do(req)
 	c.meter.asked(began)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,7 +16,6 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
@@ -56,16 +56,16 @@ func exchangeFrom(ctx context.Context) *exchange {
 // ClientAddr returns the address that a request came from.
 func ClientAddr(ctx context.Context) string { return telemetry.ClientAddr(ctx) }
 
+var requestDuration = telemetry.NewHistogram(telemetry.Metric{
+	Name: "http.server.request.duration", Seconds: true, Labels: []string{"operation", "method", "status"},
+	Help:    "How long requests to the API took.",
+	Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+})
+
 // observe wraps everything: it makes the request traceable, and whatever
 // happens inside ends in an answer, a log line, a metric and a span.
 func (a *API) observe(next http.Handler) http.Handler {
 	tracer := otel.Tracer(instrumentation)
-	duration, err := otel.Meter(instrumentation).Float64Histogram("http.server.request.duration",
-		metric.WithUnit("s"), metric.WithDescription("How long requests took."),
-		metric.WithExplicitBucketBoundaries(.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30))
-	if err != nil {
-		panic(fmt.Sprintf("httpapi: make histogram: %v", err)) // its name and buckets are constants
-	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		x := &exchange{operation: unmatched, principal: auth.Anonymous().ID, secure: a.cameByTLS(r), port: portOf(r)}
@@ -79,8 +79,7 @@ func (a *API) observe(next http.Handler) http.Handler {
 		a.protect(rw, r)
 		defer func() {
 			status, took, method := finalStatus(rw, r), time.Since(start), boundedMethod(r.Method)
-			duration.Record(ctx, took.Seconds(), metric.WithAttributes(attribute.String("operation", x.operation),
-				attribute.String("method", method), attribute.Int("status", status)))
+			requestDuration.Record(ctx, took.Seconds(), x.operation, method, strconv.Itoa(status))
 			endSpan(span, x, method, status)
 			a.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "request", slog.String("method", method),
 				slog.String("operation", x.operation), slog.Int("status", status), slog.Duration("duration", took),

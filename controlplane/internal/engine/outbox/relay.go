@@ -89,7 +89,7 @@ func (r *Relay) Run(ctx context.Context) {
 	for _, name := range slices.Sorted(maps.Keys(r.cfg.Destinations)) {
 		l := &lane{
 			RelayConfig: r.cfg, name: name, to: r.cfg.Destinations[name],
-			log: r.cfg.Logger.With("destination", name), woken: make(chan struct{}, 1), metrics: newRelayMetrics(name),
+			log: r.cfg.Logger.With("destination", name), woken: make(chan struct{}, 1), metrics: relayMetrics(name),
 		}
 		group.Go(func() { l.listen(ctx) })
 		for range r.cfg.Workers {

@@ -41,10 +41,24 @@ type noticesKey struct{}
 
 type notice struct{ channel, payload string }
 
-// notices are the notifications of one transaction.
-type notices struct{ all []notice }
+// notices are what one transaction leaves to be done once it has committed.
+type notices struct {
+	all   []notice
+	after []func()
+}
 
 func (n *notices) add(one notice) { n.all = append(n.all, one) }
+
+// AfterCommit calls a function once the transaction of this context has
+// committed, and never when it has not: for what is counted, not for what must
+// happen. It must be quick.
+func AfterCommit(ctx context.Context, fn func()) {
+	if n, ok := ctx.Value(noticesKey{}).(*notices); ok {
+		n.after = append(n.after, fn)
+		return
+	}
+	fn() // a transaction that InTx did not begin has nobody to call it afterwards
+}
 
 // A lost notification does no harm, so its commit need not wait for the disk.
 const sendNotices = `SELECT set_config('synchronous_commit', 'off', true), pg_notify(n.channel, n.payload)

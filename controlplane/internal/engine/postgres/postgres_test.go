@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"gpuaas/controlplane/internal/base/fault"
 	"gpuaas/controlplane/internal/base/redact"
@@ -94,6 +95,31 @@ func TestTheCommitHookSharesTheFateOfTheTransaction(t *testing.T) {
 	var n int
 	if scanErr := db.QueryRow(t.Context(), "SELECT n FROM counters").Scan(&n); scanErr != nil || n != 0 || !errors.Is(err, refuse) {
 		t.Errorf("n = %d, err = %v, %v", n, err, scanErr)
+	}
+}
+
+func TestWhatIsCalledAfterTheCommitIsCalledOnceAndOnlyThen(t *testing.T) {
+	db, calls, tries := postgrestest.New(t), 0, 0
+	err := db.InTx(t.Context(), func(ctx context.Context, _ pgx.Tx) error {
+		postgres.AfterCommit(ctx, func() { calls++ })
+		if tries++; tries == 1 {
+			return &pgconn.PgError{Code: "40001"} // another transaction was in the way
+		}
+		if calls != 0 {
+			t.Error("it was called before the commit")
+		}
+		return nil
+	})
+	if err != nil || tries != 2 || calls != 1 {
+		t.Errorf("%v after %d tries: called %d times", err, tries, calls)
+	}
+	refused := errors.New("refused")
+	err = db.InTx(t.Context(), func(ctx context.Context, _ pgx.Tx) error {
+		postgres.AfterCommit(ctx, func() { calls++ })
+		return refused
+	})
+	if !errors.Is(err, refused) || calls != 1 {
+		t.Errorf("%v: called %d times", err, calls)
 	}
 }
 

@@ -69,6 +69,9 @@ func (db *DB) tryTx(ctx context.Context, opts pgx.TxOptions, fn TxFunc) error {
 	var pg *pgconn.PgError
 	if err == nil {
 		db.notifier.send(left.all)
+		for _, fn := range left.after {
+			fn()
+		}
 		return nil
 	}
 	if errors.As(err, &pg) { // the server answered, so the outcome is known

@@ -127,7 +127,7 @@ func survive(w *response, r *http.Request, handle handler) (err error) {
 // because that is what nobody can see afterwards.
 func (g *Gateway) note(r *http.Request, operation string, status int, took time.Duration, err error) {
 	ctx := r.Context()
-	g.metrics.request(ctx, operation, status, took)
+	measure(ctx, operation, status, took)
 	attrs := []slog.Attr{
 		slog.String("operation", operation), slog.Int("status", status), slog.Duration("duration", took),
 		slog.String("client", telemetry.ClientAddr(ctx)),

@@ -40,10 +40,10 @@ func (g *Gateway) wait(w http.ResponseWriter, r *http.Request, c caller) error {
 	defer cancel()
 	defer context.AfterFunc(g.leaving, cancel)()
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(hold + answerTimeout))
-	g.metrics.polls.Add(ctx, 1)
+	heldPolls.Add(ctx, 1)
 	began := g.clock()
 	envelope, err := g.tasks.Wait(ctx, c.Node, c.Generation, hold)
-	g.metrics.polls.Add(ctx, -1)
+	heldPolls.Add(ctx, -1)
 	if envelope != nil && g.clock().Sub(began) > recheckAfter {
 		envelope, err = g.confirm(r.Context(), c, envelope)
 	}

@@ -104,7 +104,6 @@ type Gateway struct {
 	clock    func() time.Time
 
 	meter   meter
-	metrics metrics
 	handler http.Handler
 	// leaving ends held polls when the listener shuts down.
 	leaving context.Context //nolint:containedctx // it is the life of the listener, not of a call
@@ -116,7 +115,7 @@ func New(cfg Config) *Gateway {
 	g := &Gateway{
 		db: cfg.DB, nodes: cfg.Nodes, contacts: cfg.Contacts, tasks: cfg.Tasks, signer: cfg.Signer, terminal: cfg.Terminal,
 		trust: cfg.Trust, renderer: cfg.Renderer, packages: cfg.Packages, backends: cfg.Backends,
-		settings: cfg.Settings, logger: cfg.Logger, clock: cfg.Clock, metrics: newMetrics(),
+		settings: cfg.Settings, logger: cfg.Logger, clock: cfg.Clock,
 	}
 	if g.logger == nil {
 		g.logger = slog.Default()

@@ -2,43 +2,31 @@ package agentgateway
 
 import (
 	"context"
-	"fmt"
+	"strconv"
 	"time"
 
-	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/metric"
+	"gpuaas/controlplane/internal/engine/telemetry"
 )
 
 const instrumentation = "gpuaas/controlplane/internal/fleet/agentgateway"
 
-// metrics are the figures of the listener. How long polls and terminals last is
-// no latency, so they are left out of the durations.
-type metrics struct {
-	duration metric.Float64Histogram
-	polls    metric.Int64UpDownCounter
-	answered metric.Int64Counter
-}
+// How long polls and terminals last is no latency, so they are left out of the
+// durations.
+var (
+	requestDuration = telemetry.NewHistogram(telemetry.Metric{
+		Name: "gpuaas.gateway.request.duration", Seconds: true, Labels: []string{"operation", "status"},
+		Help:    "How long requests of nodes took, polls and terminals excepted.",
+		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
+	})
+	heldPolls = telemetry.NewLevel(telemetry.Metric{Name: "gpuaas.gateway.polls", Help: "Agents that wait for a task at this replica."})
+	answered  = telemetry.NewCounter(telemetry.Metric{
+		Name: "gpuaas.gateway.requests", Labels: []string{"operation", "status"}, Help: "Requests of nodes, by operation and status.",
+	})
+)
 
-func newMetrics() metrics {
-	meter := otel.Meter(instrumentation)
-	duration, err1 := meter.Float64Histogram("gpuaas.gateway.request.duration", metric.WithUnit("s"),
-		metric.WithDescription("How long requests of nodes took, polls and terminals excepted."),
-		metric.WithExplicitBucketBoundaries(.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10))
-	polls, err2 := meter.Int64UpDownCounter("gpuaas.gateway.polls", metric.WithDescription("Agents that wait for a task here."))
-	answered, err3 := meter.Int64Counter("gpuaas.gateway.requests", metric.WithDescription("Requests of nodes, by operation and status."))
-	for _, err := range []error{err1, err2, err3} {
-		if err != nil {
-			panic(fmt.Sprintf("agentgateway: make metrics: %v", err)) // their names and buckets are constants
-		}
-	}
-	return metrics{duration: duration, polls: polls, answered: answered}
-}
-
-func (m metrics) request(ctx context.Context, operation string, status int, took time.Duration) {
-	attributes := metric.WithAttributeSet(attribute.NewSet(attribute.String("operation", operation), attribute.Int("status", status)))
-	m.answered.Add(ctx, 1, attributes)
+func measure(ctx context.Context, operation string, status int, took time.Duration) {
+	answered.Add(ctx, 1, operation, strconv.Itoa(status))
 	if operation != operationWait && operation != operationTerminal {
-		m.duration.Record(ctx, took.Seconds(), attributes)
+		requestDuration.Record(ctx, took.Seconds(), operation, strconv.Itoa(status))
 	}
 }

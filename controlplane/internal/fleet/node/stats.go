@@ -4,26 +4,20 @@ import (
 	"context"
 	"fmt"
 
-	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/metric"
-
 	"gpuaas/controlplane/internal/engine/postgres"
+	"gpuaas/controlplane/internal/engine/telemetry"
 	"gpuaas/controlplane/internal/fleet/node/internal/nodedb"
 )
+
+var nodesIn = telemetry.NewRows(telemetry.Metric{Name: "gpuaas.nodes", Labels: []string{"status"}, Help: "Nodes in a state."})
 
 // ObserveStats exports how many nodes are in each state. It reads them at each
 // collection.
 func ObserveStats(db *postgres.DB) error {
-	meter := otel.Meter("gpuaas/node")
-	nodes, err := meter.Int64ObservableGauge("gpuaas.nodes", metric.WithDescription("Nodes in a state."))
-	if err != nil {
-		return fmt.Errorf("make gauge of nodes: %w", err)
-	}
-	_, err = meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+	_, err := telemetry.Observe(func(ctx context.Context, seen telemetry.Seen) error {
 		rows, err := nodedb.New(db).CountByStatus(ctx)
 		if err != nil {
-			return err
+			return fmt.Errorf("count nodes: %w", err)
 		}
 		count := map[string]int64{}
 		for _, r := range rows {
@@ -31,13 +25,10 @@ func ObserveStats(db *postgres.DB) error {
 		}
 		for _, s := range Lifecycle.States { // an empty state is exported as zero, not left out
 			if s.Name != Deleted {
-				o.ObserveInt64(nodes, count[string(s.Name)], metric.WithAttributes(attribute.String("status", string(s.Name))))
+				seen(nodesIn, float64(count[string(s.Name)]), string(s.Name))
 			}
 		}
 		return nil
-	}, nodes)
-	if err != nil {
-		return fmt.Errorf("observe nodes: %w", err)
-	}
-	return nil
+	}, nodesIn)
+	return err
 }

@@ -102,6 +102,7 @@ func (r *Runner[R]) ActIn(ctx context.Context, tx pgx.Tx, before R, action durab
 	if err != nil {
 		return before, err
 	}
+	countMove(ctx, r.family.Noun, j, after.Common())
 	verb := string(action)
 	entry := map[string]any{
 		"action": action, "prior_status": j.Status, "prior_stage": j.Stage, "target_status": status, "target_stage": stage,

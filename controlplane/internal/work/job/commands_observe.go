@@ -190,6 +190,7 @@ func (r *Runner[R]) reached(ctx context.Context, tx pgx.Tx, before R, w *bringup
 	if err != nil {
 		return err
 	}
+	countMove(ctx, r.family.Noun, j, after.Common())
 	told := Event{Epoch: after.Common().Epoch, Stage: j.Stage, Attempt: j.Attempt, Status: Observation, Message: bounded("its goal is reached: " + p.Said), Details: details, OccurredAt: at}
 	err = r.hooks.Settle(ctx, tx, Settled[R]{Before: before, After: after, Stage: r.family.Table(before).last(), Work: w, Complete: true, Told: told})
 	if err != nil {

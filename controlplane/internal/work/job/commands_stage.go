@@ -84,6 +84,7 @@ func (r *Runner[R]) start(ctx context.Context, job, run string) (R, error) {
 		if err != nil {
 			return err
 		}
+		countMove(ctx, r.family.Noun, Job{Status: durable.JobPending}, row.Common())
 		return r.hooks.Announce(ctx, tx, row, Announcement{Kind: AnnounceStarted, Event: Event{Stage: row.Common().Stage}})
 	})
 	if late && err == nil {
@@ -262,6 +263,7 @@ func (r *Runner[R]) carryOut(ctx context.Context, a attempt[R], v verdict) error
 		if err := r.settle(ctx, tx, a, v, after); err != nil {
 			return err
 		}
+		r.measure(ctx, a, v, after.Common())
 		if kind := v.announced(); kind != "" {
 			if err := r.hooks.Announce(ctx, tx, after, Announcement{Kind: kind, Event: v.told}); err != nil {
 				return err
