@@ -93,8 +93,9 @@ screenshots: deps build servers ## pictures of every page of the console, in con
 	@tools/install-deps.sh chromium
 	@cd console && npm run --silent screenshots
 
-lint: ## golangci-lint with the strict set, go vet, formatting; eslint for the console
+lint: ## golangci-lint with the strict set, go vet, formatting; alerts and dashboard; eslint for the console
 	@$(call TOOL,lint) golangci-lint run ./...
+	@go run -C tools/promcheck . ../../deploy/prometheus/gpuaas.rules.yaml ../../deploy/grafana/gpuaas.json ../../docs/metrics.md
 	@tools/build-console.sh strict && cd console && npm run --silent lint
 
 gen: ## regenerate typed SQL, contracts, client, lifecycle pages, golden files
