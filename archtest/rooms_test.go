@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// adapters are the packages that reach outside; only activities use them.
+// adapters are the packages that reach outside; only activities and stages use
+// them.
 var adapters = []string{"secrets", "maas", "bmc", "ssh"}
 
 func TestLinesLieInTheirRooms(t *testing.T) {
@@ -28,11 +29,60 @@ func TestLinesLieInTheirRooms(t *testing.T) {
 				t.Errorf("%s imports %s: HTTP belongs in api.go", s.path, i)
 			case strings.HasPrefix(s.name(), "workflow") && (database || adapter || i == "net/http" || slice(i) == "postgres"):
 				t.Errorf("%s imports %s: a workflow only orchestrates", s.path, i)
-			case adapter && !strings.HasPrefix(s.name(), "activities"):
-				t.Errorf("%s imports %s: effects belong in activities*.go", s.path, i)
+			case adapter && !strings.HasPrefix(s.name(), "activities") && !strings.HasPrefix(s.name(), "stage_"):
+				t.Errorf("%s imports %s: effects belong in activities*.go, or in stage_*.go where a stage is", s.path, i)
 			case strings.HasPrefix(i, "go.temporal.io") && !strings.HasPrefix(s.name(), "workflow") && !strings.HasPrefix(s.name(), "activities"):
 				t.Errorf("%s imports %s: Temporal belongs in workflow*.go and activities*.go", s.path, i)
 			}
+		}
+	}
+}
+
+// rooms are the names of files of a slice; a room may be split into
+// <room>_<part>.go. stage and rule are always split: one file each.
+var rooms = regexp.MustCompile(`^(?:(?:doc|states|service|events|stats|metrics)|(?:commands|workflow|activities|api|store|cycle)(?:_[a-z_]+)?|(?:stage|rule)_[a-z_]+)\.go$`)
+
+// machinery are the files of slices that are no room and no pure rules, because
+// they hold something that lasts while the process runs. Prefer a room.
+var machinery = map[string]string{
+	"agentgateway/gateway.go":   "the listener for nodes: what it is made of",
+	"agentgateway/serve.go":     "the listener for nodes: TLS and the server",
+	"agenttask/queue.go":        "the queue that held polls wait at",
+	"agenttask/task.go":         "the noun, and whom it asks who owns a reserved task",
+	"identity/oidc_provider.go": "the connection to the identity provider",
+	"node/contacts.go":          "who was heard of since the last flush",
+	"signer/signer.go":          "the noun, and whom it asks in its transactions",
+	"site/probe.go":             "the checks of a site, side by side",
+}
+
+// unsettled are slices whose files are being put in order.
+var unsettled = []string{"job", "bringup", "onboarding", "decommission"}
+
+// A file of a slice is a room, or a noun with pure rules that touches neither the
+// database nor the network, or is listed as machinery with what it holds.
+func TestEveryFileIsARoom(t *testing.T) {
+	listed := map[string]bool{}
+	for _, s := range sources(t) {
+		floor, own := place(s.path)
+		if slices.Index(floors, floor) <= slices.Index(floors, "adapter") || s.test || s.made || slices.Contains(unsettled, own) ||
+			s.dir() != inside+floor+"/"+own || rooms.MatchString(s.name()) {
+			continue
+		}
+		if machinery[own+"/"+s.name()] != "" {
+			listed[own+"/"+s.name()] = true
+			continue
+		}
+		for _, i := range s.imports {
+			touches := strings.HasPrefix(i, "github.com/jackc/pgx") || strings.HasSuffix(i, own+"db") || i == "net/http" ||
+				slices.Contains([]string{"postgres", "outbox", "httpapi", "secrets", "maas", "bmc", "ssh"}, slice(i))
+			if touches {
+				t.Errorf("%s imports %s and is no room: name it as one of docs/architecture.md#rooms", s.path, i)
+			}
+		}
+	}
+	for file := range machinery {
+		if !listed[file] {
+			t.Errorf("archtest lists %s as machinery, which is a room or does not exist: remove it", file)
 		}
 	}
 }
