@@ -38,7 +38,7 @@ func (a *app) decommissionColumns() []table.Column[apiclient.DecommissionView] {
 		{Title: "REQUESTED", Text: func(v view) string { return a.When(v.RequestedAt) }},
 		{Title: "ID", Text: func(v view) string { return v.DecommissionId.String() }},
 		{Title: "NODE", Text: func(v view) string { return v.NodeId.String() }, Detail: true},
-		{Title: "WAS", Text: func(v view) string { return v.NodeStatusBefore }, Detail: true},
+		{Title: "WAS", Text: func(v view) string { return string(v.NodeStatusBefore) }, Detail: true},
 		{Title: "ERASE", Text: func(v view) string { return string(v.Erase) }, Detail: true},
 		{Title: "STORAGE CLEANUP", Text: func(v view) string { return string(v.StorageCleanup) }, Detail: true},
 		{Title: "BECAUSE", Text: func(v view) string { return v.Reason }, Detail: true},
@@ -208,7 +208,7 @@ func (a *app) decommissionListCommand() *cobra.Command {
 			node := f.String("node", "", "only those of this node, by hostname or id")
 			site := f.String("site", "", "only those of this site, by name or id")
 			batch := f.String("batch", "", "only those of this batch, by id")
-			frame.Complete(cmd, "status", "pending", "running", "completed", "failed", "failed_retryable", "failed_manual_intervention", "cancelled", "compensating", "reconciled")
+			frame.Complete(cmd, "status", append([]string{"failed"}, apiclient.JobStates...)...) // failed: parked, one way or the other
 			frame.Complete(cmd, "mode", modes()...)
 			l := listing.AddFlags(cmd, 50)
 			return func(s *session, _ []string) error {

@@ -136,7 +136,7 @@ func (a *app) decommissionBatchStartCommand() *cobra.Command {
 			v.cleaning = addCleaningFlags(cmd)
 			f.StringVar(&v.reason, "reason", "", "why; it goes into the audit log")
 			frame.Complete(cmd, "mode", modes()...)
-			frame.Complete(cmd, "status", "bootstrap_issued", "enrolling", "active", "offline", "quarantined", "draining", "retired", "removing")
+			frame.Complete(cmd, "status", apiclient.NodeStates...)
 			v.yes, v.watching = frame.AddYesFlag(cmd), addWatchingFlags(cmd)
 			return func(s *session, _ []string) error { return s.startBatch(v) }
 		},

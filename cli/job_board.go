@@ -12,6 +12,7 @@ import (
 	"gpuaas/cli/internal/moment"
 	"gpuaas/cli/internal/output"
 	"gpuaas/cli/internal/table"
+	"gpuaas/contract/apiclient"
 )
 
 // watchedRow is one job as the board shows it.
@@ -308,7 +309,7 @@ func byStatus(rows []*watchedRow) []string {
 		number[r.status]++
 	}
 	var parts []string
-	for _, status := range []string{"pending", "running", "compensating", "completed", "reconciled", "failed_retryable", "failed_manual_intervention", "cancelled"} {
+	for _, status := range apiclient.JobStates {
 		if number[status] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", number[status], status))
 		}

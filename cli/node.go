@@ -245,7 +245,7 @@ func (a *app) nodeListCommand() *cobra.Command {
 			order := f.String("order", "", "which way to sort: asc or desc")
 			frame.Complete(cmd, "sort", "hostname", "status", "status_changed_at", "last_agent_contact_at", "sku", "region_code", "created_at")
 			frame.Complete(cmd, "order", "asc", "desc")
-			frame.Complete(cmd, "status", "bootstrap_issued", "enrolling", "active", "offline", "quarantined", "draining", "retired", "removing", "deleted")
+			frame.Complete(cmd, "status", apiclient.NodeStates...)
 			frame.Complete(cmd, "schedulable", "true", "false")
 			frame.Complete(cmd, "held", "true", "false")
 			frame.Complete(cmd, "tainted", "true", "false")

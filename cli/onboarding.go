@@ -210,7 +210,7 @@ func (a *app) onboardingListCommand() *cobra.Command {
 			hostname := f.String("hostname", "", "only servers whose name starts so")
 			site := f.String("site", "", "only those of this site, by name or id")
 			batch := f.String("batch", "", "only those of this batch, by id")
-			frame.Complete(cmd, "status", "pending", "running", "completed", "failed", "failed_retryable", "failed_manual_intervention", "cancelled", "compensating", "reconciled")
+			frame.Complete(cmd, "status", append([]string{"failed"}, apiclient.JobStates...)...) // failed: parked, one way or the other
 			l := listing.AddFlags(cmd, 50)
 			return func(s *session, _ []string) error {
 				params := apiclient.ListOnboardingsParams{Status: frame.Given(s.Session, "status", status), Hostname: frame.Given(s.Session, "hostname", hostname)}

@@ -202,6 +202,19 @@ const (
 	DecommissionDetailViewModeStorageCleanup   DecommissionDetailViewMode = "storage_cleanup"
 )
 
+// Defines values for DecommissionDetailViewNodeStatusBefore.
+const (
+	DecommissionDetailViewNodeStatusBeforeActive          DecommissionDetailViewNodeStatusBefore = "active"
+	DecommissionDetailViewNodeStatusBeforeBootstrapIssued DecommissionDetailViewNodeStatusBefore = "bootstrap_issued"
+	DecommissionDetailViewNodeStatusBeforeDeleted         DecommissionDetailViewNodeStatusBefore = "deleted"
+	DecommissionDetailViewNodeStatusBeforeDraining        DecommissionDetailViewNodeStatusBefore = "draining"
+	DecommissionDetailViewNodeStatusBeforeEnrolling       DecommissionDetailViewNodeStatusBefore = "enrolling"
+	DecommissionDetailViewNodeStatusBeforeOffline         DecommissionDetailViewNodeStatusBefore = "offline"
+	DecommissionDetailViewNodeStatusBeforeQuarantined     DecommissionDetailViewNodeStatusBefore = "quarantined"
+	DecommissionDetailViewNodeStatusBeforeRemoving        DecommissionDetailViewNodeStatusBefore = "removing"
+	DecommissionDetailViewNodeStatusBeforeRetired         DecommissionDetailViewNodeStatusBefore = "retired"
+)
+
 // Defines values for DecommissionDetailViewStatus.
 const (
 	DecommissionDetailViewStatusCancelled                DecommissionDetailViewStatus = "cancelled"
@@ -302,6 +315,19 @@ const (
 	DecommissionFailureViewFailureClassUpstreamTransient             DecommissionFailureViewFailureClass = "upstream_transient"
 )
 
+// Defines values for DecommissionModeViewFrom.
+const (
+	DecommissionModeViewFromActive          DecommissionModeViewFrom = "active"
+	DecommissionModeViewFromBootstrapIssued DecommissionModeViewFrom = "bootstrap_issued"
+	DecommissionModeViewFromDeleted         DecommissionModeViewFrom = "deleted"
+	DecommissionModeViewFromDraining        DecommissionModeViewFrom = "draining"
+	DecommissionModeViewFromEnrolling       DecommissionModeViewFrom = "enrolling"
+	DecommissionModeViewFromOffline         DecommissionModeViewFrom = "offline"
+	DecommissionModeViewFromQuarantined     DecommissionModeViewFrom = "quarantined"
+	DecommissionModeViewFromRemoving        DecommissionModeViewFrom = "removing"
+	DecommissionModeViewFromRetired         DecommissionModeViewFrom = "retired"
+)
+
 // Defines values for DecommissionModeViewMode.
 const (
 	DecommissionModeViewModeDrain            DecommissionModeViewMode = "drain"
@@ -382,6 +408,19 @@ const (
 	DecommissionNewViewModeStorageCleanup   DecommissionNewViewMode = "storage_cleanup"
 )
 
+// Defines values for DecommissionNewViewNodeStatusBefore.
+const (
+	DecommissionNewViewNodeStatusBeforeActive          DecommissionNewViewNodeStatusBefore = "active"
+	DecommissionNewViewNodeStatusBeforeBootstrapIssued DecommissionNewViewNodeStatusBefore = "bootstrap_issued"
+	DecommissionNewViewNodeStatusBeforeDeleted         DecommissionNewViewNodeStatusBefore = "deleted"
+	DecommissionNewViewNodeStatusBeforeDraining        DecommissionNewViewNodeStatusBefore = "draining"
+	DecommissionNewViewNodeStatusBeforeEnrolling       DecommissionNewViewNodeStatusBefore = "enrolling"
+	DecommissionNewViewNodeStatusBeforeOffline         DecommissionNewViewNodeStatusBefore = "offline"
+	DecommissionNewViewNodeStatusBeforeQuarantined     DecommissionNewViewNodeStatusBefore = "quarantined"
+	DecommissionNewViewNodeStatusBeforeRemoving        DecommissionNewViewNodeStatusBefore = "removing"
+	DecommissionNewViewNodeStatusBeforeRetired         DecommissionNewViewNodeStatusBefore = "retired"
+)
+
 // Defines values for DecommissionNewViewStatus.
 const (
 	DecommissionNewViewStatusCancelled                DecommissionNewViewStatus = "cancelled"
@@ -400,6 +439,19 @@ const (
 	DecommissionNewViewStorageCleanupLocal DecommissionNewViewStorageCleanup = "local"
 	DecommissionNewViewStorageCleanupNone  DecommissionNewViewStorageCleanup = "none"
 	DecommissionNewViewStorageCleanupWeka  DecommissionNewViewStorageCleanup = "weka"
+)
+
+// Defines values for DecommissionPlanNodeStatus.
+const (
+	DecommissionPlanNodeStatusActive          DecommissionPlanNodeStatus = "active"
+	DecommissionPlanNodeStatusBootstrapIssued DecommissionPlanNodeStatus = "bootstrap_issued"
+	DecommissionPlanNodeStatusDeleted         DecommissionPlanNodeStatus = "deleted"
+	DecommissionPlanNodeStatusDraining        DecommissionPlanNodeStatus = "draining"
+	DecommissionPlanNodeStatusEnrolling       DecommissionPlanNodeStatus = "enrolling"
+	DecommissionPlanNodeStatusOffline         DecommissionPlanNodeStatus = "offline"
+	DecommissionPlanNodeStatusQuarantined     DecommissionPlanNodeStatus = "quarantined"
+	DecommissionPlanNodeStatusRemoving        DecommissionPlanNodeStatus = "removing"
+	DecommissionPlanNodeStatusRetired         DecommissionPlanNodeStatus = "retired"
 )
 
 // Defines values for DecommissionPlanBodyErase.
@@ -458,6 +510,19 @@ const (
 	DecommissionViewModeRetire           DecommissionViewMode = "retire"
 	DecommissionViewModeSoftReset        DecommissionViewMode = "soft_reset"
 	DecommissionViewModeStorageCleanup   DecommissionViewMode = "storage_cleanup"
+)
+
+// Defines values for DecommissionViewNodeStatusBefore.
+const (
+	DecommissionViewNodeStatusBeforeActive          DecommissionViewNodeStatusBefore = "active"
+	DecommissionViewNodeStatusBeforeBootstrapIssued DecommissionViewNodeStatusBefore = "bootstrap_issued"
+	DecommissionViewNodeStatusBeforeDeleted         DecommissionViewNodeStatusBefore = "deleted"
+	DecommissionViewNodeStatusBeforeDraining        DecommissionViewNodeStatusBefore = "draining"
+	DecommissionViewNodeStatusBeforeEnrolling       DecommissionViewNodeStatusBefore = "enrolling"
+	DecommissionViewNodeStatusBeforeOffline         DecommissionViewNodeStatusBefore = "offline"
+	DecommissionViewNodeStatusBeforeQuarantined     DecommissionViewNodeStatusBefore = "quarantined"
+	DecommissionViewNodeStatusBeforeRemoving        DecommissionViewNodeStatusBefore = "removing"
+	DecommissionViewNodeStatusBeforeRetired         DecommissionViewNodeStatusBefore = "retired"
 )
 
 // Defines values for DecommissionViewStatus.
@@ -757,6 +822,19 @@ const (
 	NodeHistoryViewActorKindUser           NodeHistoryViewActorKind = "user"
 )
 
+// Defines values for NodeHistoryViewFromStatus.
+const (
+	NodeHistoryViewFromStatusActive          NodeHistoryViewFromStatus = "active"
+	NodeHistoryViewFromStatusBootstrapIssued NodeHistoryViewFromStatus = "bootstrap_issued"
+	NodeHistoryViewFromStatusDeleted         NodeHistoryViewFromStatus = "deleted"
+	NodeHistoryViewFromStatusDraining        NodeHistoryViewFromStatus = "draining"
+	NodeHistoryViewFromStatusEnrolling       NodeHistoryViewFromStatus = "enrolling"
+	NodeHistoryViewFromStatusOffline         NodeHistoryViewFromStatus = "offline"
+	NodeHistoryViewFromStatusQuarantined     NodeHistoryViewFromStatus = "quarantined"
+	NodeHistoryViewFromStatusRemoving        NodeHistoryViewFromStatus = "removing"
+	NodeHistoryViewFromStatusRetired         NodeHistoryViewFromStatus = "retired"
+)
+
 // Defines values for NodeHistoryViewKind.
 const (
 	NodeHistoryViewKindAgentReported      NodeHistoryViewKind = "agent_reported"
@@ -777,6 +855,19 @@ const (
 	NodeHistoryViewSourceOperator NodeHistoryViewSource = "operator"
 	NodeHistoryViewSourceSystem   NodeHistoryViewSource = "system"
 	NodeHistoryViewSourceWorkflow NodeHistoryViewSource = "workflow"
+)
+
+// Defines values for NodeHistoryViewToStatus.
+const (
+	NodeHistoryViewToStatusActive          NodeHistoryViewToStatus = "active"
+	NodeHistoryViewToStatusBootstrapIssued NodeHistoryViewToStatus = "bootstrap_issued"
+	NodeHistoryViewToStatusDeleted         NodeHistoryViewToStatus = "deleted"
+	NodeHistoryViewToStatusDraining        NodeHistoryViewToStatus = "draining"
+	NodeHistoryViewToStatusEnrolling       NodeHistoryViewToStatus = "enrolling"
+	NodeHistoryViewToStatusOffline         NodeHistoryViewToStatus = "offline"
+	NodeHistoryViewToStatusQuarantined     NodeHistoryViewToStatus = "quarantined"
+	NodeHistoryViewToStatusRemoving        NodeHistoryViewToStatus = "removing"
+	NodeHistoryViewToStatusRetired         NodeHistoryViewToStatus = "retired"
 )
 
 // Defines values for NodeKnownViewAccessMethod.
@@ -2429,7 +2520,7 @@ type DecommissionDetailView struct {
 	NodeId openapi_types.UUID `json:"node_id"`
 
 	// NodeStatusBefore State of the node when this was asked for.
-	NodeStatusBefore string `json:"node_status_before"`
+	NodeStatusBefore DecommissionDetailViewNodeStatusBefore `json:"node_status_before"`
 
 	// Observed The machine as MAAS last showed it.
 	Observed DecommissionObservedView `json:"observed"`
@@ -2495,6 +2586,9 @@ type DecommissionDetailViewErase string
 
 // DecommissionDetailViewMode What is done to the node.
 type DecommissionDetailViewMode string
+
+// DecommissionDetailViewNodeStatusBefore State of the node when this was asked for.
+type DecommissionDetailViewNodeStatusBefore string
 
 // DecommissionDetailViewStatus How it stands.
 type DecommissionDetailViewStatus string
@@ -2710,8 +2804,8 @@ type DecommissionModeView struct {
 	Ends string `json:"ends"`
 
 	// From States that the node may be in.
-	From []string                 `json:"from"`
-	Mode DecommissionModeViewMode `json:"mode"`
+	From []DecommissionModeViewFrom `json:"from"`
+	Mode DecommissionModeViewMode   `json:"mode"`
 
 	// Stages Its stages, in their order.
 	Stages []DecommissionStageView `json:"stages"`
@@ -2719,6 +2813,9 @@ type DecommissionModeView struct {
 	// Usually How long all of it takes as a rule.
 	Usually string `json:"usually"`
 }
+
+// DecommissionModeViewFrom defines model for DecommissionModeView.From.
+type DecommissionModeViewFrom string
 
 // DecommissionModeViewMode defines model for DecommissionModeView.Mode.
 type DecommissionModeViewMode string
@@ -2882,7 +2979,7 @@ type DecommissionNewView struct {
 	NodeId openapi_types.UUID `json:"node_id"`
 
 	// NodeStatusBefore State of the node when this was asked for.
-	NodeStatusBefore string `json:"node_status_before"`
+	NodeStatusBefore DecommissionNewViewNodeStatusBefore `json:"node_status_before"`
 
 	// Observed The machine as MAAS last showed it.
 	Observed DecommissionObservedView `json:"observed"`
@@ -2948,6 +3045,9 @@ type DecommissionNewViewErase string
 
 // DecommissionNewViewMode What is done to the node.
 type DecommissionNewViewMode string
+
+// DecommissionNewViewNodeStatusBefore State of the node when this was asked for.
+type DecommissionNewViewNodeStatusBefore string
 
 // DecommissionNewViewStatus How it stands.
 type DecommissionNewViewStatus string
@@ -3043,8 +3143,8 @@ type DecommissionPlan struct {
 	Mode         string  `json:"mode"`
 
 	// NodeId Examples: 0190b2f4-7c1e-7d3a-8f5b-2c6d9e0a1b3c
-	NodeId     openapi_types.UUID `json:"node_id"`
-	NodeStatus string             `json:"node_status"`
+	NodeId     openapi_types.UUID         `json:"node_id"`
+	NodeStatus DecommissionPlanNodeStatus `json:"node_status"`
 
 	// PlanHash Applying with this hash is refused if anything that the plan depends on has changed.
 	PlanHash       string                     `json:"plan_hash"`
@@ -3054,6 +3154,9 @@ type DecommissionPlan struct {
 	// Usually How long all of it takes as a rule.
 	Usually string `json:"usually"`
 }
+
+// DecommissionPlanNodeStatus defines model for DecommissionPlan.NodeStatus.
+type DecommissionPlanNodeStatus string
 
 // DecommissionPlanBody defines model for DecommissionPlanBody.
 type DecommissionPlanBody struct {
@@ -3244,7 +3347,7 @@ type DecommissionView struct {
 	NodeId openapi_types.UUID `json:"node_id"`
 
 	// NodeStatusBefore State of the node when this was asked for.
-	NodeStatusBefore string `json:"node_status_before"`
+	NodeStatusBefore DecommissionViewNodeStatusBefore `json:"node_status_before"`
 
 	// Observed The machine as MAAS last showed it.
 	Observed DecommissionObservedView `json:"observed"`
@@ -3310,6 +3413,9 @@ type DecommissionViewErase string
 
 // DecommissionViewMode What is done to the node.
 type DecommissionViewMode string
+
+// DecommissionViewNodeStatusBefore State of the node when this was asked for.
+type DecommissionViewNodeStatusBefore string
 
 // DecommissionViewStatus How it stands.
 type DecommissionViewStatus string
@@ -4438,9 +4544,9 @@ type NodeHistoryView struct {
 	Event *string `json:"event,omitempty"`
 
 	// FromStatus The state before; absent when it did not change.
-	FromStatus *string             `json:"from_status,omitempty"`
-	Kind       NodeHistoryViewKind `json:"kind"`
-	OccurredAt time.Time           `json:"occurred_at"`
+	FromStatus *NodeHistoryViewFromStatus `json:"from_status,omitempty"`
+	Kind       NodeHistoryViewKind        `json:"kind"`
+	OccurredAt time.Time                  `json:"occurred_at"`
 
 	// Seq Grows with every change of any node.
 	Seq int64 `json:"seq"`
@@ -4449,17 +4555,23 @@ type NodeHistoryView struct {
 	Source NodeHistoryViewSource `json:"source"`
 
 	// ToStatus The state after; absent when it did not change.
-	ToStatus *string `json:"to_status,omitempty"`
+	ToStatus *NodeHistoryViewToStatus `json:"to_status,omitempty"`
 }
 
 // NodeHistoryViewActorKind What sort of actor did it.
 type NodeHistoryViewActorKind string
+
+// NodeHistoryViewFromStatus The state before; absent when it did not change.
+type NodeHistoryViewFromStatus string
 
 // NodeHistoryViewKind defines model for NodeHistoryView.Kind.
 type NodeHistoryViewKind string
 
 // NodeHistoryViewSource What sort of thing caused it: a person or a service account, a job, a disagreement that reconciliation found, the agent of the node, or the control plane by itself.
 type NodeHistoryViewSource string
+
+// NodeHistoryViewToStatus The state after; absent when it did not change.
+type NodeHistoryViewToStatus string
 
 // NodeKnownView defines model for NodeKnownView.
 type NodeKnownView struct {

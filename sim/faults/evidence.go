@@ -105,11 +105,11 @@ func (r *run) checkHistory(ctx context.Context) {
 	}
 }
 
-func text(s *string) string {
+func text[S ~string](s *S) string {
 	if s == nil {
 		return ""
 	}
-	return *s
+	return string(*s)
 }
 
 // tasks returns the tasks that this job gave the node.

@@ -1,3 +1,8 @@
+import type { components } from '../api/gen/schema'
+
+// A state that the lifecycle gets and that has no tone here fails the build.
+type States = components['schemas']
+
 /** Tones are what colours mean: nothing else in the console chooses a colour. */
 export type Tone = 'ok' | 'warn' | 'bad' | 'info' | 'idle' | 'accent'
 
@@ -38,7 +43,7 @@ const nodeTones: Record<string, Tone> = {
   retired: 'idle',
   removing: 'idle',
   deleted: 'idle',
-}
+} satisfies Record<States['NodeState'], Tone>
 
 const jobTones: Record<string, Tone> = {
   pending: 'idle',
@@ -49,11 +54,11 @@ const jobTones: Record<string, Tone> = {
   failed_retryable: 'warn',
   failed_manual_intervention: 'bad',
   cancelled: 'idle',
-}
+} satisfies Record<States['JobState'], Tone>
 
 const severityTones: Record<string, Tone> = { critical: 'bad', warning: 'warn', info: 'info', debug: 'idle' }
 
-const taskTones: Record<string, Tone> = { queued: 'idle', dispatched: 'info', succeeded: 'ok', failed: 'bad', expired: 'warn', cancelled: 'idle' }
+const taskTones: Record<string, Tone> = { queued: 'idle', dispatched: 'info', succeeded: 'ok', failed: 'bad', expired: 'warn', cancelled: 'idle' } satisfies Record<States['NodeTaskState'], Tone>
 
 const driftTones: Record<string, Tone> = {
   in_sync: 'ok',

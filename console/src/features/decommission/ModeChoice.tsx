@@ -7,7 +7,7 @@ import { cleanupWords, eraseWords, modes, modeWords, takesCleanup, takesErase, t
 type ModeView = Schemas['DecommissionModeView']
 
 /** ModeChoice lets one choose what is done to a node, each with what it means; a mode that the state of the node does not allow says so. */
-export function ModeChoice({ mode, onMode, known, status }: { mode?: Mode; onMode: (m: Mode) => void; known: ModeView[]; status?: string }) {
+export function ModeChoice({ mode, onMode, known, status }: { mode?: Mode; onMode: (m: Mode) => void; known: ModeView[]; status?: ModeView['from'][number] }) {
   const name = useId()
   return (
     <fieldset className="flex flex-col gap-2">

@@ -49,10 +49,14 @@ func (stored[T]) Schema(r huma.Registry) *huma.Schema {
 // Facts are what the scheduler uses to choose nodes.
 type Facts map[string]string
 
+// Schema is the enum of the contract: the states of the lifecycle. It implements
+// huma.SchemaProvider.
+func (Status) Schema(huma.Registry) *huma.Schema { return httpapi.StatesOf(Lifecycle.Describe()) }
+
 // View is a node as the API shows it.
 type View struct {
 	NodeID          id.Node       `json:"node_id" doc:"Id of the node."`
-	Status          Status        `json:"status" enum:"bootstrap_issued,enrolling,active,offline,quarantined,draining,retired,removing,deleted" doc:"Its coarse state."`
+	Status          Status        `json:"status" doc:"Its coarse state."`
 	StatusChangedAt time.Time     `json:"status_changed_at"`
 	Hostname        string        `json:"hostname" doc:"Its name, once in a region." example:"c07u31"`
 	Host            string        `json:"host" doc:"Where it is reached." example:"10.20.0.31"`

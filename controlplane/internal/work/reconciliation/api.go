@@ -92,7 +92,7 @@ type DriftView struct {
 	Hostname         string        `json:"hostname" example:"c07u43"`
 	SiteID           id.Site       `json:"site_id"`
 	SiteName         string        `json:"site_name" example:"dc1"`
-	NodeStatus       node.Status   `json:"node_status" enum:"bootstrap_issued,enrolling,active,offline,quarantined,draining,retired,removing,deleted"`
+	NodeStatus       node.Status   `json:"node_status"`
 	Schedulable      bool          `json:"schedulable"`
 	HoldReason       string        `json:"hold_reason,omitempty" doc:"Why nothing is scheduled on it."`
 	HeldBy           string        `json:"held_by,omitempty" doc:"The job that works on it; what is found is left to that."`
