@@ -42,7 +42,8 @@ type Plane struct {
 
 	mu         sync.Mutex
 	http       *http.Server
-	changed    chan struct{} // closed and replaced whenever something happens
+	crash      context.CancelFunc // ends what that server is at
+	changed    chan struct{}      // closed and replaced whenever something happens
 	tokens     map[string]string
 	queue      []agentwire.Envelope
 	results    map[string][]agentwire.ResultRequest
@@ -97,9 +98,10 @@ func (p *Plane) Start() {
 		p.tb.Fatal(err)
 	}
 	p.address = listener.Addr().String()
-	server := &http.Server{Handler: p.handler(), ReadHeaderTimeout: time.Minute}
+	ctx, crash := context.WithCancel(context.Background())
+	server := &http.Server{Handler: p.handler(), ReadHeaderTimeout: time.Minute, BaseContext: func(net.Listener) context.Context { return ctx }}
 	p.mu.Lock()
-	p.http = server
+	p.http, p.crash = server, crash
 	p.mu.Unlock()
 	secured := tls.NewListener(listener, &tls.Config{
 		Certificates: []tls.Certificate{p.identity}, ClientAuth: tls.RequestClientCert, MinVersion: tls.VersionTLS13,
@@ -111,10 +113,12 @@ func (p *Plane) Start() {
 	}()
 }
 
-// Stop cuts every connection, as a crash would.
+// Stop cuts every connection, as a crash would. A poll that is held ends at once:
+// one that noticed later that nobody listens would take the next task with it.
 func (p *Plane) Stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.crash()
 	_ = p.http.Close()
 }
 
