@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"context"
@@ -23,8 +23,8 @@ const nodePort = "8443"
 func (u *up) awaitNodes(ctx context.Context, named controlplane.NodesConfig, cfg *controlplane.NodesConfig, host string) (net.Listener, error) {
 	if exe, err := os.Executable(); err == nil {
 		folder := filepath.Join(filepath.Dir(exe), "agent")
-		if info, err := os.Stat(filepath.Join(folder, version)); err == nil && info.IsDir() {
-			cfg.AgentFolder, cfg.AgentVersion = folder, version
+		if info, err := os.Stat(filepath.Join(folder, u.version)); err == nil && info.IsDir() {
+			cfg.AgentFolder, cfg.AgentVersion = folder, u.version
 		}
 	}
 	l, err := u.listenForNodes(ctx, named.Listen)

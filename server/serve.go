@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"errors"
@@ -47,7 +47,7 @@ func (s *settings) must(cmd *cobra.Command) (controlplane.Config, error) {
 	return cfg, nil
 }
 
-func serveCommand() *cobra.Command {
+func serveCommand(version string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Run the control plane against existing PostgreSQL, Temporal, NATS and OpenBao or Vault",
 		Long: "Runs the roles api, worker and relay, or those named with --roles, in this process.\n" +

@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"bytes"
@@ -19,8 +19,8 @@ import (
 	"gpuaas/stack"
 )
 
-func faultsCommand() *cobra.Command {
-	var f faultRun
+func faultsCommand(version string) *cobra.Command {
+	f := faultRun{version: version}
 	cmd := &cobra.Command{
 		Use: "faults", Short: "Make onboardings and decommissions go wrong in every way, and see what becomes of them", Args: cobra.NoArgs,
 		Long: "Starts engines, a control plane and a simulated data centre of its own, makes every stage of onboardings and\n" +
@@ -48,6 +48,7 @@ const allFamilies = "all"
 
 // faultRun is one run over the catalogue of faults.
 type faultRun struct {
+	version         string
 	seed            uint64
 	choice          faults.Choice
 	sample, list    bool
@@ -186,7 +187,7 @@ func (f *faultRun) startPlane(ctx context.Context, engines *stack.Stack, world *
 	go func() {
 		defer close(over)
 		over <- errors.Join(controlplane.Run(ctx, cfg, controlplane.Options{
-			Version: version, Log: log, Listener: api, NodeListener: nodes, Mischief: trapped{world.Trap}, HurryRetries: true,
+			Version: f.version, Log: log, Listener: api, NodeListener: nodes, Mischief: trapped{world.Trap}, HurryRetries: true,
 			KeepAdminToken: func(token controlplane.Secret) error { f.token = strings.TrimSpace(token.Reveal()); return nil },
 			Ready:          func(a controlplane.Announcement) { ready <- "http://" + a.Address },
 		}), log.Close())

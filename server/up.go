@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"cmp"
@@ -19,14 +19,14 @@ import (
 	"gpuaas/stack"
 )
 
-func upCommand() *cobra.Command {
+func upCommand(version string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "up", Short: "Bring the whole control plane up on this machine, engines included", Args: cobra.NoArgs,
 		Long: "Starts a private PostgreSQL, Temporal, OpenBao and NATS, then the control plane, and stays in the\n" +
 			"foreground until Ctrl-C. Everything that lasts is in the state folder. Services that are named in\n" +
 			"the settings (such as --temporal-address) are used instead of private ones.",
 	}
-	var u up
+	u := up{version: version}
 	u.settings = addSettings(cmd)
 	cmd.Flags().StringVar(&u.state, "state", cmp.Or(os.Getenv("GPUAAS_STATE"), ".gpuaas"), "folder for everything that lasts (GPUAAS_STATE)")
 	cmd.Flags().StringVar(&u.rack, "rack", "process", "virtual machines for trying things out: lxd, process or none; see: gpuaas sim rack")
@@ -41,6 +41,7 @@ func upCommand() *cobra.Command {
 }
 
 type up struct {
+	version  string
 	settings *settings
 	state    string
 	servers  string
@@ -109,7 +110,7 @@ func (u *up) run(cmd *cobra.Command) error {
 	defer func() { _ = log.Close() }()
 	u.say("control plane starting")
 	return controlplane.Run(ctx, cfg, controlplane.Options{
-		Version: version, Log: log, Listener: listener, NodeListener: nodeListener, KeepAdminToken: u.keepToken, Lab: labPages(laboratory),
+		Version: u.version, Log: log, Listener: listener, NodeListener: nodeListener, KeepAdminToken: u.keepToken, Lab: labPages(laboratory),
 		AdminToken: func() (controlplane.Secret, error) { return readToken(u.tokenFile()) },
 		Ready:      func(a controlplane.Announcement) { u.ready(engines, cfg, laboratory, a, time.Since(began)) },
 	})
