@@ -10,7 +10,6 @@ package eventwire
 
 import (
 	"encoding/json"
-	"strings"
 	"time"
 )
 
@@ -53,10 +52,3 @@ func Subject(prefix string, t Type) string {
 
 // Subjects returns the pattern that matches the subjects of all events.
 func Subjects(prefix string) string { return Subject(prefix, ">") }
-
-// TypeOf returns the event type of a subject. It returns false if the subject
-// does not have this prefix.
-func TypeOf(prefix, subject string) (Type, bool) {
-	t, ok := strings.CutPrefix(subject, Subject(prefix, ""))
-	return Type(t), ok && t != ""
-}

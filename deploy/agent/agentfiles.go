@@ -21,10 +21,3 @@ var Unit string
 //
 //go:embed agent.env
 var Env string
-
-// Words that are filled into Env.
-const (
-	WordAPIURL     = "@API_URL@"
-	WordNodeID     = "@NODE_ID@"
-	WordAllowIPURL = "@ALLOW_IP_URL@"
-)

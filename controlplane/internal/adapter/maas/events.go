@@ -115,9 +115,6 @@ func NewTail(reader EventReader, level Level, after int64) *Tail {
 	return &Tail{reader: reader, level: level, cursor: after, begun: after > 0, seen: map[int64]bool{}}
 }
 
-// Cursor returns the newest id that was seen.
-func (t *Tail) Cursor() int64 { return t.cursor }
-
 // Next returns the events since the last call, the oldest first.
 func (t *Tail) Next(ctx context.Context) ([]Event, error) {
 	if !t.begun {

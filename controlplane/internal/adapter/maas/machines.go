@@ -191,16 +191,6 @@ func (c *Client) Delete(ctx context.Context, id string) error {
 	return nil
 }
 
-// Accept starts the commissioning of new machines. The result does not contain
-// those that are past it.
-func (c *Client) Accept(ctx context.Context, ids ...string) ([]Machine, error) {
-	accepted, err := send[[]Machine](ctx, c, call{path: "machines/", op: "accept", form: newForm().list("machines", ids...)})
-	if err != nil {
-		return nil, fmt.Errorf("accept MAAS machines: %w", err)
-	}
-	return accepted, nil
-}
-
 // AllocateOptions select the machine to allocate.
 type AllocateOptions struct {
 	SystemID  string // required: MAAS could otherwise compose a virtual machine

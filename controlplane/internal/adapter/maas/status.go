@@ -1,7 +1,6 @@
 package maas
 
 import (
-	"slices"
 	"strings"
 )
 
@@ -94,21 +93,6 @@ func (s Status) Label() string {
 		return label
 	}
 	return strings.TrimPrefix(string(s), unknownPrefix)
-}
-
-// Failed reports whether MAAS gave up on what it was doing.
-func (s Status) Failed() bool {
-	return slices.Contains([]Status{
-		StatusFailedCommissioning, StatusFailedDeployment, StatusFailedReleasing, StatusFailedDiskErasing, StatusFailedEnteringRescueMode,
-		StatusFailedExitingRescueMode, StatusFailedTesting,
-	}, s)
-}
-
-// Busy reports whether MAAS is in the middle of something.
-func (s Status) Busy() bool {
-	return slices.Contains([]Status{
-		StatusCommissioning, StatusTesting, StatusDeploying, StatusReleasing, StatusDiskErasing, StatusEnteringRescueMode, StatusExitingRescueMode,
-	}, s)
 }
 
 // Free reports whether nobody holds the machine: after a release MAAS leaves it

@@ -241,8 +241,8 @@ func TestTrapNextURILosesItsCursor(t *testing.T) {
 		}
 	}
 	// 501 was committed after 502: the overlap finds it.
-	if !slices.Equal(seen, []int64{502, 501}) || tail.Cursor() != 502 {
-		t.Errorf("saw %v, cursor %d", seen, tail.Cursor())
+	if !slices.Equal(seen, []int64{502, 501}) {
+		t.Errorf("saw %v", seen)
 	}
 	for i, want := range []string{"", "400", "400", "402"} {
 		if got := g.asked()[i].Query.Get("after"); got != want {

@@ -75,13 +75,3 @@ func UntilReleased(m Machine) Verdict {
 		return Waiting()
 	}
 }
-
-// UntilPower waits until MAAS sees the machine on or off.
-func UntilPower(want PowerState) func(Machine) Verdict {
-	return func(m Machine) Verdict {
-		if m.PowerState == want {
-			return Reached()
-		}
-		return Waiting()
-	}
-}

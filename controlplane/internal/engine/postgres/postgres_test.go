@@ -40,8 +40,11 @@ func TestTransactionsInEachOthersWayAreRepeated(t *testing.T) {
 	for range writers {
 		wg.Go(func() {
 			for range rounds {
-				err := db.InSerializableTx(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
+				err := db.InTx(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
 					attempts.Add(1)
+					if _, err := tx.Exec(ctx, "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE"); err != nil {
+						return err
+					}
 					var n int
 					if err := tx.QueryRow(ctx, "SELECT n FROM counters WHERE id = 1").Scan(&n); err != nil {
 						return err

@@ -22,17 +22,8 @@ type TxFunc func(ctx context.Context, tx pgx.Tx) error
 // way. An error before the commit means that nothing happened. If the commit
 // itself fails without an answer, nobody can know, and the error says so.
 func (db *DB) InTx(ctx context.Context, fn TxFunc) error {
-	return db.inTx(ctx, pgx.TxOptions{}, fn)
-}
-
-// InSerializableTx is InTx for rules about rows that nobody locks.
-func (db *DB) InSerializableTx(ctx context.Context, fn TxFunc) error {
-	return db.inTx(ctx, pgx.TxOptions{IsoLevel: pgx.Serializable}, fn)
-}
-
-func (db *DB) inTx(ctx context.Context, opts pgx.TxOptions, fn TxFunc) error {
 	for attempt := 1; ; attempt++ {
-		err := db.tryTx(ctx, opts, fn)
+		err := db.tryTx(ctx, fn)
 		if !inTheWay(err) {
 			return classify(err)
 		}
@@ -48,8 +39,8 @@ func (db *DB) inTx(ctx context.Context, opts pgx.TxOptions, fn TxFunc) error {
 	}
 }
 
-func (db *DB) tryTx(ctx context.Context, opts pgx.TxOptions, fn TxFunc) error {
-	tx, err := db.pool.BeginTx(ctx, opts)
+func (db *DB) tryTx(ctx context.Context, fn TxFunc) error {
+	tx, err := db.pool.Begin(ctx)
 	if err != nil {
 		return err
 	}

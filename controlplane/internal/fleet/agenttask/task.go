@@ -3,7 +3,6 @@ package agenttask
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
 	"time"
 
@@ -127,14 +126,6 @@ func (r Result) Err() error {
 		f = f.WithRemedy("%s", r.Error.Remedy)
 	}
 	return f
-}
-
-// Decode reads the output of a task that succeeded.
-func (r Result) Decode(into any) error {
-	if err := json.Unmarshal(r.Output, into); err != nil {
-		return fmt.Errorf("decode output of task %s (%s): %w", r.Task, r.Type, err)
-	}
-	return nil
 }
 
 func (t Task) result() Result {

@@ -110,15 +110,6 @@ type Node struct {
 	verifiersWanted int64
 }
 
-// Facts are what the scheduler uses: gpu.vendor, fabric.type and so on.
-func (n Node) Facts() (map[string]string, error) {
-	var facts map[string]string
-	if err := json.Unmarshal(n.Capabilities, &facts); err != nil {
-		return nil, fmt.Errorf("decode capabilities of node %s: %w", n.ID, err)
-	}
-	return facts, nil
-}
-
 // RenewsPins says whether the agent understands that the program which reports
 // hardware is pinned. Agents learned that in the release in which they began to
 // say which machine they run on. Older ones refuse a task that names the

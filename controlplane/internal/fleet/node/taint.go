@@ -28,11 +28,6 @@ const (
 	RootFound       RootCause = "found"                // a validation found traces that only root leaves
 )
 
-// RootCauses lists the causes that an operator can record.
-func RootCauses() []RootCause {
-	return []RootCause{RootBySudo, RootByShell, RootByContainer, RootByConsole}
-}
-
 // Root says who had root on a node. It stands until a later installation is
 // proven clean, or until somebody accepts the risk in words.
 type Root struct {
